@@ -71,6 +71,8 @@ def broken_connection(
         events: Number of server-sent events read.
         resume_token: As for `cut_stream`.
     """
+    if type(cause) is RemoteProtocolError:  # no subclass: those report how a stream ended
+        return StreamError("malformed", str(cause))  # of a body that cannot be decoded
     names = {base.__name__ for base in type(cause).__mro__}
     when = (
         f"after {_count(events)}, before the message was complete"

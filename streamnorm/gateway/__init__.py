@@ -19,13 +19,16 @@ except ModuleNotFoundError as exc:
 from streamnorm.gateway.application import Gateway, from_environment
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
 from streamnorm.gateway.logs import JSONFormatter
+from streamnorm.gateway.records import CallRecord, Observer
 
 __all__ = [
+    "CallRecord",
     "Config",
     "ConfigError",
     "Gateway",
     "JSONFormatter",
     "ModelConfig",
+    "Observer",
     "UpstreamConfig",
     "app",
     "from_environment",

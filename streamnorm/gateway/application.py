@@ -21,7 +21,7 @@ from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
-from streamnorm.gateway.draining import Draining, chained_signals
+from streamnorm.gateway.draining import Draining, chained_signals, stopping
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
@@ -41,7 +41,6 @@ _STARTUP_FAILURE = 3
 _HEALTH = "/healthz"
 _METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
-_RETRY_S = 1
 
 
 class Gateway:
@@ -50,8 +49,7 @@ class Gateway:
     Args:
         config: The configuration.
         environ: The environment that holds the keys; None for that of the process.
-        observers: Those who are told of each request, besides the log, the metrics and the
-            spans.
+        observers: Further observers of requests, besides the log, the metrics and the spans.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -189,8 +187,7 @@ class Gateway:
         call: CallRecord,
     ) -> None:
         if self._draining.has_begun:
-            headers = {"retry-after": str(_RETRY_S)}
-            raise RequestRefused("the gateway is stopping, try again", 503, headers=headers)
+            raise stopping()
         try:
             if asked.operation in ("message", "stream"):
                 await self._messages.answer(received, client, exchange, call)

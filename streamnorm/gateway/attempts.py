@@ -99,7 +99,6 @@ _MAX_HELD_BYTES = 64 * 1024
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
-_CODED = StreamError("malformed", "an answer with a content coding, expected none")
 _NO_HTTP = StreamError("malformed", "an answer that is no HTTP, or has too long a header")
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
@@ -232,9 +231,6 @@ class Attempts:
             return self._failure(error, target, {})
         headers = answer_headers(answer.headers, self._client, lookup(target.upstream.dialect))
         is_success = answer.status is not None and 200 <= answer.status <= 299
-        if is_success and answer.is_coded:
-            await answer.close()
-            return self._failure(_CODED, target, headers)
         self.has_status = is_success
         if sent.streams or not is_success:
             return await self._begin(answer, sent, target, headers)
@@ -290,6 +286,7 @@ class Attempts:
         )
         answer.watch(pump)
         stream = Stream(pump, answer)
+        first = b""
         try:
             first = await self._first_event(stream, pump)
         except _FAILURES:
@@ -326,7 +323,7 @@ class Attempts:
                 data = await answer.read_all(self._limits.max_accumulated_bytes)
             except ServerStopping:
                 return self._failure(_STOPPING, None, {}, is_final=True)
-            except (aiohttp.ClientError, OSError) as exc:
+            except (aiohttp.ClientError, OSError, ProtocolError) as exc:
                 return self._failure(broken_connection(exc, 0), target, headers)
         whole = whole_answer(
             data,

@@ -15,15 +15,23 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeAlias
 
+from streamnorm._upstream.requests import RequestRefused
 from streamnorm.asgi.exchange import Exchange
 
-__all__ = ["Draining", "chained_signals"]
+__all__ = ["Draining", "chained_signals", "stopping"]
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Of an answer that was told to end: for its last event, and a client that does not read.
 _LAST_S = 0.5
+_RETRY_S = 1  # another worker may answer at once
+
+
+def stopping() -> RequestRefused:
+    """Return the refusal of a request that comes too late."""
+    headers = {"retry-after": str(_RETRY_S)}
+    return RequestRefused("the gateway is stopping, try again", 503, headers=headers)
 
 
 class Draining:

@@ -18,7 +18,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from streamnorm.gateway.config import Config
+from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import model_pattern
 
@@ -57,6 +57,7 @@ _REQUEST_S = (
     *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
 )
 _OTHER = "other"
+_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Metrics:
@@ -64,11 +65,17 @@ class Metrics:
 
     Args:
         config: The configuration; the models that it names are the values of the label `model`.
+
+    Raises:
+        ConfigError: `PROMETHEUS_MULTIPROC_DIR` names no directory.
     """
 
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self, config: Config) -> None:
+        directory = os.environ.get(_DIRECTORY, "")
+        if directory and not os.path.isdir(directory):
+            raise ConfigError(f"{_DIRECTORY}: no directory, expected one")
         self._models = [(model_pattern(model.match), model.match) for model in config.models]
         registry = CollectorRegistry()
         self._requests = Counter(*_described("streamnorm_requests_total"), registry=registry)
@@ -85,7 +92,7 @@ class Metrics:
         )
         self._tokens = Counter(*_described("streamnorm_tokens_total"), registry=registry)
         self._losses = Counter(*_described("streamnorm_losses_total"), registry=registry)
-        if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        if directory:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
         self._shown = registry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -15,6 +15,7 @@ from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway.config import Config
+from streamnorm.transports.inflating import Inflation, inflation, is_plain
 
 __all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times"]
 
@@ -151,6 +152,9 @@ class Answer:
         status: HTTP status.
         headers: Headers by lower-case name.
         content_type: `content-type`, or None.
+        read: Returns the next bytes of the decoded body, or raises: `StopAsyncIteration` at its
+            end, `Stalled`, `aiohttp.ClientError` if the connection broke, `RemoteProtocolError`
+            if the body cannot be decoded.
     """
 
     def __init__(
@@ -167,11 +171,18 @@ class Answer:
         self.status: int | None = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self.content_type = self.headers.get("content-type")
+        self._coding = self.headers.get("content-encoding", "")
+        self._inflation: Inflation | None = None
+        self._pieces: Iterator[bytes] = iter(())  # of the last bytes that were received
+        self.read: Callable[[], Awaitable[bytes]] = (
+            self._read_received if is_plain(self._coding) else self._read_inflated
+        )
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
         self._waited_s = 0.0  # in reads that have ended; the client's time is not the upstream's
         self._progress_s = 0.0  # time waited at the last check that found progress
-        self._reads = self._count = 0
+        self._reads = 0
+        self._count: int = 0  # of frames, or of reads, at the last check
         self._on_close = on_close
         connection = response.connection  # None once the whole body has arrived
         protocol = None if connection is None else connection.protocol
@@ -184,34 +195,13 @@ class Answer:
             self._lost.add_done_callback(self._end_lost)
         self._timer = self._loop.call_at(start + times.first_byte_s, self._check)
 
-    async def read(self) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            StopAsyncIteration: The body has ended.
-            Stalled: The upstream is late.
-            aiohttp.ClientError: The connection broke.
-        """
-        self._waits_since = since = self._loop.time()
-        try:
-            data = await self._content.readany()
-        except _GraceOver as exc:
-            raise StopAsyncIteration from exc
-        self._waits_since = None
-        self._waited_s += self._loop.time() - since
-        if not data:
-            raise StopAsyncIteration
-        self._reads += 1
-        if self._reads == 1:
-            self._check()
-        return data
-
     async def read_all(self, max_bytes: int) -> bytes:
         """Return the whole body; of a larger one the first reads.
 
         Raises:
             Stalled: The upstream is late.
             aiohttp.ClientError: The connection broke.
+            RemoteProtocolError: The body cannot be decoded.
         """
         parts: list[bytes] = []
         size = 0
@@ -222,11 +212,6 @@ class Answer:
                 break
             size += len(parts[-1])
         return b"".join(parts)
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether the body has a content coding, which was not asked for."""
-        return self.headers.get("content-encoding", "identity").strip().lower() != "identity"
 
     def watch(self, pump: Pump[bytes]) -> None:
         """Measure progress by the events that a pump has read, and let it say when it may end."""
@@ -258,6 +243,40 @@ class Answer:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    async def _read_received(self) -> bytes:
+        """Return the next bytes of the body, as they were received.
+
+        Raises:
+            StopAsyncIteration: The body has ended.
+            Stalled: The upstream is late.
+            aiohttp.ClientError: The connection broke.
+        """
+        self._waits_since = since = self._loop.time()
+        try:
+            data = await self._content.readany()
+        except _GraceOver as exc:
+            raise StopAsyncIteration from exc
+        self._waits_since = None
+        self._waited_s += self._loop.time() - since
+        if not data:
+            raise StopAsyncIteration
+        self._reads += 1
+        if self._reads == 1:
+            self._check()
+        return data
+
+    async def _read_inflated(self) -> bytes:
+        """Return the next bytes of a body that is compressed although that was not asked for."""
+        if self._inflation is None:
+            self._inflation = inflation(self._coding)
+        if (piece := next(self._pieces, None)) is not None:
+            await asyncio.sleep(0)  # a read may become thousands of pieces
+            return piece
+        while piece is None:
+            self._pieces = self._inflation.pieces(await self._read_received())
+            piece = next(self._pieces, None)
+        return piece
 
     def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
         """End a body whose connection is closed.

@@ -1,4 +1,4 @@
-"""The observers of a gateway: its own, and those of whoever runs it."""
+"""The observers of a gateway: its own, and those of the program that runs it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Observers:
         self._broken: set[int] = set()
 
     def begin(self, call: CallRecord) -> None:
-        """Tell all observers that a request has arrived."""
+        """Report to all observers that a request has arrived."""
         for observer in self._observers:
             try:
                 observer.begin(call)
@@ -47,7 +47,7 @@ class Observers:
                 self._report(observer, exc)
 
     def end(self, call: CallRecord) -> None:
-        """Tell all observers how it ended."""
+        """Report to all observers how a request ended."""
         for observer in self._observers:
             try:
                 observer.end(call)

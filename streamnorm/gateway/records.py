@@ -58,7 +58,7 @@ class CallRecord(Struct, kw_only=True):
 
     @property
     def model_name(self) -> str:
-        """The model that it named, as far as it is shown, in characters that UTF-8 has."""
+        """The model that it named, cut to 128 characters, all of which UTF-8 can encode."""
         return self.model[:_MAX_MODEL_CHARS].encode("utf-8", "replace").decode()
 
     @property
@@ -106,12 +106,12 @@ class CallRecord(Struct, kw_only=True):
 
 
 class Observer(Protocol):
-    """Somebody who is told of each request."""
+    """An observer of requests, such as a log."""
 
     def begin(self, call: CallRecord) -> None:
-        """Note that a request has arrived."""
+        """Handle the arrival of a request."""
         ...
 
     def end(self, call: CallRecord) -> None:
-        """Note how it ended."""
+        """Handle the end of a request; the record is complete."""
         ...

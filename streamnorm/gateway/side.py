@@ -13,7 +13,7 @@ from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
-from streamnorm._core.errors import StateError
+from streamnorm._core.errors import RemoteProtocolError, StateError
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
@@ -23,15 +23,17 @@ from streamnorm._models import encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
+from streamnorm._upstream.requests import ClientRequest, json_body, refusals
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import reason_of
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
+from streamnorm.gateway.scrubbing import scrubbed_error
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.state import error_body
 from streamnorm.state.errors import response_not_found
@@ -43,6 +45,7 @@ T = TypeVar("T")
 _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count",)
 _MODELS = ("models", "model")
+_FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
 class _Result(Struct, Generic[T], frozen=True):
@@ -107,7 +110,7 @@ class Side:
             else:
                 result = await self._asked(received, client, asked, call)
         except ServerStopping as exc:
-            raise RequestRefused("the gateway is stopping, try again", 503) from exc
+            raise stopping() from exc
         value, headers = result.value, [_JSON, *raw_headers(result.headers)]
         if isinstance(value, StreamError):
             failed = error_answer(value, client.name, upstream=result.dialect)
@@ -185,21 +188,21 @@ class Side:
                     async with await self._network.send(request) as answer:
                         headers = answer_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
-                except (aiohttp.ClientError, OSError) as exc:
+                except _FAILURES as exc:
                     received = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
                 if isinstance(received, StreamError):
                     return _Result(received, headers, dialect)
                 request = steps.send(received)
         except StopIteration as done:
             value: T | StreamError = done.value
+            if isinstance(value, StreamError):
+                value = scrubbed_error(value, target.upstream)
             return _Result(value, headers, dialect)
         finally:
             steps.close()
 
     async def _read(self, answer: Answer) -> SideAnswer | StreamError:
         """Return the answer of an upstream, or why it is none."""
-        if answer.is_coded:
-            return StreamError("malformed", "an answer with a content coding, expected none")
         body = await answer.read_all(self._max_answer_bytes)
         if len(body) > self._max_answer_bytes:
             found = f"an answer of more than {self._max_answer_bytes} bytes, expected fewer"

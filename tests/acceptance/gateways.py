@@ -11,20 +11,23 @@ from acceptance.transcoding_clients import SDKS
 from support.gateway_servers import gateway_config, served
 
 from streamnorm.gateway import Gateway
-from streamnorm.testing import FakeProvider
 
-__all__ = ["Gateways", "Upstream", "gateways", "gateways_to_fake_provider"]
+__all__ = ["Gateways", "Upstream", "gateways", "gateways_to_upstream"]
 
 
 class Upstream:
-    """An upstream whose provider each test sets."""
+    """An upstream whose application each test sets.
+
+    Attributes:
+        app: The application, which serves requests alone.
+    """
 
     def __init__(self) -> None:
-        self.provider = FakeProvider([])
+        self.app: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            await self.provider.app()(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         await receive()
         await send({"type": "lifespan.startup.complete"})
@@ -36,7 +39,7 @@ class Gateways:
     """Running gateways, by the dialect of their upstream.
 
     Attributes:
-        upstream: The upstream, if its provider can be set.
+        upstream: The upstream, if its application can be set.
         urls: URL of each gateway.
         apps: Each gateway.
     """
@@ -88,8 +91,8 @@ async def gateways(
 
 
 @asynccontextmanager
-async def gateways_to_fake_provider(**settings: Any) -> AsyncIterator[Gateways]:
-    """Serve four gateways, and an upstream whose provider can be set; see `gateways`."""
+async def gateways_to_upstream(**settings: Any) -> AsyncIterator[Gateways]:
+    """Serve four gateways, and an upstream whose application can be set; see `gateways`."""
     upstream = Upstream()
     async with served(upstream) as url, gateways(url, **settings) as running:
         running.upstream = upstream

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from acceptance.frameworks import ANSWER, FRAMEWORKS, TASK, Framework, assert_tools_were_run
-from acceptance.gateways import Gateways, gateways_to_fake_provider
+from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDKS
 
 from streamnorm.testing import FakeProvider
@@ -26,7 +26,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def running() -> AsyncIterator[Gateways]:
-    async with gateways_to_fake_provider() as known:
+    async with gateways_to_upstream() as known:
         yield known
 
 
@@ -47,7 +47,8 @@ async def test_framework_runs_parallel_tools_in_two_requests(
     stream: bool,
     running: Gateways,
 ) -> None:
-    running.upstream.provider = provider = FakeProvider(TASK)
+    provider = FakeProvider(TASK)
+    running.upstream.app = provider.app()
     async with SDKS[dialect].http.AsyncClient() as http:
         assert await run(dialect, http, running.urls[target], stream=stream) == ANSWER
         assert await running.connections_in_use(target) == 0

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from acceptance.frameworks import TASK
-from acceptance.gateways import Gateways, gateways_to_fake_provider
+from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDK, SDKS, Reading
 
 from streamnorm import StreamError, decode_request
@@ -31,13 +31,13 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def running() -> AsyncIterator[Gateways]:
-    async with gateways_to_fake_provider() as known:
+    async with gateways_to_upstream() as known:
         yield known
 
 
 @pytest.fixture(scope="module")
 async def normalizing() -> AsyncIterator[Gateways]:
-    async with gateways_to_fake_provider(options={"normalize": True}) as known:
+    async with gateways_to_upstream(options={"normalize": True}) as known:
         yield known
 
 
@@ -80,7 +80,8 @@ def assert_task_was_asked(provider: FakeProvider, target: str) -> None:
 async def test_client_finishes_a_task_in_as_many_requests_as_turns(
     sdk: SDK, target: str, stream: bool, running: Gateways
 ) -> None:
-    running.upstream.provider = provider = FakeProvider(TASK)
+    provider = FakeProvider(TASK)
+    running.upstream.app = provider.app()
     assert await converse(sdk, target, running, 2, stream=stream) == READINGS
     assert_task_was_asked(provider, target)
 
@@ -90,7 +91,8 @@ async def test_client_finishes_a_task_in_as_many_requests_as_turns(
 async def test_client_finishes_a_task_if_its_own_dialect_is_normalized(
     sdk: SDK, stream: bool, normalizing: Gateways
 ) -> None:
-    normalizing.upstream.provider = provider = FakeProvider(TASK)
+    provider = FakeProvider(TASK)
+    normalizing.upstream.app = provider.app()
     assert await converse(sdk, sdk.dialect, normalizing, 2, stream=stream) == READINGS
     assert_task_was_asked(provider, sdk.dialect)
 
@@ -100,9 +102,8 @@ async def test_client_finishes_a_task_if_its_own_dialect_is_normalized(
 async def test_error_of_the_upstream_is_raised_as_the_exception_of_the_sdk(
     sdk: SDK, target: str, running: Gateways
 ) -> None:
-    running.upstream.provider = FakeProvider(
-        [StreamError("upstream", "slow down", "rate_limit_error", 429)]
-    )
+    error = StreamError("upstream", "slow down", "rate_limit_error", 429)
+    running.upstream.app = FakeProvider([error]).app()
     with pytest.raises(sdk.status_error, match="slow down") as raised:
         await converse(sdk, target, running)
     status = getattr(raised.value, "status_code", None) or getattr(raised.value, "code", None)
@@ -115,7 +116,7 @@ async def test_error_of_the_upstream_is_raised_as_the_exception_of_the_sdk(
 async def test_client_with_the_http_client_of_its_sdk_reads_the_answer(
     sdk: SDK, running: Gateways
 ) -> None:
-    running.upstream.provider = FakeProvider(TASK)
+    running.upstream.app = FakeProvider(TASK).app()
     target = "openai_responses" if sdk.dialect == "openai_chat" else "openai_chat"
     client = sdk.async_client(None, running.urls[target])
     try:

@@ -173,6 +173,14 @@ def test_wrong_config_is_one_line_that_names_the_key(
     assert key in refused("--config", path, capsys=capsys)
 
 
+def test_missing_directory_of_metrics_stops_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "missing"))
+    said = refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
+    assert said == "streamnorm: PROMETHEUS_MULTIPROC_DIR: no directory, expected one\n"
+
+
 def test_upstream_of_the_command_line_does_not_replace_one_of_the_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

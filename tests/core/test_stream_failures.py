@@ -8,7 +8,7 @@ import httpx
 import httpx2
 import pytest
 
-from streamnorm import StreamError
+from streamnorm import RemoteProtocolError, StreamError, TruncatedStream
 from streamnorm._core.stream_failures import broken_connection, cut_stream, not_a_stream
 
 # What pi sends again: those parts of `RETRYABLE_PROVIDER_ERROR_PATTERN` of its
@@ -110,3 +110,9 @@ def test_broken_connection_is_named_by_what_happened(
 def test_provider_that_cannot_be_reached_is_told_apart(cause: Exception) -> None:
     message = "connection error: the provider could not be reached"
     assert broken_connection(cause, 0) == StreamError("transport", message, retryable=True)
+
+
+def test_body_that_cannot_be_decoded_is_malformed() -> None:
+    cause = RemoteProtocolError("a content-encoding other than gzip")
+    assert broken_connection(cause, 3) == StreamError("malformed", str(cause))
+    assert broken_connection(TruncatedStream("cut"), 3).kind == "transport"

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from support.asgi_caller import Caller
+from support.asgi_client import Message
 from support.gateway_servers import SERVERS, ServerName, gateway_config, served, served_gateway
 from support.gateway_upstreams import (
     ANSWER,
@@ -23,7 +25,7 @@ from support.gateway_upstreams import (
 )
 from support.openai_chat.chunks import content
 
-from streamnorm import Completed, Truncated, Usage
+from streamnorm import Abandoned, Completed, Truncated, Usage
 from streamnorm.gateway import Gateway
 from streamnorm.gateway.draining import chained_signals
 
@@ -141,6 +143,30 @@ async def test_client_that_does_not_read_is_cut_off(server: ServerName) -> None:
         writer.close()
     assert b"\r\n0\r\n\r\n" not in rest
     assert upstream.left == 1
+
+
+async def test_request_that_the_server_cancels_has_no_clean_end() -> None:
+    """As uvicorn does after `timeout_graceful_shutdown`, and hypercorn after its grace."""
+    upstream, records = StepUpstream([ANSWER[0], 60.0]), Records()
+    path, body = REQUESTS["anthropic"]
+    first = asyncio.Event()
+
+    async def note(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            first.set()
+
+    headers = [("host", "here"), ("content-type", "application/json")]
+    client = Caller(path, headers=headers, body=[json.dumps(body).encode()], on_send=note)
+    async with served_gateway(upstream, observers=(records,)) as gateway:
+        task = asyncio.create_task(client.call(gateway.app))
+        await first.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await upstream.closed.wait()
+    assert [message.get("more_body") for message in client.messages[1:]] == [True]
+    assert upstream.left == 1
+    assert records.ended[0].outcome == Abandoned()
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import gc
 import gzip
 import socket
 import struct
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -163,21 +165,69 @@ async def test_header_above_the_default_of_the_client_library_is_accepted() -> N
         assert (await asked(url, "openai_chat")).status_code == 200
 
 
+CODINGS = {"gzip": gzip.compress, "x-gzip": gzip.compress, "deflate": zlib.compress}
+
+
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-async def test_content_coding_that_was_not_asked_for_is_refused(stream: bool) -> None:
-    head = Head(200, {"content-type": "text/event-stream", "content-encoding": "gzip"})
-    upstream = StepUpstream([head, gzip.compress(b"".join(ANSWER))])
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_content_coding_that_was_not_asked_for_is_undone(coding: str, stream: bool) -> None:
+    head = Head(200, {"content-type": "text/event-stream", "content-encoding": coding})
+    data = CODINGS[coding](b"".join(ANSWER))
+    upstream = StepUpstream([head, data[:9], data[9:]])
     async with served_gateway(upstream) as running:
         response = await asked(running.url, "anthropic", stream=stream)
+    assert response.status_code == 200
+    assert "content-encoding" not in response.headers
+    assert b'"end_turn"' in response.content
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize(
+    ("coding", "message"),
+    [
+        ("br", "a content-encoding other than gzip and deflate, expected none"),
+        ("gzip, gzip", "a content-encoding other than gzip and deflate, expected none"),
+        ("gzip", "a body that is not of its content-encoding, expected gzip or deflate"),
+    ],
+)
+async def test_body_that_cannot_be_decoded_is_an_error(
+    coding: str, message: str, stream: bool
+) -> None:
+    head = Head(200, {"content-type": "text/event-stream", "content-encoding": coding})
+    async with served_gateway(StepUpstream([head, *ANSWER])) as running:
+        response = await asked(running.url, "anthropic", stream=stream)
     assert response.status_code == 502
-    expected = "an answer with a content coding, expected none"
-    assert response.json()["error"]["message"] == expected
+    assert response.json()["error"]["message"] == message
 
 
-async def test_compressed_error_keeps_its_status() -> None:
+async def test_bomb_is_refused_at_the_bound_of_an_event() -> None:
+    """A megabyte that becomes a gigabyte is inflated step by step, and no further."""
+    head = Head(200, {"content-type": "text/event-stream", "content-encoding": "gzip"})
+    bomb = zlib.compressobj(wbits=31)
+    data = bomb.compress(b"data: ") + b"".join(bomb.compress(bytes(1 << 20)) for _ in range(64))
+    tracemalloc.start()
+    async with served_gateway(
+        StepUpstream([head, data + bomb.flush()]), max_event_bytes=1 << 20
+    ) as running:
+        response = await asked(running.url, "anthropic")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert response.status_code == 502
+    assert most < 16 << 20
+
+
+async def test_compressed_error_is_read() -> None:
     head = Head(429, {"content-type": "application/json", "content-encoding": "gzip"})
     upstream = StepUpstream([head, gzip.compress(b'{"error":{"message":"Slow down."}}')])
     async with served_gateway(upstream) as running:
+        response = await asked(running.url, "anthropic")
+    assert response.status_code == 429
+    assert response.json()["error"]["message"] == "Slow down."
+
+
+async def test_error_that_cannot_be_decoded_keeps_its_status() -> None:
+    head = Head(429, {"content-type": "application/json", "content-encoding": "br"})
+    async with served_gateway(StepUpstream([head, b"..."])) as running:
         response = await asked(running.url, "anthropic")
     assert response.status_code == 429
 

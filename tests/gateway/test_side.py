@@ -143,6 +143,19 @@ async def test_failed_count_is_an_error_of_the_client(answer: Answered, status: 
     assert caller.headers.get("retry-after") == answer.headers.get("retry-after")
 
 
+async def test_key_that_an_upstream_quotes_is_not_shown() -> None:
+    failed = Answered({"error": {"message": f"no key: {CANARY}", "code": 401}}, 401)
+    upstream = ScriptedUpstream({"/v1beta/models/m:countTokens": failed, "/v1beta/models": failed})
+    async with served(upstream) as url:
+        upstreams = {"local": UpstreamConfig(dialect="gemini", base_url=url, key="env:KEY")}
+        async with opened(upstreams, environ={"KEY": CANARY}) as app:
+            for target, method in ((COUNT, "POST"), ("/v1beta/models", "GET")):
+                caller = await called(app, target, MESSAGES, method=method)
+                assert caller.status == 401
+                assert CANARY not in str(caller.messages)
+    assert upstream.requests[0].headers["x-goog-api-key"] == CANARY
+
+
 async def test_upstream_that_nobody_hears_is_an_error_without_its_address() -> None:
     async with opened(NOWHERE, dialect="gemini") as app:
         status, body = await asked(app, COUNT, MESSAGES)

@@ -1,0 +1,89 @@
+"""Requests of the upstream's own dialect: checked, and passed as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.gateway_calls import CANARY, JSON, POSTS, called, every_dialect, opened, refused
+from support.gateway_servers import served
+from support.scripted_upstream import Answered, ScriptedUpstream
+
+from streamnorm.gateway import ModelConfig, UpstreamConfig
+
+pytestmark = pytest.mark.anyio
+
+# Odd but legal: white space, an unknown field, escapes, and numbers that a parser would change.
+ODD = rb' , "new_field": { "a" : 1.50, "b":1e5 },  "\u0078":"\u00e9\/", "c":12345678901234567890 }'
+
+
+def odd(body: dict[str, Any]) -> bytes:
+    return json.dumps(body).encode()[:-1] + ODD
+
+
+@every_dialect
+async def test_body_arrives_byte_for_byte(client: str) -> None:
+    target, body = POSTS[client]
+    upstream = ScriptedUpstream({})
+    async with served(upstream) as url, opened(url, dialect=client) as app:
+        await called(app, target, odd(body))
+    (sent,) = upstream.requests
+    assert (sent.method, sent.target, sent.body) == ("POST", target, odd(body))
+
+
+@every_dialect
+async def test_model_has_the_name_that_the_configuration_says(client: str) -> None:
+    target, body = POSTS[client]
+    upstream = ScriptedUpstream({})
+    async with served(upstream) as url:
+        upstreams = {"local": UpstreamConfig(dialect=client, base_url=url)}
+        models = [ModelConfig(match="m", to=["local/org/other"])]
+        async with opened(upstreams, models=models) as app:
+            await called(app, target, odd(body))
+    (sent,) = upstream.requests
+    if client == "gemini":
+        assert sent.target == "/v1beta/models/org/other:generateContent"
+        assert sent.body == odd(body)
+    else:
+        assert sent.target == target
+        assert sent.json == {**json.loads(odd(body)), "model": "org/other"}
+        assert b'{ "a" : 1.50, "b":1e5 }' in sent.body
+
+
+@every_dialect
+async def test_key_that_stands_twice_reaches_no_upstream(client: str) -> None:
+    target, body = POSTS[client]
+    upstream = ScriptedUpstream({})
+    text = json.dumps(body)[1:-1]
+    async with served(upstream) as url, opened(url, dialect=client) as app:
+        for twice in (
+            f'{{"model":"{CANARY}","model":"a",{text}}}',
+            f'{{"a":{{"b":1,"b":2}},{text}}}',
+        ):
+            caller = await called(app, target, twice.encode())
+            assert "an object with a key twice" in refused(caller, 400, client)
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("key", "environ", "sent_key"),
+    [(None, {}, None), ("client", {}, "of-client"), ("env:KEY", {"KEY": "own"}, "own")],
+)
+async def test_key_is_that_of_the_configuration(
+    key: str | None, environ: dict[str, str], sent_key: str | None
+) -> None:
+    answer = Answered({}, 401, {"set-cookie": CANARY, "x-internal": CANARY})
+    upstream = ScriptedUpstream({"/v1/messages": answer})
+    headers = [*JSON, ("x-api-key", "of-client"), ("cookie", CANARY), ("x-forwarded-for", CANARY)]
+    async with served(upstream) as url:
+        upstreams = {"local": UpstreamConfig(dialect="anthropic", base_url=url, key=key)}
+        async with opened(upstreams, environ=environ) as app:
+            target, body = POSTS["anthropic"]
+            caller = await called(app, f"{target}?key={CANARY}&beta=true", body, headers=headers)
+    (sent,) = upstream.requests
+    assert sent.headers.get("x-api-key") == sent_key
+    assert sent.target == "/v1/messages?beta=true"
+    assert CANARY not in str(sent.headers)
+    assert caller.status == 401
+    assert CANARY not in str(caller.headers)
