@@ -12,13 +12,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import NamedTuple
 
 import msgspec
 from gateway_exchanges import Exchanges, Sample, cpu_clock
+from gateway_peers import PEERS, interpreter, started
 from reads import ONE_EVENT, READS, SEGMENTS
 from timing import Figure, decode_json, fastest
 from workloads import Workload, chat, workloads
@@ -45,6 +46,8 @@ _MEASURED = (
 )
 _PACED = ("chat: text", "anthropic: text", "responses: text")
 _READS = (ONE_EVENT, SEGMENTS)
+_PEER_WORKLOADS = ("chat: text", "anthropic: text")
+_PEER_ROUNDS = 3
 _RELAY = "relay"
 
 
@@ -74,19 +77,19 @@ class _Cell(NamedTuple):
     def request(self) -> tuple[str, bytes]:
         """Path and body of a request for the stream."""
         if self.target is None:
-            return "/relay/stream", b"{}"
+            return "/stream", b"{}"
         messages = (InputMessage("user", (Text("Hi."),)),)
         dialect = self.workload.dialect
         asked = Request(model=dialect, stream=True, max_tokens=100, messages=messages)
         encoded = encode_request(asked, self.target)
-        return f"/gateway{encoded.path}", msgspec.json.encode(encoded.body)
+        return encoded.path, msgspec.json.encode(encoded.body)
 
-    def check(self, received: bytes) -> None:
-        """Assert that a response is right."""
+    def check(self, received: bytes, *, exactly: bool) -> None:
+        """Assert that a response is right; `exactly` if an untouched stream is unchanged."""
         head, _, body = received.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), self.name
         body = _without_chunks(body)
-        if self.target in (None, self.workload.dialect):
+        if exactly and self.target in (None, self.workload.dialect):
             assert body == self.workload.body, self.name
             return
         decoder = streamnorm.decoder(self.target)
@@ -98,29 +101,42 @@ class _Cell(NamedTuple):
 class _Server:
     """A measured server, in another process."""
 
-    def __init__(self, exchanges: Exchanges, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, exchanges: Exchanges, pid: int, port: int, *, prefix: str = "") -> None:
         self._port = port
-        self._clock = cpu_clock(process.pid)
+        self._clock = cpu_clock(pid)
         self._exchanges = exchanges
+        self._prefix = prefix  # of the paths of a server with several applications
         self._silent: dict[str, frozenset[int]] = {}
 
     def check(self, cell: _Cell) -> None:
         """Assert that an exchange is right, and find the events that give the client nothing."""
-        reads = READS[cell.reads](cell.workload.frames)
-        sample = self._exchanges.run(self._port, self._clock, cell.request, reads)
-        cell.check(sample.received[0])
+        sample = self._run(cell, streams=1)
+        cell.check(sample.received[0], exactly=bool(self._prefix))
         self._silent[cell.name] = sample.silent
 
     def run(self, cell: _Cell, *, streams: int = _STREAMS, pause_s: float = 0.0) -> Sample:
         """Return exchanges of a cell that was checked."""
+        silent = self._silent[cell.name]
+        return self._run(cell, streams=streams, pause_s=pause_s, silent=silent)
+
+    def _run(
+        self,
+        cell: _Cell,
+        *,
+        streams: int,
+        pause_s: float = 0.0,
+        silent: frozenset[int] | None = None,
+    ) -> Sample:
+        path, body = cell.request
+        prefix = "/relay" if cell.target is None else self._prefix
         return self._exchanges.run(
             self._port,
             self._clock,
-            cell.request,
+            (prefix + path, body),
             READS[cell.reads](cell.workload.frames),
             streams=streams,
             pause_s=pause_s,
-            silent=self._silent[cell.name],
+            silent=silent,
         )
 
 
@@ -132,15 +148,16 @@ def report(rounds: int) -> list[Figure]:
     rounds = min(rounds, _MAX_ROUNDS)
     unit_payloads = chat.text(1000)
     unit = fastest({"U": decode_json(unit_payloads)}, rounds)["U"] / len(unit_payloads)
-    with _serve() as server:
+    exchanges = Exchanges()
+    with _serve(exchanges) as server:
         figures = _report_costs(server, rounds, unit * 1e6)
         _report_latency(server, rounds)
+        _report_peers(server, min(rounds, _PEER_ROUNDS))
     return figures
 
 
 @contextmanager
-def _serve() -> Iterator[_Server]:
-    exchanges = Exchanges()
+def _serve(exchanges: Exchanges) -> Iterator[_Server]:
     here = Path(__file__).parent
     # The package under test, even if another version is installed.
     path = os.pathsep.join([str(Path(streamnorm.__file__).parent.parent), str(here)])
@@ -153,7 +170,8 @@ def _serve() -> Iterator[_Server]:
     with process:
         try:
             assert process.stdout is not None
-            yield _Server(exchanges, process, int(process.stdout.readline()))
+            port = int(process.stdout.readline())
+            yield _Server(exchanges, process.pid, port, prefix="/gateway")
         finally:
             process.terminate()
 
@@ -223,6 +241,51 @@ def _report_latency(server: _Server, rounds: int) -> None:
         added = [(best[cell.name][0] - p50, best[cell.name][1] - p99) for cell in others]
         texts = [f"{p50:.0f} / {p99:.0f}", *(f"{a:.0f} / {b:.0f}" for a, b in added)]
         print(f"{relay.workload.name:34}" + "".join(f"{text:>20}" for text in texts))
+
+
+def _report_peers(gateway: _Server, rounds: int) -> None:
+    """Print the whole cost of an event, and its latency, beside those of other gateways."""
+    servers = {"streamnorm": gateway}
+    with ExitStack() as running:
+        for peer in PEERS:
+            python = interpreter(peer)
+            if python is None:
+                print(f"\n{peer.name}: skipped, it is not installed")
+                continue
+            exchanges = Exchanges()  # its own: what one asks again must not reach another
+            if process := running.enter_context(started(peer, python, exchanges.upstream_url)):
+                servers[peer.name] = _Server(exchanges, *process)
+            else:
+                print(f"\n{peer.name}: skipped, it does not start")
+        if len(servers) == 1:
+            return
+        measured = [each for each in workloads(_PACED_EVENTS) if each.name in _PEER_WORKLOADS]
+        cells = [cell for cell in _cells(measured) if cell.target and cell.reads == ONE_EVENT]
+        print("\nµs of CPU an event in all, and p50 / p99 of its latency in µs")
+        print(f"{'':34}" + "".join(f"{name:>28}" for name in servers))
+        for cell in cells:
+            texts = _compare(cell, list(servers.values()), rounds)
+            print(
+                f"{cell.workload.name + ' to ' + (cell.target or ''):34}"
+                + "".join(f"{text:>28}" for text in texts)
+            )
+
+
+def _compare(cell: _Cell, servers: list[_Server], rounds: int) -> list[str]:
+    """Return what each server costs for a cell; or that it fails."""
+    costs: dict[_Server, list[tuple[float, float, float]]] = {server: [] for server in servers}
+    for _ in range(rounds):
+        for server in servers:
+            try:
+                server.check(cell)
+                us = server.run(cell).stream_s / len(cell.workload.frames) * 1e6
+                paced = server.run(cell, streams=1, pause_s=_PACED_PAUSE_S).latencies_s
+            except (AssertionError, OSError):
+                continue
+            cuts = quantiles(paced, n=100)
+            costs[server].append((us, cuts[49] * 1e6, cuts[98] * 1e6))
+    best = [tuple(map(min, zip(*each, strict=True))) for each in costs.values()]
+    return [f"{each[0]:.0f}, {each[1]:.0f} / {each[2]:.0f}" if each else "fails" for each in best]
 
 
 def _rows(cells: list[_Cell]) -> Iterator[tuple[_Cell, ...]]:

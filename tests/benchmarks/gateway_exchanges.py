@@ -21,6 +21,7 @@ _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
     b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
 )
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TIMEOUT_S = 10.0
 # Some events give the client nothing; a server of which an output is known may be slow.
 _FIRST_OUTPUT_MS = 20
@@ -107,6 +108,9 @@ class Exchanges:
             for position, read in enumerate(others):
                 if pause_s:
                     time.sleep(pause_s)
+                    # A server that writes an event in several pieces has done so by now.
+                    for number, _ in poll.poll(0):
+                        received[number] += clients[number].recv(_BUFFER)
                 sent_at = time.perf_counter()
                 for _, upstream in pairs:
                     upstream.sendall(read)
@@ -141,12 +145,18 @@ class Exchanges:
         """Return the sockets of a new exchange: the client's and the upstream's."""
         client = sockets.enter_context(socket.create_connection(("127.0.0.1", port), _TIMEOUT_S))
         client.sendall(_encoded(*request))
-        upstream = sockets.enter_context(self._listener.accept()[0])
-        upstream.settimeout(_TIMEOUT_S)
-        upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _read_request(upstream)
+        upstream = sockets.enter_context(self._accept())
+        while not _read_request(upstream).startswith(b"POST "):
+            upstream.sendall(_NOT_FOUND)  # LiteLLM asks for the list of models now and then
+            upstream = sockets.enter_context(self._accept())
         upstream.sendall(_HEAD + first)
         return client, upstream
+
+    def _accept(self) -> socket.socket:
+        upstream, _ = self._listener.accept()
+        upstream.settimeout(_TIMEOUT_S)
+        upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return upstream
 
 
 def _encoded(path: str, body: bytes) -> bytes:
@@ -156,13 +166,19 @@ def _encoded(path: str, body: bytes) -> bytes:
     ).encode() + body
 
 
-def _read_request(upstream: socket.socket) -> None:
-    """Read a request whose length is known."""
+def _read_request(upstream: socket.socket) -> bytes:
+    """Return a request, whole."""
     data = b""
-    while b"\r\n\r\n" not in data:
-        data += upstream.recv(_BUFFER)
-    head, _, body = data.partition(b"\r\n\r\n")
+    while not _is_whole(data):
+        read = upstream.recv(_BUFFER)
+        assert read, "the request ends early"
+        data += read
+    return data
+
+
+def _is_whole(data: bytes) -> bool:
+    head, end, body = data.partition(b"\r\n\r\n")
+    if not end or head.startswith(b"GET "):
+        return bool(end)
     length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
-    assert length is not None, "expected content-length"
-    while len(body) < int(length[1]):
-        body += upstream.recv(_BUFFER)
+    return len(body) >= int(length[1]) if length else body.endswith(b"0\r\n\r\n")
