@@ -158,6 +158,25 @@ async def test_request_that_can_be_read_in_two_ways_is_refused(
     assert caller.headers["connection"] == "close"
 
 
+@every_dialect
+async def test_flood_of_headers_is_refused_in_linear_time(client: str) -> None:
+    target, body = POSTS[client]
+    flood = [("x-a", "b" * 20)] * 50_000  # some servers have no bound of their own
+    async with opened() as app:
+        caller = await called(app, target, body, headers=[*JSON, *flood])
+    refused(caller, 431, client)
+    assert caller.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(("surplus", "status"), [(0, 502), (1, 431)])
+async def test_headers_are_bounded(surplus: int, status: int) -> None:
+    used = sum(len(name) + len(value) for name, value in JSON)
+    filler = ("x-a", "b" * (128 * 1024 - used - len("x-a") + surplus))
+    async with opened() as app:
+        caller = await called(app, "/v1/chat/completions", CHAT, headers=[*JSON, filler])
+    assert caller.status == status
+
+
 async def test_odd_bytes_in_headers_and_query_are_harmless() -> None:
     query = "&".join(f"a{number}=%ff" for number in range(1000))
     async with opened() as app:
