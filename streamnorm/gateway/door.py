@@ -206,7 +206,9 @@ def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
             raise RequestRefused(
                 f"another method, expected {listed}", 405, headers={"allow": listed}
             )
-    raise RequestRefused("a path of no endpoint of this gateway, expected one", 404)
+    raise RequestRefused(
+        "a path of no endpoint of this gateway, expected one", 404, code="unknown_url"
+    )
 
 
 def _has_dots(path: str) -> bool:

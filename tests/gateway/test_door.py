@@ -95,6 +95,12 @@ async def test_other_path_is_not_found(target: str, method: str, client: str) ->
     assert refused(caller, 404, client) == "a path of no endpoint of this gateway, expected one"
 
 
+async def test_wrong_base_url_is_no_missing_model() -> None:
+    async with opened() as app:
+        _, body = await asked(app, "/api/v1/responses", {"model": "m", "input": "Hi."})
+    assert body["error"]["code"] == "unknown_url"
+
+
 async def test_path_that_no_url_has_is_not_found() -> None:
     async with opened() as app:
         caller = Caller("/")
