@@ -34,7 +34,7 @@ from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
-from streamnorm.gateway.scrubbing import scrubbed_error
+from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.state import error_body
 from streamnorm.state.errors import response_not_found
@@ -124,7 +124,6 @@ class Side:
             call.status = value.status
             if value.error is not None:
                 call.outcome = error_outcome(value.error)
-            headers[0] = (b"content-type", value.content_type.encode("latin-1"))
             await send_json(exchange, value.status, headers, value.body)
             return
         call.status = 200
@@ -209,6 +208,8 @@ class Side:
             value: T | StreamError = done.value
             if isinstance(value, StreamError):
                 value = scrubbed_error(value, target.upstream)
+            elif isinstance(value, PassedAnswer) and value.error is not None:
+                value = structs.replace(value, body=scrubbed_body(value.body, target.upstream))
             return _Result(value, headers, dialect)
         finally:
             steps.close()

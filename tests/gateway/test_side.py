@@ -323,6 +323,32 @@ async def test_compaction_is_not_found() -> None:
     assert (status, body["error"]["type"]) == (404, "invalid_request_error")
 
 
+STORED = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
+STORED_PATH = "/v1/responses/resp_1"
+
+
+@pytest.mark.parametrize("content_type", ["application/json; a=€", "text/html", "a\tb"])
+async def test_stored_response_of_an_upstream_is_json_whatever_it_is_called(
+    content_type: str,
+) -> None:
+    answer = Answered(STORED, headers={"content-type": content_type})
+    async with gateway({STORED_PATH: answer}, "openai_responses") as (app, _):
+        caller = await called(app, STORED_PATH, method="GET")
+    assert (caller.status, body_of(caller)) == (200, STORED)
+    assert caller.headers["content-type"] == "application/json"
+
+
+async def test_key_in_the_error_of_a_stored_response_is_not_shown() -> None:
+    error = {"error": {"message": f"no such key: {CANARY}", "type": "x", "code": None}}
+    upstream = ScriptedUpstream({STORED_PATH: Answered(error, 401)})
+    async with served(upstream) as url:
+        own = UpstreamConfig(dialect="openai_responses", base_url=url, key="env:KEY")
+        async with opened({"local": own}, environ={"KEY": CANARY}) as app:
+            caller = await called(app, STORED_PATH, method="GET")
+    assert caller.status == 401
+    assert CANARY not in str(caller.messages)
+
+
 async def test_requests_for_no_message_use_no_turn_of_a_provider() -> None:
     provider = FakeProvider(["Hi."])
     async with served(provider.app()) as url, opened(url, dialect="openai_chat") as app:
