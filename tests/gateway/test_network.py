@@ -20,7 +20,9 @@ from support.gateway_upstreams import ANSWER, Head, Records, StepUpstream, asked
 from support.loopback import HEAD, Server, chunked
 
 from streamnorm import Completed, Truncated, Usage
+from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.gateway import Gateway
+from streamnorm.gateway.network import Network, ServerStopping
 
 pytestmark = pytest.mark.anyio
 
@@ -239,6 +241,21 @@ async def test_upstream_must_begin_in_time(steps: list[Any], stream: bool) -> No
         response = await asked(running.url, "anthropic", stream=stream)
     assert response.status_code == 504
     assert "timed out before the first event" in response.json()["error"]["message"]
+
+
+async def test_stop_ends_a_request_whose_time_is_over_just_then() -> None:
+    server = Server([], stays_open=True)
+    async with server.running():
+        network = Network(gateway_config(server.url))
+        request = SideRequest(method="GET", url=server.url, headers={})
+        sent = asyncio.create_task(network.send(request))
+        await asyncio.sleep(0.05)
+        network.stop()  # the time is over, and the request has not noticed
+        await asyncio.sleep(0)
+        network.stop()
+        with pytest.raises(ServerStopping):
+            await sent
+        await network.aclose()
 
 
 async def test_whole_answer_must_go_on_in_time() -> None:
