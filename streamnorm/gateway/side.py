@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Generic, TypeVar
 
 import aiohttp
@@ -13,8 +14,14 @@ from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
-from streamnorm._core.errors import RemoteProtocolError, StateError
-from streamnorm._core.events import StreamError
+from streamnorm._core.errors import (
+    NotAStream,
+    ProtocolError,
+    RemoteProtocolError,
+    StateError,
+    UpstreamError,
+)
+from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import error_outcome
@@ -25,7 +32,15 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm._upstream.requests import ClientRequest, json_body, refusals
-from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
+from streamnorm._upstream.side_requests import (
+    SideAnswer,
+    SideRequest,
+    listed_models,
+    resumes_stream,
+    side_steps,
+)
+from streamnorm.aio import Stream
+from streamnorm.aio.passing import PassingPump
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import reason_of
@@ -35,7 +50,7 @@ from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
-from streamnorm.gateway.sending import raw_headers
+from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.state import error_body
 from streamnorm.state.errors import response_not_found
 
@@ -81,6 +96,7 @@ class Side:
         self._estimator = estimator
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
         self._max_answer_bytes = config.max_event_bytes
+        self._keepalive_s = config.keepalive_s
 
     async def answer(
         self,
@@ -108,7 +124,12 @@ class Side:
             return
         try:
             result: _Result[Encoded | PassedAnswer]
-            if asked.operation == "models" and self._routing.entries:
+            if resumes_stream(received, asked):
+                resumed = await self._resume(received, client, asked, exchange, call)
+                if resumed is None:
+                    return
+                result = resumed
+            elif asked.operation == "models" and self._routing.entries:
                 result = await self._listed(received, client, call)
             else:
                 result = await self._asked(received, client, asked, call)
@@ -145,6 +166,43 @@ class Side:
         target = native or self._routing.targets(model, client)[0]
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
         return await self._run(steps, target, client, call)
+
+    async def _resume(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: Asked,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> _Result[Encoded | PassedAnswer] | None:
+        """Send the rest of a stored stream; return why there is none, or None."""
+        target = self._routing.native(client) or self._routing.targets("", client)[0]
+        upstream = target.upstream
+        request = next(side_steps(received, asked, client.name, upstream, self._estimator))
+        call.upstream, call.attempts = target.name, 1
+        try:
+            answer = await self._network.send(request)
+        except _FAILURES as exc:
+            error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
+            return _Result(error, {}, upstream.dialect)
+        headers = answer_headers(answer.headers, client, client)
+        pump = PassingPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
+        answer.watch(pump)
+        async with Stream(pump, answer) as stream:
+            try:
+                first = await anext(stream, b"")
+            except (UpstreamError, NotAStream, ProtocolError):
+                match stream.outcome:
+                    case Failed(error) | Truncated(error):
+                        return _Result(scrubbed_error(error, upstream), headers, upstream.dialect)
+                raise
+            call.status = 200
+            sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
+            exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
+            await sent.start(headers)
+            await sent.send(first)
+            await sent.send_all(stream)
+        return None
 
     async def _listed(
         self, received: ClientRequest, client: Dialect, call: CallRecord

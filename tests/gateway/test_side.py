@@ -349,6 +349,46 @@ async def test_key_in_the_error_of_a_stored_response_is_not_shown() -> None:
     assert CANARY not in str(caller.messages)
 
 
+RESUMED = f"{STORED_PATH}?stream=true&starting_after=5"
+DELTA = (
+    b"event: response.output_text.delta\n"
+    b'data: {"type":"response.output_text.delta","sequence_number":6,"item_id":"i",'
+    b'"output_index":0,"content_index":0,"delta":"Hi."}\n\n'
+)
+DONE = (
+    b"event: response.completed\n"
+    b'data: {"type":"response.completed","sequence_number":7,"response":{"id":"resp_1",'
+    b'"object":"response","created_at":1,"status":"completed","model":"m","output":[]}}\n\n'
+)
+EVENTS = {"content-type": "text/event-stream"}
+
+
+async def test_stream_of_a_stored_response_is_resumed_unchanged() -> None:
+    answer = Answered(DELTA + DONE, headers=EVENTS)
+    async with gateway({RESUMED: answer}, "openai_responses") as (app, _):
+        caller = await called(app, RESUMED, method="GET")
+    assert (caller.status, b"".join(caller.bodies)) == (200, DELTA + DONE)
+    assert caller.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_resumed_stream_that_is_cut_ends_with_an_error() -> None:
+    answer = Answered(DELTA, headers=EVENTS)
+    async with gateway({RESUMED: answer}, "openai_responses") as (app, _):
+        caller = await called(app, RESUMED, method="GET")
+    kept, _, added = b"".join(caller.bodies).partition(DELTA)
+    assert (kept, b'"type":"error"' in added, b'"sequence_number":7' in added) == (b"", True, True)
+
+
+async def test_stream_that_cannot_be_resumed_is_an_error() -> None:
+    error = {"error": {"message": "No.", "type": "invalid_request_error", "code": None}}
+    async with gateway({RESUMED: Answered(error, 404)}, "openai_responses") as (app, _):
+        status, body = await asked(app, RESUMED, method="GET")
+    assert (status, body["error"]["message"]) == (404, "No.")
+    async with opened(NOWHERE, dialect="openai_responses") as app:
+        status, _ = await asked(app, RESUMED, method="GET")
+    assert status == 502
+
+
 async def test_requests_for_no_message_use_no_turn_of_a_provider() -> None:
     provider = FakeProvider(["Hi."])
     async with served(provider.app()) as url, opened(url, dialect="openai_chat") as app:
