@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from functools import partial
 from typing import Generic, TypeVar
@@ -61,6 +62,7 @@ T = TypeVar("T")
 _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count",)
 _MODELS = ("models", "model")
+_LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
 _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
@@ -209,7 +211,7 @@ class Side:
     ) -> _Result[Encoded | PassedAnswer]:
         """Return the models that the configuration names, and those that match its wildcards.
 
-        An upstream that fails is left out, unless nothing else is listed.
+        An upstream that fails or is late is left out, unless nothing else is listed.
         """
         models: dict[str, ModelInfo] = {}
         of_upstreams: dict[str, list[ModelInfo]] = {}
@@ -224,7 +226,11 @@ class Side:
                     continue  # which answers whatever name is asked for
                 if target.name not in of_upstreams:
                     steps = listed_models(received, client.name, target.upstream)
-                    found = await self._run(steps, target, client, call)
+                    try:
+                        async with asyncio.timeout(_LISTED_S):
+                            found = await self._run(steps, target, client, call)
+                    except TimeoutError as exc:
+                        found = _Result(broken_connection(exc, 0), {}, target.upstream.dialect)
                     if isinstance(found.value, StreamError):
                         failure = failure or _Result(found.value, found.headers, found.dialect)
                         of_upstreams[target.name] = []

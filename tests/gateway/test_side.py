@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from support.gateway_servers import served
 from support.loopback import Server
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig
+from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig, side
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -269,6 +270,20 @@ async def test_model_of_an_earlier_entry_is_not_listed_for_a_later_one() -> None
         async with opened(upstreams, models=models) as app:
             _, body = await asked(app, "/v1/models", method="GET", headers=ANTHROPIC)
     assert [model["id"] for model in body["data"]] == ["qwen3"]
+
+
+async def test_silent_upstream_does_not_hold_up_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side, "_LISTED_S", 0.05)
+    silent, upstream = Server([], stays_open=True), ScriptedUpstream({"/v1/models": CHAT_LIST})
+    async with silent.running(), served(upstream) as url:
+        upstreams = {
+            "silent": UpstreamConfig(dialect="openai_chat", base_url=silent.url),
+            "local": UpstreamConfig(dialect="openai_chat", base_url=url),
+        }
+        models = [ModelConfig(match="*", to=["silent", "local"])]
+        async with asyncio.timeout(5), opened(upstreams, models=models) as app:
+            _, body = await asked(app, "/v1/models", method="GET")
+    assert [model["id"] for model in body["data"]] == ["llama-4", "qwen3"]
 
 
 async def test_list_of_which_nothing_is_known_is_an_error() -> None:
