@@ -218,6 +218,16 @@ async def test_bomb_is_refused_at_the_bound_of_an_event() -> None:
     assert most < 16 << 20
 
 
+async def test_whole_answer_is_read_no_further_than_it_may_be_long() -> None:
+    head, piece = Head(200, {"content-type": "application/json"}), b" " * (1 << 20)
+    upstream = StepUpstream([head, b"{", *[piece] * 64])
+    async with served_gateway(upstream, max_event_bytes=1 << 20) as running:
+        response = await asked(running.url, "anthropic", stream=False)
+        await upstream.closed.wait()
+    assert response.status_code == 502
+    assert upstream.sent < 64
+
+
 async def test_compressed_error_is_read() -> None:
     head = Head(429, {"content-type": "application/json", "content-encoding": "gzip"})
     upstream = StepUpstream([head, gzip.compress(b'{"error":{"message":"Slow down."}}')])
