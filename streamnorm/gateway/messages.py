@@ -9,7 +9,6 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
@@ -68,9 +67,6 @@ class Messages:
         call.operation, call.model = asked.operation, asked.model
         targets = self._routing.targets(asked.model, client)
 
-        def count(loss: Loss) -> None:
-            call.losses[loss.feature] = call.losses.get(loss.feature, 0) + loss.count
-
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
             if isinstance(outcome, Completed) and attempts.request is not None:
@@ -84,7 +80,7 @@ class Messages:
             retries=self._config.retries,
             limits=self._limits,
             request_limits=self._request_limits,
-            on_loss=count,
+            on_loss=call.add_loss,
             on_end=end,
             has_left=lambda: exchange.has_left,
         )

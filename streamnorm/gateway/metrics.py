@@ -57,6 +57,7 @@ _REQUEST_S = (
     *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
 )
 _OTHER = "other"
+_MAX_FEATURES = 256
 _DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -77,6 +78,7 @@ class Metrics:
         if directory and not os.path.isdir(directory):
             raise ConfigError(f"{_DIRECTORY}: no directory, expected one")
         self._models = [(model_pattern(model.match), model.match) for model in config.models]
+        self._features: set[str] = set()
         registry = CollectorRegistry()
         self._requests = Counter(*_described("streamnorm_requests_total"), registry=registry)
         self._open = Gauge(
@@ -124,11 +126,19 @@ class Metrics:
             if tokens:
                 self._tokens.labels(kind).inc(tokens)
         for feature, count in call.losses.items():
-            self._losses.labels(feature).inc(count)
+            self._losses.labels(self._feature_label(feature)).inc(count)
 
     def _model_label(self, model: str) -> str:
         """Return what the configuration calls a model: clients can name any number of others."""
         return next((match for pattern, match in self._models if pattern.match(model)), _OTHER)
+
+    def _feature_label(self, feature: str) -> str:
+        """Return the name of a feature: clients can make up any number of fields."""
+        if feature not in self._features:
+            if len(self._features) >= _MAX_FEATURES:
+                return _OTHER
+            self._features.add(feature)
+        return feature
 
 
 def _described(name: str) -> tuple[str, str, tuple[str, ...]]:

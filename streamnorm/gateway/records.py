@@ -6,11 +6,13 @@ error is the upstream's own, and may quote the request; no log of the gateway's 
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
+from streamnorm._core.losses import Loss
 
 __all__ = ["CallRecord", "Ending", "Observer"]
 
@@ -20,6 +22,9 @@ answered in part, without its end; left by its client."""
 
 # Clients can name any model, with any text.
 _MAX_MODEL_CHARS = 128
+# A field that a peer made up is lost under its own name, which may hold anything.
+_FEATURE = re.compile(r"[A-Za-z_.]{1,64}", re.ASCII)
+_OTHER = "other"
 # The first status of an error.
 _ERROR_STATUS = 400
 
@@ -40,7 +45,8 @@ class CallRecord(Struct, kw_only=True):
         outcome: How the answer ended; None if it has no outcome, as a list of models.
         partial_usage: The tokens of a stream that did not complete, as far as they are known.
         attempts: Number of requests to upstreams.
-        losses: How often each feature was lost.
+        losses: How often each feature was lost; `other` are those that have no plain word for
+            a name.
     """
 
     client: str
@@ -56,6 +62,11 @@ class CallRecord(Struct, kw_only=True):
     partial_usage: Usage = Usage()
     attempts: int = 0
     losses: dict[str, int] = {}
+
+    def add_loss(self, loss: Loss) -> None:
+        """Count a loss."""
+        feature = loss.feature if _FEATURE.fullmatch(loss.feature) else _OTHER
+        self.losses[feature] = self.losses.get(feature, 0) + loss.count
 
     @property
     def model_name(self) -> str:

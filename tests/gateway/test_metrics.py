@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import httpx
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 from support.gateway_servers import RunningGateway, gateway_config, served_gateway
 
@@ -133,6 +135,31 @@ def test_tokens_and_losses_are_counted_by_kind() -> None:
     assert found["streamnorm_losses_total{'feature': 'reasoning'}"] == 4
     labels = {"model": "other", "upstream": "local"}
     assert found[f"streamnorm_request_seconds_sum{labels}"] == 4.0
+
+
+def test_features_that_clients_make_up_are_bounded() -> None:
+    metrics = Metrics(gateway_config("http://127.0.0.1:1"))
+    for number in range(1000):
+        metrics.begin(call("m"))
+        metrics.end(structs.replace(call("m"), losses={f"field_{number}": 1}))
+    found = exposition(metrics)
+    lost = [key for key in found if key.startswith("streamnorm_losses_total")]
+    assert len(lost) == 257
+    assert found["streamnorm_losses_total{'feature': 'other'}"] == 744
+
+
+@pytest.mark.anyio
+async def test_field_that_a_client_makes_up_does_not_break_the_metrics() -> None:
+    body = json.dumps({**REQUEST, "sk-1234": 1, "\ud800": 1}).encode()
+    async with (
+        served_gateway(FakeProvider("It snows.").app()) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        headers = {"content-type": "application/json"}
+        await client.post(f"{gateway.url}/v1/messages", content=body, headers=headers)
+        found = await scraped(gateway, client)
+    lost = [key for key in found if key.startswith("streamnorm_losses_total")]
+    assert not any("sk-1234" in key for key in lost)
 
 
 def test_models_that_the_configuration_does_not_name_are_one_series() -> None:
