@@ -8,26 +8,13 @@ from typing import Any
 import pytest
 from support.gateway_calls import CANARY, POSTS, called, every_dialect, opened, refused
 from support.gateway_servers import served
+from support.gateway_upstreams import Records
 from support.scripted_upstream import ScriptedUpstream
 
 from streamnorm import Failed
 from streamnorm.gateway import messages
-from streamnorm.gateway.records import CallRecord
 
 pytestmark = pytest.mark.anyio
-
-
-class Recorder:
-    """An observer that keeps the records of requests that have ended."""
-
-    def __init__(self) -> None:
-        self.ended: list[CallRecord] = []
-
-    def begin(self, call: CallRecord) -> None:
-        pass
-
-    def end(self, call: CallRecord) -> None:
-        self.ended.append(call)
 
 
 @every_dialect
@@ -38,13 +25,13 @@ async def test_fault_of_the_gateway_is_an_error_and_no_client_that_left(
         raise ValueError(CANARY)
 
     monkeypatch.setattr(messages, "Attempts", fail)
-    recorder = Recorder()
+    records = Records()
     target, body = POSTS[client]
-    async with opened(observers=(recorder,)) as app:
+    async with opened(observers=(records,)) as app:
         with caplog.at_level(logging.INFO, "streamnorm"):
             caller = await called(app, target, body)
     assert refused(caller, 500, client) == "a fault of the gateway"
-    assert isinstance(recorder.ended[0].outcome, Failed)
+    assert isinstance(records.ended[0].outcome, Failed)
     assert "fault of the gateway: ValueError at " in caplog.text
     assert CANARY not in caplog.text
 
@@ -56,9 +43,9 @@ async def test_answer_that_a_fault_ends_is_not_answered_twice(
         raise ValueError(CANARY)
 
     monkeypatch.setattr(messages.ClientStream, "send_body", fail)
-    recorder = Recorder()
+    records = Records()
     target, body = POSTS["anthropic"]
-    async with served(ScriptedUpstream({})) as url, opened(url, observers=(recorder,)) as app:
+    async with served(ScriptedUpstream({})) as url, opened(url, observers=(records,)) as app:
         with pytest.raises(ValueError, match=CANARY):
             await called(app, target, body)
-    assert isinstance(recorder.ended[0].outcome, Failed)
+    assert isinstance(records.ended[0].outcome, Failed)
