@@ -1,0 +1,76 @@
+"""`ClientStream`: chunks and pings to a client that reads slowly do not overlap."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamnorm.asgi.exchange import Message, open_exchange
+from streamnorm.gateway.sending import ClientStream
+
+pytestmark = pytest.mark.anyio
+
+KEEPALIVE_S = 0.001
+PING = b": ping\n\n"
+CHUNK = b"data: {}\n\n"
+
+
+class SlowServer:
+    """A server whose buffer is full while it sends `blocked`, until `release`."""
+
+    def __init__(self, blocked: bytes) -> None:
+        self.bodies: list[bytes] = []
+        self.is_blocked = asyncio.Event()
+        self.release = asyncio.Event()
+        self.sent_ping = asyncio.Event()
+        self.overlaps = 0
+        self._blocked = blocked
+        self._is_sending = False
+
+    async def receive(self) -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(self, message: Message) -> None:
+        self.overlaps += self._is_sending
+        self._is_sending = True
+        if message.get("body") == self._blocked and not self.release.is_set():
+            self.is_blocked.set()
+            await self.release.wait()
+        self.bodies.append(message.get("body", b""))
+        if self.bodies[-1] == PING:
+            self.sent_ping.set()
+        self._is_sending = False
+
+
+async def test_no_ping_is_sent_while_a_chunk_is_blocked() -> None:
+    server = SlowServer(CHUNK)
+    async with open_exchange(server.receive, server.send) as exchange:
+        stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
+        exchange.tasks.start_soon(stream.keep_alive, KEEPALIVE_S)
+        await stream.start({})
+        sending = asyncio.create_task(stream.send(CHUNK))
+        await server.is_blocked.wait()
+        await asyncio.sleep(20 * KEEPALIVE_S)
+        assert CHUNK not in server.bodies
+        server.release.set()
+        await sending
+        await server.sent_ping.wait()  # pings go on
+    assert server.overlaps == 0
+
+
+async def test_chunk_waits_for_a_blocked_ping() -> None:
+    server = SlowServer(PING)
+    async with open_exchange(server.receive, server.send) as exchange:
+        stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
+        exchange.tasks.start_soon(stream.keep_alive, KEEPALIVE_S)
+        await stream.start({})
+        await server.is_blocked.wait()
+        sending = asyncio.create_task(stream.send(CHUNK, more=False))
+        await asyncio.sleep(20 * KEEPALIVE_S)
+        assert not sending.done()
+        server.release.set()
+        await sending
+    assert server.bodies[:3] == [b"", PING, CHUNK]
+    assert server.overlaps == 0

@@ -1,0 +1,73 @@
+"""The cost of an event to the gateway, in calls of functions, without a clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from support.operation_counts import operations
+
+from streamnorm.asgi.exchange import Message, open_exchange
+from streamnorm.gateway.sending import ClientStream
+
+
+class Chunks:
+    """So many chunks, which are there at once."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        self._left -= 1
+        return b"data: {}\n\n"
+
+
+async def receive() -> Message:
+    """Wait for a client that stays."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def send(message: Message) -> None:
+    """Accept a message, as a server does whose buffers have room."""
+
+
+async def send_directly(chunks: Chunks) -> None:
+    async for chunk in chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def send_to_client(chunks: Chunks) -> None:
+    async with open_exchange(receive, send) as exchange:
+        stream = ClientStream(exchange, lambda: b": ping\n\n", 15.0, lambda _: True)
+        exchange.tasks.start_soon(stream.keep_alive, 15.0)
+        await stream.start({})
+        await stream.send_all(chunks)
+
+
+def calls_per_chunk(send_all: Callable[[Chunks], Awaitable[None]]) -> float:
+    """Return how many functions are called per chunk, Python's and C's."""
+
+    def calls(count: int) -> int:
+        async def main() -> None:
+            await send_all(Chunks(count))
+
+        return operations(lambda: asyncio.run(main()))
+
+    calls(1)  # imports and caches of first use
+    return (calls(600) - calls(100)) / 500
+
+
+def test_chunk_with_keep_alive_costs_four_calls_more_than_a_bare_send() -> None:
+    """The exchange's, the check for a ping under way, and two of the clock.
+
+    A lock or a timer for each chunk takes more.
+    """
+    more = calls_per_chunk(send_to_client) - calls_per_chunk(send_directly)
+    assert round(more) == 4
