@@ -16,12 +16,12 @@ def check_base_url(url: str) -> str:
     Raises:
         ValueError: It is no http or https URL, or has a user, a query or a fragment.
     """
-    if not url.isprintable() or " " in url:
+    if not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("base_url has a character that no URL has, expected a URL")
     try:
         parts = urlsplit(url)
-        has_host, _ = bool(parts.hostname), parts.port
-    except ValueError as exc:  # a host in brackets that is no address, or a port that is none
+        has_host, _ = bool((parts.hostname or "").encode("idna")), parts.port
+    except ValueError as exc:  # of a host that is no name or address, or of a port that is none
         raise ValueError("base_url is no URL, expected http:// or https://") from exc
     if parts.scheme not in ("http", "https") or not has_host:
         raise ValueError("base_url is no http or https URL, expected one")

@@ -43,6 +43,11 @@ _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 class ConfigError(StreamnormError):
     """A configuration is wrong; the text is one line that names the key."""
 
+    def __init__(self, text: str) -> None:
+        # Keys are quoted in it, and TOML lets them hold anything.
+        shown = (char if char.isprintable() else ascii(char)[1:-1] for char in text)
+        super().__init__("".join(shown))
+
 
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A provider.

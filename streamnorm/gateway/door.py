@@ -195,7 +195,7 @@ def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
         RequestRefused: The gateway has no such path, or it has another method.
     """
     path, endpoints = received.path, client.endpoints
-    if _PATHS.fullmatch(path) and not _has_dots(path):
+    if path.isprintable() and _PATHS.fullmatch(path) and not _has_dots(path):
         asked = endpoints.asked(received.method, path)
         if asked is not None:
             return asked

@@ -1,35 +1,76 @@
-"""The official SDKs read a stream of a gateway that is full of pings as they read it without."""
+"""Every official SDK reads an answer through the pings of a gateway, before it and within it."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
+from acceptance.gateways import Gateways, gateways
 from acceptance.transcoding_clients import SDK, SDKS, Reading
-from support.gateway_servers import served_gateway
-from support.gateway_upstreams import ANSWER, Head, Step, StepUpstream
+from support.fault_answers import ANSWERS, CITY, TEXT
+from support.fault_rows import HEAD, LAST
+from support.faulty_upstream import FaultyUpstream, Pause, Step
+from support.gateway_upstreams import asked
+from support.loopback import chunked
+
+from streamnorm import validate
 
 pytestmark = pytest.mark.anyio
 
-SILENCE_S = 0.03
-FIRST, *REST = [step for event in ANSWER for step in (event, SILENCE_S)]
-STEPS: dict[str, list[Step]] = {
-    "in_the_stream": [FIRST, *REST],
-    "before_the_first_event": [Head(), SILENCE_S, FIRST, *REST],
-    "before_the_status": [SILENCE_S, FIRST, *REST],
-}
+READING = Reading(TEXT, "", (("call_1", "get_weather", {"city": CITY}),))
+PAUSE = Pause(0.04)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.mark.parametrize("phase", STEPS)
+@pytest.fixture(scope="module")
+async def upstream() -> AsyncIterator[FaultyUpstream]:
+    async with FaultyUpstream().running() as known:
+        yield known
+
+
+@pytest.fixture(scope="module")
+async def pinging(upstream: FaultyUpstream) -> AsyncIterator[Gateways]:
+    async with gateways(upstream.url, keepalive_s=0.01, commit_after_s=0.01) as known:
+        yield known
+
+
+@pytest.fixture(scope="module")
+async def silent(upstream: FaultyUpstream) -> AsyncIterator[Gateways]:
+    async with gateways(upstream.url) as known:
+        yield known
+
+
+def slow_answer(dialect: str) -> list[Step]:
+    """Return an answer with pauses before its head, its first event, a word and its end."""
+    events = ANSWERS[dialect].events
+    word, call = ANSWERS[dialect].index_of(b"schneit"), ANSWERS[dialect].index_of(b"get_weather")
+    parts = (events[:1], events[1 : word + 1], events[word + 1 : call + 1], events[call + 1 :])
+    steps: list[Step] = [PAUSE, HEAD]
+    for part in parts:
+        steps += [PAUSE, chunked(b"".join(part))]
+    return [*steps, PAUSE, LAST]
+
+
+@pytest.mark.parametrize("target", SDKS)
 @pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
-async def test_pings_do_not_change_what_an_sdk_reads(sdk: SDK, phase: str) -> None:
-    settings = {"keepalive_s": 0.002, "commit_after_s": 0.002}
-    async with (
-        served_gateway(StepUpstream(STEPS[phase]), **settings) as gateway,
-        sdk.http.AsyncClient() as http,
-    ):
-        [reading] = await sdk.converse_async(http, 1, base_url=gateway.url)
-    assert reading == Reading("ab")
+async def test_client_reads_the_same_through_pings(
+    sdk: SDK, target: str, upstream: FaultyUpstream, pinging: Gateways, silent: Gateways
+) -> None:
+    upstream.script = slow_answer(target)
+    async with sdk.http.AsyncClient() as http:
+        url = pinging.urls[target]
+        assert await sdk.converse_async(http, base_url=url) == [READING]
+    with_pings = (await asked(url, sdk.dialect)).content
+    assert validate(with_pings, sdk.dialect) == []
+    upstream.script = [HEAD, chunked(ANSWERS[target].body), LAST]
+    without = (await asked(silent.urls[target], sdk.dialect)).content
+    assert count_of_blank_lines(with_pings) >= count_of_blank_lines(without) + 4
+
+
+def count_of_blank_lines(body: bytes) -> int:
+    """Return how many lines of a body are blank: one behind each event and ping."""
+    return body.replace(b"\r\n", b"\n").split(b"\n").count(b"")

@@ -147,6 +147,11 @@ def test_configuration_is_read(written: Any) -> None:
         # upstreams
         (UPSTREAM.replace("local", '"a/b"'), "upstreams.a/b: a name with a slash, expected none"),
         (UPSTREAM.replace("local", '""'), "upstreams: expected `str` of length >= 1"),
+        (
+            UPSTREAM.replace("local", '"a\\nb"') + "x = 1",
+            r"upstreams.a\nb: object contains unknown",
+        ),
+        (f'"x\\ny" = 1\n{UPSTREAM}', r"object contains unknown field `x\ny`"),
         (UPSTREAM.replace("openai_chat", "cohere"), "upstreams.local.dialect: "),
         (
             UPSTREAM.replace("http://", "ftp://"),

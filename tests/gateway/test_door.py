@@ -83,6 +83,7 @@ async def test_request_for_a_message_is_let_in(target: str, body: Any) -> None:
         ("/v1beta/models/%2e%2e/x:generateContent", "POST", "gemini"),
         ("/v1beta/cachedContents", "POST", "openai"),
         ("/v1/messages\n", "POST", "openai"),
+        ("/v1beta/models/a\r\nb:generateContent", "POST", "gemini"),
         ("*", "OPTIONS", "openai"),
         (f"/{CANARY}", "GET", "openai"),
         ("/v1/" + "a/" * 50_000, "GET", "openai"),
@@ -92,6 +93,14 @@ async def test_other_path_is_not_found(target: str, method: str, client: str) ->
     async with opened() as app:
         caller = await called(app, target, method=method)
     assert refused(caller, 404, client) == "a path of no endpoint of this gateway, expected one"
+
+
+async def test_path_that_no_url_has_is_not_found() -> None:
+    async with opened() as app:
+        caller = Caller("/")
+        caller.scope["path"] = "/v1beta/models/\ud800:generateContent"
+        await caller.call(app)
+    refused(caller, 404, "gemini")
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PUT", "DELETE", "X" * 100])

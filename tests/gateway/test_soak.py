@@ -15,4 +15,4 @@ def test_memory_of_a_gateway_stays_flat() -> None:
     samples, statuses = asyncio.run(soak(200, 3))
     assert sum(statuses.values()) == 200
     assert statuses[200] > 100
-    assert samples[-1] - samples[1] < _MAX_GROWTH_BYTES
+    assert min(samples[-3:]) - min(samples[1:4]) < _MAX_GROWTH_BYTES

@@ -113,6 +113,7 @@ def _two_lengths(answer: Answer, _: Moment) -> Sequence[Step]:
 
 
 _LOST = refused(502, "transport", Truncated)
+_NO_HTTP = refused(502, "malformed")
 _LATE = refused(504, "stalled", Truncated)
 
 CONNECTION_FAULTS = (
@@ -169,8 +170,8 @@ CONNECTION_FAULTS = (
     Fault("extends its chunks", _extensions, _always(OK), _BEFORE),
     Fault("sends trailers", _trailers, _always(OK), _BEFORE),
     Fault("speaks HTTP/1.0", _unframed, _always(OK), _BEFORE),
-    Fault("frames its body twice", _both_lengths, _always(_LOST), _BEFORE),
-    Fault("sends two lengths", _two_lengths, _always(_LOST), _BEFORE),
+    Fault("frames its body twice", _both_lengths, _always(_NO_HTTP), _BEFORE),
+    Fault("sends two lengths", _two_lengths, _always(_NO_HTTP), _BEFORE),
     Fault(
         "sends some early hints",
         _whole_body(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n" * 20 + HEAD),
@@ -190,17 +191,17 @@ CONNECTION_FAULTS = (
         _always(refused(502, "upstream")),
         _BEFORE,
     ),
-    Fault("speaks another protocol", _just(b"220 mail.test\r\n\r\n"), _always(_LOST), _BEFORE),
+    Fault("speaks another protocol", _just(b"220 mail.test\r\n\r\n"), _always(_NO_HTTP), _BEFORE),
     Fault(
         "sends a huge header",
         _just(_SSE + b"x: " + b"a" * 300_000 + b"\r\n\r\n"),
-        _always(_LOST),
+        _always(_NO_HTTP),
         _BEFORE,
     ),
     Fault(
         "sends a header with NUL",
         _just(_SSE + b"x: a\0b\r\ncontent-length: 0\r\n\r\n"),
-        _always(_LOST),
+        _always(_NO_HTTP),
         _BEFORE,
     ),
 )

@@ -52,6 +52,8 @@ def test_path_that_leaves_the_base_url_is_refused(path: str) -> None:
         ("https://h/", "https://h"),
         ("http://localhost:8000/v1//", "http://localhost:8000/v1"),
         ("https://[::1]:8000/v1", "https://[::1]:8000/v1"),
+        ("https://h.", "https://h."),
+        ("https://bücher.example", "https://bücher.example"),
     ],
 )
 def test_base_url_has_no_slash_at_its_end(given: str, base_url: str) -> None:
@@ -67,6 +69,10 @@ def test_base_url_has_no_slash_at_its_end(given: str, base_url: str) -> None:
         ("", "no http or https URL"),
         ("https://[h", "no URL"),
         ("https://h:port", "no URL"),
+        ("https://canary..h", "no URL"),
+        ("https://.", "no URL"),
+        ("https://" + "canary" * 50, "no URL"),
+        ("https://h\\canary", "a character that no URL has"),
         ("https://canary h", "a character that no URL has"),
         ("https://h\ncanary", "a character that no URL has"),
         ("https://user@h", "a user or a password"),

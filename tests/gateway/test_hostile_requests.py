@@ -1,0 +1,121 @@
+"""Requests of odd parts: each gets an answer, whole and in the shape of its client."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from support.asgi_caller import Caller
+from support.gateway_calls import NOWHERE, POSTS, body_of, opened, shape_of
+
+from streamnorm.gateway import ModelConfig, UpstreamConfig
+
+pytestmark = pytest.mark.anyio
+
+REQUESTS = 150
+PATHS = [
+    *(path for path, _ in POSTS.values()),
+    "/v1/messages/count_tokens",
+    "/v1/responses/input_tokens",
+    "/v1/responses/compact",
+    "/v1/responses/{}",
+    "/v1/responses/{}/input_items",
+    "/v1/models",
+    "/v1/models/{}",
+    "/v1beta/models/{}",
+    "/v1beta/models/{}:streamGenerateContent",
+    "/v1/models/{}:countTokens",
+    "/v1beta/tunedModels/{}:generateContent",
+    "{}",
+]
+NAMES = [
+    "",
+    "..",
+    "%2e%2e",
+    "a/b",
+    "a b",
+    "\0",
+    "\r\nx: y",
+    "\ud800",
+    "?",
+    "#",
+    "m:m",
+    "%",
+    "x" * 3000,
+]
+VALUES = [
+    *(None, True, 0, -1, 1.5, 10**18, "", "a", "\ud800", "\0", [], {}, [None], [1], ["a"], [{}]),
+    [{"type": "text", "text": "a"}],
+    [{"role": "user", "content": "a"}],
+    [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "b", "input": {}}]}],
+    [{"role": "tool", "tool_call_id": "x", "content": "y"}],
+    [{"name": "f", "input_schema": {"type": "object"}}],
+    [{"type": "function", "function": {"name": "f", "parameters": 5}}],
+]
+FIELDS = [
+    *("model", "messages", "max_tokens", "stream", "tools", "tool_choice", "system", "input"),
+    *("contents", "store", "previous_response_id", "conversation", "background", "instructions"),
+    *("response_format", "stream_options", "temperature", "thinking", "reasoning", "metadata"),
+    *("systemInstruction", "generationConfig", "generateContentRequest", "include", "\ud800"),
+]
+BODIES = [
+    *(b"", b"{", b"[]", b"null", b"\xff", b"{}", b'{"a":1e999}', b'{"a":NaN}', b"\xef\xbb\xbf{}"),
+    b'{"a":' + b"9" * 5000 + b"}",
+    b"[" * 2000,
+]
+HEADERS = [
+    *(b"content-type", b"content-length", b"transfer-encoding", b"content-encoding", b"upgrade"),
+    *(b"x-api-key", b"authorization", b"x-goog-api-key", b"anthropic-version", b"openai-beta"),
+    *(b"anthropic-beta", b"user-agent", b"traceparent", b"x-client-request-id", b"\xff"),
+]
+HEADER_VALUES = [
+    *(b"", b"a", b"application/json", b"text/plain", b"\xff\xfe", b"0", b"99999999999999999999"),
+    *(b"Bearer k", b"x" * 9000, b"a\r\nb", b"2023-06-01", b"a,b", b"identity", b"gzip"),
+]
+QUERIES = [b"", b"a=b", b"\xff=%ff&limit=5", b"limit=-1", b"alt=sse", b"beta=%0d%0a", b"&" * 500]
+
+
+def body(draw: random.Random) -> bytes:
+    if draw.random() < 0.1:
+        return draw.choice(BODIES)
+    whole: dict[str, object] = {}
+    for _, fields in POSTS.values():
+        whole |= fields
+    for _ in range(draw.randrange(5)):
+        whole[draw.choice(FIELDS)] = draw.choice(VALUES)
+    return json.dumps(
+        {name: value for name, value in whole.items() if draw.random() > 0.1}
+    ).encode()
+
+
+def request(draw: random.Random) -> Caller:
+    method = draw.choice(["POST"] * 7 + ["GET"] * 2 + ["DELETE", "HEAD", ""])
+    caller = Caller("/", method=method, body=[body(draw)])
+    names = [draw.choice(HEADERS) for _ in range(draw.randrange(4))]
+    caller.scope |= {
+        "path": draw.choice(PATHS).replace("{}", draw.choice(NAMES)),
+        "headers": [(b"host", b"h"), *((name, draw.choice(HEADER_VALUES)) for name in names)],
+        "query_string": draw.choice(QUERIES),
+    }
+    return caller
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("dialect", POSTS)
+async def test_every_request_gets_an_answer(dialect: str, *, normalize: bool) -> None:
+    draw = random.Random(f"{dialect} {normalize}")  # noqa: S311 - no secret
+    upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=NOWHERE, normalize=normalize)}
+    models = [
+        ModelConfig(match="m", to=["local"], simplify_schemas=True, serial_tool_calls=True),
+        ModelConfig(match="*", to=["local/x y"]),
+    ]
+    for configured in ([], models):
+        async with opened(upstreams, models=configured) as app:
+            for _ in range(REQUESTS):
+                caller = request(draw)
+                await caller.call(app)
+                assert caller.finished
+                if caller.status != 200:
+                    assert 400 <= caller.status < 500 or caller.status == 502
+                    shape_of(body_of(caller))
