@@ -1,6 +1,7 @@
 """What is known of one request and its answer: for logs, metrics and traces.
 
-Nothing of it is content: no prompt, no answer, no key, no URL.
+Nothing of it is content: no prompt, no answer, no key, no URL.  Only the text of an upstream's
+error is the upstream's own, and may quote the request; no log of the gateway's has it.
 """
 
 from __future__ import annotations

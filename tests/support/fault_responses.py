@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from streamnorm import Truncated
 from support.fault_answers import Answer, Moment
-from support.fault_rows import CLOSING, LAST, OK, Expected, Fault, refused, sent
+from support.fault_rows import CLOSING, LAST, OK, Expected, Fault, broken, refused, sent
 from support.faulty_upstream import Act, Pause, Step
 from support.loopback import chunked
 
@@ -76,6 +76,8 @@ def _part(*steps: Step) -> Callable[[Answer, Moment], Sequence[Step]]:
 
 
 _SSE = b"content-type: text/event-stream\r\n"
+_GZIP = b"content-encoding: gzip\r\n"
+_BOMB_BYTES = 16 * 1024 * 1024
 _LOST = refused(502, "transport", Truncated)
 _CUT = refused(502, "truncated", Truncated)
 _NO_STREAM = refused(502, "malformed")
@@ -152,7 +154,34 @@ _STREAMS = (
     ),
     Fault(
         "compresses",
-        _event_stream(lambda a: gzip.compress(a.body), _SSE + b"content-encoding: gzip\r\n"),
+        _event_stream(lambda a: gzip.compress(a.body), _SSE + _GZIP),
+        _always(OK),
+        _HEADERS,
+    ),
+    Fault(
+        "compresses in part",
+        _event_stream(lambda a: gzip.compress(a.start("before terminal"))[:-9], _SSE + _GZIP),
+        _always(broken("truncated", Truncated)),
+        _HEADERS,
+    ),
+    Fault(
+        "compresses a bomb",
+        _event_stream(lambda _: gzip.compress(b"data: " + b"a" * _BOMB_BYTES), _SSE + _GZIP),
+        _always(refused(502, "too_large")),
+        _HEADERS,
+    ),
+    Fault(
+        "compresses nothing",
+        _event_stream(lambda a: a.body, _SSE + _GZIP),
+        _always(refused(502, "malformed")),
+        _HEADERS,
+    ),
+    Fault(
+        "compresses twice",
+        _event_stream(
+            lambda a: gzip.compress(gzip.compress(a.body)),
+            _SSE + _GZIP[:-2] + b", gzip\r\n",
+        ),
         _always(refused(502, "malformed")),
         _HEADERS,
     ),
@@ -161,12 +190,6 @@ _STREAMS = (
         _event_stream(
             lambda _: b"\x8b\x02\x80data: {}\n\n\x03", _SSE + b"content-encoding: br\r\n"
         ),
-        _always(refused(502, "malformed")),
-        _HEADERS,
-    ),
-    Fault(
-        "compresses in part",
-        _event_stream(lambda a: gzip.compress(a.body)[:-20], _SSE + b"content-encoding: gzip\r\n"),
         _always(refused(502, "malformed")),
         _HEADERS,
     ),
@@ -213,10 +236,8 @@ _BODIES = (
     ),
     Fault(
         "compresses a body",
-        lambda answer, _: [
-            _response(200, gzip.compress(answer.whole), more=b"content-encoding: gzip\r\n")
-        ],
-        _always(_NO_STREAM),
+        lambda answer, _: [_response(200, gzip.compress(answer.whole), more=_GZIP)],
+        _always(OK),
         _HEADERS,
     ),
 )
