@@ -24,7 +24,7 @@ from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passed_answers import PassedAnswer
-from streamnorm._upstream.requests import ClientRequest, json_body, refusals
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
@@ -106,6 +106,9 @@ class Side:
         if is_stored and self._routing.native(client) is None:
             await self._refuse_stored(asked, exchange, call)
             return
+        if is_stored and ("stream", "true") in received.query:
+            found = "a stored response as a stream, expected it whole"
+            raise RequestRefused(found, param="stream")
         try:
             result: _Result[Encoded | PassedAnswer]
             if asked.operation == "models" and self._routing.entries:
