@@ -26,7 +26,7 @@ from support.seeded import Draws
 
 from streamnorm import Completed, StreamnormError, decode_message, decoder
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 _TYPES = [b"text/event-stream", b"text/event-stream", b"application/json", b"text/html", b""]
 _STATUSES = [200, 200, 200, 200, 200, 201, 204, 302, 400, 429, 500, 529]
