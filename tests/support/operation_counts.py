@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -24,7 +23,6 @@ def operations(work: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    gc.collect()  # the finalizers of what earlier tests have left are not the work's
     before = sys.getprofile()
     sys.setprofile(trace)
     try:
