@@ -50,7 +50,14 @@ from streamnorm._upstream.requests import (
 from streamnorm._upstream.url import endpoint_url
 from streamnorm.profiles import shipped_profiles
 
-__all__ = ["SideAnswer", "SideRequest", "SideSteps", "listed_models", "side_steps"]
+__all__ = [
+    "SideAnswer",
+    "SideRequest",
+    "SideSteps",
+    "listed_models",
+    "resumes_stream",
+    "side_steps",
+]
 
 _NO_CONTENT = 204
 
@@ -215,6 +222,11 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
     return encode_model(found, client, id=model)
 
 
+def resumes_stream(received: ClientRequest, asked: Asked) -> bool:
+    """Return whether a request for a stored response asks for the rest of its stream."""
+    return asked.operation == "response" and ("stream", "true") in received.query
+
+
 def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstream) -> SideSteps:
     body = passed_body(received, upstream)
     known = lookup(client)
@@ -222,8 +234,7 @@ def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstr
     named = known.endpoints.canonical_path(received.method, received.path)
     path = passed_path(named, received, known)
     sent = _request(received.method, path, received, client, upstream, body=body)
-    streams = asked.operation == "response" and ("stream", "true") in received.query
-    answer = yield structs.replace(sent, streams=streams)
+    answer = yield structs.replace(sent, streams=resumes_stream(received, asked))
     error = _failure(answer, upstream)
     problem = None if answer.status == _NO_CONTENT else answer_problem(answer.body, client)
     if problem is not None:

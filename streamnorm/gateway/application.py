@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import traceback
 from collections.abc import Mapping
 
 import anyio
@@ -195,6 +196,14 @@ class Gateway:
                 await self._side.answer(received, client, asked, exchange, call)
         except RequestRefused:
             raise
+        except Exception as exc:
+            # The text of the exception may quote the request or the answer.
+            _LOG.error("fault of the gateway: %s at %s", type(exc).__name__, _place_of(exc))
+            fault = RequestRefused("a fault of the gateway", 500, code="gateway_fault")
+            call.outcome = error_outcome(fault.error)
+            if call.status:
+                raise  # the server cuts the answer, which may have begun
+            raise fault from exc
         except BaseException:
             call.outcome = call.outcome or Abandoned()
             raise
@@ -222,6 +231,12 @@ class Gateway:
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})
+
+
+def _place_of(exc: Exception) -> str:
+    """Return the file and the line that raised an exception."""
+    frame = traceback.extract_tb(exc.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno}"
 
 
 def from_environment() -> Gateway:

@@ -318,9 +318,13 @@ class Attempts:
     async def _read_whole(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
     ) -> Result:
+        is_stream = (answer.content_type or "").lower().startswith("text/event-stream")
+        limits = self._limits
         async with answer:
             try:
-                data = await answer.read_all(self._limits.max_accumulated_bytes)
+                data = await answer.read_all(
+                    limits.max_accumulated_bytes if is_stream else limits.max_event_bytes
+                )
             except ServerStopping:
                 return self._failure(_STOPPING, None, {}, is_final=True)
             except (aiohttp.ClientError, OSError, ProtocolError) as exc:
@@ -332,7 +336,7 @@ class Attempts:
             server=target.upstream.server,
             reply=sent.reply,
             created=time.time(),
-            limits=self._limits,
+            limits=limits,
             on_loss=self._count,
         )
         if isinstance(whole, StreamError):

@@ -29,6 +29,7 @@ _SHARED_HEADER = "authorization"  # of keys of every dialect
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ONCE = (b"content-length", b"host")
 _MAX_QUERY_FIELDS = 100
+_MAX_HEADER_BYTES = 128 * 1024  # of all headers; some servers have no bound
 _RETRY_S = 1
 
 
@@ -149,10 +150,10 @@ def path_of(scope: Scope) -> str:
 
 def received_request(scope: Scope) -> ClientRequest:
     """Return a request as the rest of the gateway reads it, without its body."""
-    headers: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
     for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        name = raw_name.decode("latin-1").lower()
+        values.setdefault(name, []).append(raw_value.decode("latin-1"))
     query = scope.get("query_string", b"").decode("latin-1")
     try:
         fields = parse_qsl(query, max_num_fields=_MAX_QUERY_FIELDS)
@@ -161,7 +162,7 @@ def received_request(scope: Scope) -> ClientRequest:
     return ClientRequest(
         method=scope.get("method", "GET"),
         path=path_of(scope),
-        headers=headers,
+        headers={name: ", ".join(several) for name, several in values.items()},
         body=b"",
         query=tuple(fields),
     )
@@ -205,7 +206,9 @@ def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
             raise RequestRefused(
                 f"another method, expected {listed}", 405, headers={"allow": listed}
             )
-    raise RequestRefused("a path of no endpoint of this gateway, expected one", 404)
+    raise RequestRefused(
+        "a path of no endpoint of this gateway, expected one", 404, code="unknown_url"
+    )
 
 
 def _has_dots(path: str) -> bool:
@@ -213,11 +216,17 @@ def _has_dots(path: str) -> bool:
 
 
 def _check_framing(scope: Scope) -> None:
-    """Refuse a request of which two servers may read two different ones.
+    """Refuse a request of which two servers may read two different ones, or a flood of headers.
 
     Raises:
         RequestRefused: It is such a one.
     """
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+        raise RequestRefused(
+            f"headers that are too large, expected at most {_MAX_HEADER_BYTES} bytes",
+            431,
+            headers={"connection": "close"},
+        )
     names = [name.lower() for name, _ in scope["headers"]]
     if b"content-length" in names and b"transfer-encoding" in names:
         raise _ill_framed("both content-length and transfer-encoding, expected one of them")

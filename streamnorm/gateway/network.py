@@ -109,7 +109,8 @@ class Network:
         self._stopped.set()
         now = asyncio.get_running_loop().time()
         for deadline in self._heads:
-            deadline.reschedule(now)
+            if not deadline.expired():
+                deadline.reschedule(now)
         for answer in self._answers:
             answer.fail(ServerStopping())
 

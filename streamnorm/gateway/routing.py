@@ -13,11 +13,12 @@ from msgspec import Struct, structs
 from streamnorm._bodies import codec_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import UnknownDialect
-from streamnorm._registry import lookup
+from streamnorm._registry import DIALECTS, lookup
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm._upstream.url import check_base_url
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.keys import checked_key, key_at
+from streamnorm.profiles import shipped_profiles
 from streamnorm.recording.operations import server_of
 
 __all__ = ["Routing", "Target", "model_pattern"]
@@ -145,6 +146,9 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         base_url = check_base_url(config.base_url)
     except ValueError as exc:
         raise ConfigError(f"{where}.{exc}") from exc
+    if config.server is not None and config.server not in (known := _servers()):
+        found = f"{where}.server: {config.server!r}"
+        raise ConfigError(f"{found}, expected one of {', '.join(sorted(known))}")
     if config.key is not None and not _is_private(base_url):
         raise ConfigError(f"{where}.base_url: http with a key, expected https or a loopback host")
     return Target(
@@ -157,6 +161,13 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
             passes_key=config.key == _OF_CLIENT,
         ),
         normalize=config.normalize,
+    )
+
+
+def _servers() -> frozenset[str]:
+    """Return the names of the servers of which something is known."""
+    return shipped_profiles().servers.union(
+        *(dialect.servers_with_quirks for dialect in DIALECTS.values())
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
+from functools import partial
 from typing import Generic, TypeVar
 
 import aiohttp
@@ -13,8 +15,14 @@ from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
-from streamnorm._core.errors import RemoteProtocolError, StateError
-from streamnorm._core.events import StreamError
+from streamnorm._core.errors import (
+    NotAStream,
+    ProtocolError,
+    RemoteProtocolError,
+    StateError,
+    UpstreamError,
+)
+from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import error_outcome
@@ -24,8 +32,16 @@ from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passed_answers import PassedAnswer
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
-from streamnorm._upstream.side_requests import SideAnswer, SideRequest, listed_models, side_steps
+from streamnorm._upstream.requests import ClientRequest, json_body, refusals
+from streamnorm._upstream.side_requests import (
+    SideAnswer,
+    SideRequest,
+    listed_models,
+    resumes_stream,
+    side_steps,
+)
+from streamnorm.aio import Stream
+from streamnorm.aio.passing import PassingPump
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import reason_of
@@ -34,8 +50,8 @@ from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
-from streamnorm.gateway.scrubbing import scrubbed_error
-from streamnorm.gateway.sending import raw_headers
+from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
+from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.state import error_body
 from streamnorm.state.errors import response_not_found
 
@@ -46,6 +62,7 @@ T = TypeVar("T")
 _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count",)
 _MODELS = ("models", "model")
+_LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
 _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
@@ -81,6 +98,7 @@ class Side:
         self._estimator = estimator
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
         self._max_answer_bytes = config.max_event_bytes
+        self._keepalive_s = config.keepalive_s
 
     async def answer(
         self,
@@ -106,12 +124,14 @@ class Side:
         if is_stored and self._routing.native(client) is None:
             await self._refuse_stored(asked, exchange, call)
             return
-        if is_stored and ("stream", "true") in received.query:
-            found = "a stored response as a stream, expected it whole"
-            raise RequestRefused(found, param="stream")
         try:
             result: _Result[Encoded | PassedAnswer]
-            if asked.operation == "models" and self._routing.entries:
+            if resumes_stream(received, asked):
+                resumed = await self._resume(received, client, asked, exchange, call)
+                if resumed is None:
+                    return
+                result = resumed
+            elif asked.operation == "models" and self._routing.entries:
                 result = await self._listed(received, client, call)
             else:
                 result = await self._asked(received, client, asked, call)
@@ -127,7 +147,6 @@ class Side:
             call.status = value.status
             if value.error is not None:
                 call.outcome = error_outcome(value.error)
-            headers[0] = (b"content-type", value.content_type.encode("latin-1"))
             await send_json(exchange, value.status, headers, value.body)
             return
         call.status = 200
@@ -150,12 +169,49 @@ class Side:
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
         return await self._run(steps, target, client, call)
 
+    async def _resume(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        asked: Asked,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> _Result[Encoded | PassedAnswer] | None:
+        """Send the rest of a stored stream; return why there is none, or None."""
+        target = self._routing.native(client) or self._routing.targets("", client)[0]
+        upstream = target.upstream
+        request = next(side_steps(received, asked, client.name, upstream, self._estimator))
+        call.upstream, call.attempts = target.name, 1
+        try:
+            answer = await self._network.send(request)
+        except _FAILURES as exc:
+            error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
+            return _Result(error, {}, upstream.dialect)
+        headers = answer_headers(answer.headers, client, client)
+        pump = PassingPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
+        answer.watch(pump)
+        async with Stream(pump, answer) as stream:
+            try:
+                first = await anext(stream, b"")
+            except (UpstreamError, NotAStream, ProtocolError):
+                match stream.outcome:
+                    case Failed(error) | Truncated(error):
+                        return _Result(scrubbed_error(error, upstream), headers, upstream.dialect)
+                raise
+            call.status = 200
+            sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
+            exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
+            await sent.start(headers)
+            await sent.send(first)
+            await sent.send_all(stream)
+        return None
+
     async def _listed(
         self, received: ClientRequest, client: Dialect, call: CallRecord
     ) -> _Result[Encoded | PassedAnswer]:
         """Return the models that the configuration names, and those that match its wildcards.
 
-        An upstream that fails is left out, unless nothing else is listed.
+        An upstream that fails or is late is left out, unless nothing else is listed.
         """
         models: dict[str, ModelInfo] = {}
         of_upstreams: dict[str, list[ModelInfo]] = {}
@@ -170,7 +226,11 @@ class Side:
                     continue  # which answers whatever name is asked for
                 if target.name not in of_upstreams:
                     steps = listed_models(received, client.name, target.upstream)
-                    found = await self._run(steps, target, client, call)
+                    try:
+                        async with asyncio.timeout(_LISTED_S):
+                            found = await self._run(steps, target, client, call)
+                    except TimeoutError as exc:
+                        found = _Result(broken_connection(exc, 0), {}, target.upstream.dialect)
                     if isinstance(found.value, StreamError):
                         failure = failure or _Result(found.value, found.headers, found.dialect)
                         of_upstreams[target.name] = []
@@ -212,6 +272,8 @@ class Side:
             value: T | StreamError = done.value
             if isinstance(value, StreamError):
                 value = scrubbed_error(value, target.upstream)
+            elif isinstance(value, PassedAnswer) and value.error is not None:
+                value = structs.replace(value, body=scrubbed_body(value.body, target.upstream))
             return _Result(value, headers, dialect)
         finally:
             steps.close()

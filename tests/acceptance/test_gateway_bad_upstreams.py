@@ -125,7 +125,7 @@ async def assert_is_answered(bench: Bench, client: str, target: str, *, stream: 
             assert decode_message(response.json(), client)
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("target", SDKS)
 @pytest.mark.parametrize("client", SDKS)

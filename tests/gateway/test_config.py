@@ -166,6 +166,10 @@ def test_configuration_is_read(written: Any) -> None:
             UPSTREAM.replace("http://127.0.0.1:8000", f"http://{CANARY} x"),
             "upstreams.local.base_url has a character that no URL has, expected a URL",
         ),
+        (
+            f'{UPSTREAM}server = "vlm"',
+            "upstreams.local.server: 'vlm', expected one of azure, bedrock, cerebras, ",
+        ),
         # no TOML
         ("upstreams = ", "Invalid value (at end of document)"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff"),

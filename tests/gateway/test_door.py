@@ -95,6 +95,12 @@ async def test_other_path_is_not_found(target: str, method: str, client: str) ->
     assert refused(caller, 404, client) == "a path of no endpoint of this gateway, expected one"
 
 
+async def test_wrong_base_url_is_no_missing_model() -> None:
+    async with opened() as app:
+        _, body = await asked(app, "/api/v1/responses", {"model": "m", "input": "Hi."})
+    assert body["error"]["code"] == "unknown_url"
+
+
 async def test_path_that_no_url_has_is_not_found() -> None:
     async with opened() as app:
         caller = Caller("/")
@@ -156,6 +162,25 @@ async def test_request_that_can_be_read_in_two_ways_is_refused(
         caller = await called(app, target, body, headers=[*JSON, *headers])
     refused(caller, 400, client)
     assert caller.headers["connection"] == "close"
+
+
+@every_dialect
+async def test_flood_of_headers_is_refused_in_linear_time(client: str) -> None:
+    target, body = POSTS[client]
+    flood = [("x-a", "b" * 20)] * 50_000  # some servers have no bound of their own
+    async with opened() as app:
+        caller = await called(app, target, body, headers=[*JSON, *flood])
+    refused(caller, 431, client)
+    assert caller.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(("surplus", "status"), [(0, 502), (1, 431)])
+async def test_headers_are_bounded(surplus: int, status: int) -> None:
+    used = sum(len(name) + len(value) for name, value in JSON)
+    filler = ("x-a", "b" * (128 * 1024 - used - len("x-a") + surplus))
+    async with opened() as app:
+        caller = await called(app, "/v1/chat/completions", CHAT, headers=[*JSON, filler])
+    assert caller.status == status
 
 
 async def test_odd_bytes_in_headers_and_query_are_harmless() -> None:

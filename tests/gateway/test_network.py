@@ -20,7 +20,9 @@ from support.gateway_upstreams import ANSWER, Head, Records, StepUpstream, asked
 from support.loopback import HEAD, Server, chunked
 
 from streamnorm import Completed, Truncated, Usage
+from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.gateway import Gateway
+from streamnorm.gateway.network import Network, ServerStopping
 
 pytestmark = pytest.mark.anyio
 
@@ -216,6 +218,16 @@ async def test_bomb_is_refused_at_the_bound_of_an_event() -> None:
     assert most < 16 << 20
 
 
+async def test_whole_answer_is_read_no_further_than_it_may_be_long() -> None:
+    head, piece = Head(200, {"content-type": "application/json"}), b" " * (1 << 20)
+    upstream = StepUpstream([head, b"{", *[piece] * 64])
+    async with served_gateway(upstream, max_event_bytes=1 << 20) as running:
+        response = await asked(running.url, "anthropic", stream=False)
+        await upstream.closed.wait()
+    assert response.status_code == 502
+    assert upstream.sent < 64
+
+
 async def test_compressed_error_is_read() -> None:
     head = Head(429, {"content-type": "application/json", "content-encoding": "gzip"})
     upstream = StepUpstream([head, gzip.compress(b'{"error":{"message":"Slow down."}}')])
@@ -239,6 +251,21 @@ async def test_upstream_must_begin_in_time(steps: list[Any], stream: bool) -> No
         response = await asked(running.url, "anthropic", stream=stream)
     assert response.status_code == 504
     assert "timed out before the first event" in response.json()["error"]["message"]
+
+
+async def test_stop_ends_a_request_whose_time_is_over_just_then() -> None:
+    server = Server([], stays_open=True)
+    async with server.running():
+        network = Network(gateway_config(server.url))
+        request = SideRequest(method="GET", url=server.url, headers={})
+        sent = asyncio.create_task(network.send(request))
+        await asyncio.sleep(0.05)
+        network.stop()  # the time is over, and the request has not noticed
+        await asyncio.sleep(0)
+        network.stop()
+        with pytest.raises(ServerStopping):
+            await sent
+        await network.aclose()
 
 
 async def test_whole_answer_must_go_on_in_time() -> None:

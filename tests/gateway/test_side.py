@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from support.gateway_servers import served
 from support.loopback import Server
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig
+from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig, side
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -271,6 +272,20 @@ async def test_model_of_an_earlier_entry_is_not_listed_for_a_later_one() -> None
     assert [model["id"] for model in body["data"]] == ["qwen3"]
 
 
+async def test_silent_upstream_does_not_hold_up_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side, "_LISTED_S", 0.05)
+    silent, upstream = Server([], stays_open=True), ScriptedUpstream({"/v1/models": CHAT_LIST})
+    async with silent.running(), served(upstream) as url:
+        upstreams = {
+            "silent": UpstreamConfig(dialect="openai_chat", base_url=silent.url),
+            "local": UpstreamConfig(dialect="openai_chat", base_url=url),
+        }
+        models = [ModelConfig(match="*", to=["silent", "local"])]
+        async with asyncio.timeout(5), opened(upstreams, models=models) as app:
+            _, body = await asked(app, "/v1/models", method="GET")
+    assert [model["id"] for model in body["data"]] == ["llama-4", "qwen3"]
+
+
 async def test_list_of_which_nothing_is_known_is_an_error() -> None:
     async with opened(models=[ModelConfig(match="*", to=["local"])]) as app:
         status, body = await asked(app, "/v1/models", method="GET", headers=ANTHROPIC)
@@ -348,16 +363,76 @@ async def test_error_of_an_upstream_that_stores_responses_passes() -> None:
     assert (status, found) == (404, error)
 
 
-async def test_stored_response_is_no_stream() -> None:
-    async with gateway({}, "openai_responses") as (app, upstream):
-        status, found = await asked(app, "/v1/responses/resp_1?stream=true", method="GET")
-    assert (status, found["error"]["param"], upstream.requests) == (400, "stream", [])
-
-
 async def test_compaction_is_not_found() -> None:
     async with opened() as app:
         status, body = await asked(app, "/v1/responses/compact", {"model": "m", "input": []})
     assert (status, body["error"]["type"]) == (404, "invalid_request_error")
+
+
+STORED = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
+STORED_PATH = "/v1/responses/resp_1"
+
+
+@pytest.mark.parametrize("content_type", ["application/json; a=€", "text/html", "a\tb"])
+async def test_stored_response_of_an_upstream_is_json_whatever_it_is_called(
+    content_type: str,
+) -> None:
+    answer = Answered(STORED, headers={"content-type": content_type})
+    async with gateway({STORED_PATH: answer}, "openai_responses") as (app, _):
+        caller = await called(app, STORED_PATH, method="GET")
+    assert (caller.status, body_of(caller)) == (200, STORED)
+    assert caller.headers["content-type"] == "application/json"
+
+
+async def test_key_in_the_error_of_a_stored_response_is_not_shown() -> None:
+    error = {"error": {"message": f"no such key: {CANARY}", "type": "x", "code": None}}
+    upstream = ScriptedUpstream({STORED_PATH: Answered(error, 401)})
+    async with served(upstream) as url:
+        own = UpstreamConfig(dialect="openai_responses", base_url=url, key="env:KEY")
+        async with opened({"local": own}, environ={"KEY": CANARY}) as app:
+            caller = await called(app, STORED_PATH, method="GET")
+    assert caller.status == 401
+    assert CANARY not in str(caller.messages)
+
+
+RESUMED = f"{STORED_PATH}?stream=true&starting_after=5"
+DELTA = (
+    b"event: response.output_text.delta\n"
+    b'data: {"type":"response.output_text.delta","sequence_number":6,"item_id":"i",'
+    b'"output_index":0,"content_index":0,"delta":"Hi."}\n\n'
+)
+DONE = (
+    b"event: response.completed\n"
+    b'data: {"type":"response.completed","sequence_number":7,"response":{"id":"resp_1",'
+    b'"object":"response","created_at":1,"status":"completed","model":"m","output":[]}}\n\n'
+)
+EVENTS = {"content-type": "text/event-stream"}
+
+
+async def test_stream_of_a_stored_response_is_resumed_unchanged() -> None:
+    answer = Answered(DELTA + DONE, headers=EVENTS)
+    async with gateway({RESUMED: answer}, "openai_responses") as (app, _):
+        caller = await called(app, RESUMED, method="GET")
+    assert (caller.status, b"".join(caller.bodies)) == (200, DELTA + DONE)
+    assert caller.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_resumed_stream_that_is_cut_ends_with_an_error() -> None:
+    answer = Answered(DELTA, headers=EVENTS)
+    async with gateway({RESUMED: answer}, "openai_responses") as (app, _):
+        caller = await called(app, RESUMED, method="GET")
+    kept, _, added = b"".join(caller.bodies).partition(DELTA)
+    assert (kept, b'"type":"error"' in added, b'"sequence_number":7' in added) == (b"", True, True)
+
+
+async def test_stream_that_cannot_be_resumed_is_an_error() -> None:
+    error = {"error": {"message": "No.", "type": "invalid_request_error", "code": None}}
+    async with gateway({RESUMED: Answered(error, 404)}, "openai_responses") as (app, _):
+        status, body = await asked(app, RESUMED, method="GET")
+    assert (status, body["error"]["message"]) == (404, "No.")
+    async with opened(NOWHERE, dialect="openai_responses") as app:
+        status, _ = await asked(app, RESUMED, method="GET")
+    assert status == 502
 
 
 async def test_requests_for_no_message_use_no_turn_of_a_provider() -> None:
