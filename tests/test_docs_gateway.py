@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -168,7 +169,18 @@ def test_workers_start_with_the_command_of_the_page(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
         for _ in range(8):
             assert client.post("/v1/messages", json={}).status_code == 400
-        found = client.get("/metrics").text
-    (line,) = (one for one in found.splitlines() if one.startswith("streamnorm_requests_total"))
+        # A worker counts a request once its answer was sent.
+        for _ in range(50):
+            line = counted_requests(client)
+            if line.endswith(" 8.0"):
+                break
+            time.sleep(0.02)
     assert 'outcome="refused"' in line
     assert line.endswith(" 8.0")
+
+
+def counted_requests(client: httpx.Client) -> str:
+    """Return the line of the metrics that counts the requests."""
+    lines = client.get("/metrics").text.splitlines()
+    (line,) = (one for one in lines if one.startswith("streamnorm_requests_total"))
+    return line

@@ -26,7 +26,7 @@ from support.seeded import Draws
 
 from streamnorm import Completed, StreamnormError, decode_message, decoder
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 _TYPES = [b"text/event-stream", b"text/event-stream", b"application/json", b"text/html", b""]
 _STATUSES = [200, 200, 200, 200, 200, 201, 204, 302, 400, 429, 500, 529]
@@ -125,7 +125,7 @@ async def assert_is_answered(bench: Bench, client: str, target: str, *, stream: 
             assert decode_message(response.json(), client)
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("target", SDKS)
 @pytest.mark.parametrize("client", SDKS)

@@ -24,6 +24,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", SAMPLE, ids=str)
 async def test_gateway_survives_a_fault_of_its_upstream(cell: Cell, bench: Bench) -> None:
     assert await bench.run(cell) == []

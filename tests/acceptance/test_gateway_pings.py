@@ -15,7 +15,7 @@ from support.loopback import chunked
 
 from streamnorm import validate
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 READING = Reading(TEXT, "", (("call_1", "get_weather", {"city": CITY}),))
 PAUSE = Pause(0.04)

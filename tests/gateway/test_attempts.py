@@ -91,6 +91,8 @@ FAILURES: dict[str, list[Step]] = {
     "nothing_but_pings": [Head(), *[b": ping\n\n", 0.01] * 100],
 }
 
+LATE = ("no_status", "no_first_event", "nothing_but_pings")
+
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("failure", FAILURES)
@@ -99,7 +101,8 @@ async def test_failure_before_the_first_byte_leads_to_the_next_upstream(
 ) -> None:
     first, records = StepUpstream(FAILURES[failure]), Records()
     second = StepUpstream([*ANSWER] if stream else [Head(200, JSON), WHOLE])
-    bounds = {"first_byte_s": 0.1, "idle_s": 0.1, "progress_s": 0.1}
+    # The second upstream has them, too, and the machine may be busy.
+    bounds = {"first_byte_s": 0.4, "idle_s": 0.4, "progress_s": 0.4} if failure in LATE else {}
     async with gateway(first, second, observers=(records,), **bounds) as url:
         response = await asked(url, "anthropic", stream=stream)
     assert response.status_code == 200
@@ -118,7 +121,7 @@ async def test_failure_before_the_first_byte_leads_to_the_next_upstream(
 )
 async def test_comments_before_an_error_do_not_begin_the_answer(end: list[Step]) -> None:
     first, second = StepUpstream([b": wait\n\n", 0.01, *end]), StepUpstream()
-    async with gateway(first, second, idle_s=0.1) as url:
+    async with gateway(first, second, idle_s=0.4) as url:
         response = await asked(url, "openai_chat")
     assert response.content == b"".join(ANSWER)
 

@@ -9,6 +9,7 @@ from support.gateway_cancels import cancel_streams
 from support.gateway_servers import SERVERS, ServerName
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_nothing_is_left_of_cancelled_streams(server: ServerName) -> None:
     left = asyncio.run(cancel_streams(60, 7, server, pause_s=0.01))

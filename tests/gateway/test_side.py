@@ -332,6 +332,37 @@ async def test_stored_response_is_not_found(method: str, target: str) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/v1/responses/resp_1?include[]=x"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("POST", "/v1/responses/resp_1/cancel"),
+        ("GET", "/v1/responses/resp_1/input_items?limit=5"),
+        ("POST", "/v1/responses/compact"),
+    ],
+)
+async def test_request_for_a_stored_response_passes_to_an_upstream_that_has_one(
+    method: str, target: str
+) -> None:
+    answer = Answered({"id": "resp_1", "status": "completed"}, 200, {"x-request-id": "r"})
+    answers = {target.partition("?")[0]: answer}
+    body = {"model": "m", "input": "Hi."} if target.endswith("compact") else None
+    async with gateway(answers, "openai_responses") as (app, upstream):
+        status, found = await asked(app, target, body, method=method)
+    assert (status, found) == (200, answer.body)
+    [request] = upstream.requests
+    assert (request.method, request.target.replace("%5B%5D", "[]")) == (method, target)
+
+
+async def test_error_of_an_upstream_that_stores_responses_passes() -> None:
+    error = {"error": {"message": "No.", "type": "invalid_request_error", "code": "x"}}
+    answers = {"/v1/responses/resp_1": Answered(error, 404)}
+    async with gateway(answers, "openai_responses") as (app, _):
+        status, found = await asked(app, "/v1/responses/resp_1", method="GET")
+    assert (status, found) == (404, error)
+
+
 async def test_compaction_is_not_found() -> None:
     async with opened() as app:
         status, body = await asked(app, "/v1/responses/compact", {"model": "m", "input": []})

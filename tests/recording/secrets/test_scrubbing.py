@@ -220,10 +220,14 @@ _PARTS = st.sampled_from(
 _BODIES = st.lists(_PARTS, max_size=12).map("".join).map(str.encode) | st.binary(max_size=60)
 
 
+# No two matches overlap: which of them counts would depend on where the search began.
+_NAMED = re.compile("(?<![a-z@])[a-z]{1,9}@corp")
+
+
 @given(_BODIES, st.lists(st.integers(0, 400), max_size=8), st.integers(20, 300))
 def test_chunking_does_not_change_the_output(body: bytes, cuts: list[int], stride: int) -> None:
     """The same bytes come out, as many as went in, however they came and are searched."""
-    whole = Secrets([*_KNOWN, re.compile("[a-z]{1,9}@corp")])
+    whole = Secrets([*_KNOWN, _NAMED])
     expected = whole.scrub(body)
     assert len(expected) == len(body)
     for byte, was in zip(expected, body, strict=True):
@@ -235,7 +239,7 @@ def test_chunking_does_not_change_the_output(body: bytes, cuts: list[int], strid
     for size in (scrubbing._STRIDE, stride):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scrubbing, "_STRIDE", size)
-            secrets = Secrets([*_KNOWN, re.compile("[a-z]{1,9}@corp")])
+            secrets = Secrets([*_KNOWN, _NAMED])
             stream = secrets.stream()
             out = b"".join([stream.feed(piece) for piece in pieces]) + stream.close()
         assert out == expected
