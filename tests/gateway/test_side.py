@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.gateway_calls import JSON, NOWHERE, asked, body_of, called, opened
+from support.gateway_calls import JSON, NOWHERE, asked, body_of, called, opened, scripted
 from support.gateway_servers import served
 from support.loopback import Server
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig, side
+from streamnorm.gateway import ModelConfig, UpstreamConfig, side
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -25,19 +23,6 @@ CONTENTS: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi
 ANTHROPIC = (*JSON, ("x-api-key", "k"), ("anthropic-version", "2023-06-01"))
 GEMINI = (*JSON, ("x-goog-api-key", "k"))
 COUNT = "/v1/messages/count_tokens"
-
-
-@asynccontextmanager
-async def gateway(
-    answers: Mapping[str, object], dialect: str = "gemini", **settings: Any
-) -> AsyncIterator[tuple[Gateway, ScriptedUpstream]]:
-    """Provide a gateway in front of an upstream that is named `local`."""
-    upstream = ScriptedUpstream(answers)
-    async with (
-        served(upstream) as url,
-        opened({"local": UpstreamConfig(dialect=dialect, base_url=url)}, **settings) as app,
-    ):
-        yield app, upstream
 
 
 # Counts
@@ -57,7 +42,7 @@ async def gateway(
     ],
 )
 async def test_upstream_counts_the_tokens(target: str, body: Any, answer: Any) -> None:
-    async with gateway({"/v1beta/models/m:countTokens": {"totalTokens": 42}}) as (app, upstream):
+    async with scripted({"/v1beta/models/m:countTokens": {"totalTokens": 42}}) as (app, upstream):
         caller = await called(app, target, body)
     assert caller.status == 200
     assert body_of(caller) == answer
@@ -68,7 +53,7 @@ async def test_upstream_counts_the_tokens(target: str, body: Any, answer: Any) -
 
 async def test_count_of_the_same_dialect_asks_the_vendor() -> None:
     answers = {COUNT: Answered({"input_tokens": 7}, headers={"request-id": "req_1"})}
-    async with gateway(answers, "anthropic") as (app, upstream):
+    async with scripted(answers, "anthropic") as (app, upstream):
         caller = await called(app, COUNT, MESSAGES, headers=ANTHROPIC)
     assert (caller.status, body_of(caller)) == (200, {"input_tokens": 7})
     assert caller.headers["request-id"] == "req_1"
@@ -78,7 +63,7 @@ async def test_count_of_the_same_dialect_asks_the_vendor() -> None:
 
 @pytest.mark.parametrize("status", [404, 405, 501])
 async def test_tokens_that_nobody_counts_are_estimated(status: int) -> None:
-    async with gateway({"/v1beta/models/m:countTokens": Answered({}, status)}) as (app, _):
+    async with scripted({"/v1beta/models/m:countTokens": Answered({}, status)}) as (app, _):
         caller = await called(app, COUNT, MESSAGES)
     assert caller.status == 200
     assert body_of(caller)["estimated"] is True
@@ -98,7 +83,7 @@ async def test_estimate_learns_from_the_answers_of_the_upstream() -> None:
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": usage,
     }
-    async with gateway({"/v1/chat/completions": answer}, "openai_chat") as (app, _):
+    async with scripted({"/v1/chat/completions": answer}, "openai_chat") as (app, _):
         _, before = await asked(app, COUNT, body)
         status, _ = await asked(app, "/v1/messages", {**body, "max_tokens": 9})
         assert status == 200
@@ -117,7 +102,7 @@ async def test_unknown_model_is_not_counted() -> None:
 
 @pytest.mark.parametrize("body", [b"{", {"model": "m", "messages": 5}, b"[" * 10_000])
 async def test_count_of_no_request_is_refused(body: Any) -> None:
-    async with gateway({}) as (app, upstream):
+    async with scripted({}) as (app, upstream):
         status, error = await asked(app, COUNT, body)
     assert (status, error["error"]["type"]) == (400, "invalid_request_error")
     assert upstream.requests == []
@@ -136,7 +121,7 @@ async def test_count_of_no_request_is_refused(body: Any) -> None:
 )
 async def test_failed_count_is_an_error_of_the_client(answer: Answered, status: int) -> None:
     answers = {"/v1beta/models/m:countTokens": answer}
-    async with gateway(answers, max_event_bytes=1000) as (app, _):
+    async with scripted(answers, max_event_bytes=1000) as (app, _):
         caller = await called(app, COUNT, MESSAGES)
     assert caller.status == status
     assert body_of(caller)["type"] == "error"
@@ -212,7 +197,7 @@ CHAT_LIST = {
 async def test_models_are_listed_in_the_dialect_of_the_client(
     target: str, headers: Any, names: Any
 ) -> None:
-    async with gateway({"/v1/models": CHAT_LIST}, "openai_chat") as (app, _):
+    async with scripted({"/v1/models": CHAT_LIST}, "openai_chat") as (app, _):
         status, body = await asked(app, target, method="GET", headers=headers)
     assert status == 200
     assert names(body) == ["llama-4", "qwen3"]
@@ -220,7 +205,7 @@ async def test_models_are_listed_in_the_dialect_of_the_client(
 
 async def test_one_model_is_described() -> None:
     found = {"id": "a/b:c", "object": "model", "created": 5, "owned_by": "meta"}
-    async with gateway({"/v1/models/a%2Fb:c": found}, "openai_chat") as (app, upstream):
+    async with scripted({"/v1/models/a%2Fb:c": found}, "openai_chat") as (app, upstream):
         for target, headers in (
             ("/v1/models/a/b:c", JSON),
             ("/v1/models/a/b:c", ANTHROPIC),
@@ -299,140 +284,11 @@ async def test_model_that_is_not_configured_is_not_found() -> None:
 
 
 async def test_query_names_the_page() -> None:
-    async with gateway({"/v1/models": CHAT_LIST}, "openai_chat") as (app, _):
+    async with scripted({"/v1/models": CHAT_LIST}, "openai_chat") as (app, _):
         _, body = await asked(app, "/v1/models?limit=1", method="GET", headers=ANTHROPIC)
         assert ([model["id"] for model in body["data"]], body["has_more"]) == (["llama-4"], True)
         status, _ = await asked(app, "/v1/models?limit=x", method="GET", headers=ANTHROPIC)
         assert status == 400
-
-
-# Stored responses
-
-
-@pytest.mark.parametrize(
-    ("method", "target"),
-    [
-        ("GET", "/v1/responses/resp_1"),
-        ("DELETE", "/v1/responses/resp_1"),
-        ("POST", "/v1/responses/resp_1/cancel"),
-        ("GET", "/v1/responses/resp_1/input_items?limit=5"),
-    ],
-)
-async def test_stored_response_is_not_found(method: str, target: str) -> None:
-    async with opened() as app:
-        status, body = await asked(app, target, method=method)
-    assert status == 404
-    assert body == {
-        "error": {
-            "message": "Response with id 'resp_1' not found.",
-            "type": "invalid_request_error",
-            "param": None,
-            "code": None,
-        }
-    }
-
-
-@pytest.mark.parametrize(
-    ("method", "target"),
-    [
-        ("GET", "/v1/responses/resp_1?include[]=x"),
-        ("DELETE", "/v1/responses/resp_1"),
-        ("POST", "/v1/responses/resp_1/cancel"),
-        ("GET", "/v1/responses/resp_1/input_items?limit=5"),
-        ("POST", "/v1/responses/compact"),
-    ],
-)
-async def test_request_for_a_stored_response_passes_to_an_upstream_that_has_one(
-    method: str, target: str
-) -> None:
-    answer = Answered({"id": "resp_1", "status": "completed"}, 200, {"x-request-id": "r"})
-    answers = {target.partition("?")[0]: answer}
-    body = {"model": "m", "input": "Hi."} if target.endswith("compact") else None
-    async with gateway(answers, "openai_responses") as (app, upstream):
-        status, found = await asked(app, target, body, method=method)
-    assert (status, found) == (200, answer.body)
-    [request] = upstream.requests
-    assert (request.method, request.target.replace("%5B%5D", "[]")) == (method, target)
-
-
-async def test_error_of_an_upstream_that_stores_responses_passes() -> None:
-    error = {"error": {"message": "No.", "type": "invalid_request_error", "code": "x"}}
-    answers = {"/v1/responses/resp_1": Answered(error, 404)}
-    async with gateway(answers, "openai_responses") as (app, _):
-        status, found = await asked(app, "/v1/responses/resp_1", method="GET")
-    assert (status, found) == (404, error)
-
-
-async def test_compaction_is_not_found() -> None:
-    async with opened() as app:
-        status, body = await asked(app, "/v1/responses/compact", {"model": "m", "input": []})
-    assert (status, body["error"]["type"]) == (404, "invalid_request_error")
-
-
-STORED = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
-STORED_PATH = "/v1/responses/resp_1"
-
-
-@pytest.mark.parametrize("content_type", ["application/json; a=€", "text/html", "a\tb"])
-async def test_stored_response_of_an_upstream_is_json_whatever_it_is_called(
-    content_type: str,
-) -> None:
-    answer = Answered(STORED, headers={"content-type": content_type})
-    async with gateway({STORED_PATH: answer}, "openai_responses") as (app, _):
-        caller = await called(app, STORED_PATH, method="GET")
-    assert (caller.status, body_of(caller)) == (200, STORED)
-    assert caller.headers["content-type"] == "application/json"
-
-
-async def test_key_in_the_error_of_a_stored_response_is_not_shown() -> None:
-    error = {"error": {"message": f"no such key: {CANARY}", "type": "x", "code": None}}
-    upstream = ScriptedUpstream({STORED_PATH: Answered(error, 401)})
-    async with served(upstream) as url:
-        own = UpstreamConfig(dialect="openai_responses", base_url=url, key="env:KEY")
-        async with opened({"local": own}, environ={"KEY": CANARY}) as app:
-            caller = await called(app, STORED_PATH, method="GET")
-    assert caller.status == 401
-    assert CANARY not in str(caller.messages)
-
-
-RESUMED = f"{STORED_PATH}?stream=true&starting_after=5"
-DELTA = (
-    b"event: response.output_text.delta\n"
-    b'data: {"type":"response.output_text.delta","sequence_number":6,"item_id":"i",'
-    b'"output_index":0,"content_index":0,"delta":"Hi."}\n\n'
-)
-DONE = (
-    b"event: response.completed\n"
-    b'data: {"type":"response.completed","sequence_number":7,"response":{"id":"resp_1",'
-    b'"object":"response","created_at":1,"status":"completed","model":"m","output":[]}}\n\n'
-)
-EVENTS = {"content-type": "text/event-stream"}
-
-
-async def test_stream_of_a_stored_response_is_resumed_unchanged() -> None:
-    answer = Answered(DELTA + DONE, headers=EVENTS)
-    async with gateway({RESUMED: answer}, "openai_responses") as (app, _):
-        caller = await called(app, RESUMED, method="GET")
-    assert (caller.status, b"".join(caller.bodies)) == (200, DELTA + DONE)
-    assert caller.headers["content-type"].startswith("text/event-stream")
-
-
-async def test_resumed_stream_that_is_cut_ends_with_an_error() -> None:
-    answer = Answered(DELTA, headers=EVENTS)
-    async with gateway({RESUMED: answer}, "openai_responses") as (app, _):
-        caller = await called(app, RESUMED, method="GET")
-    kept, _, added = b"".join(caller.bodies).partition(DELTA)
-    assert (kept, b'"type":"error"' in added, b'"sequence_number":7' in added) == (b"", True, True)
-
-
-async def test_stream_that_cannot_be_resumed_is_an_error() -> None:
-    error = {"error": {"message": "No.", "type": "invalid_request_error", "code": None}}
-    async with gateway({RESUMED: Answered(error, 404)}, "openai_responses") as (app, _):
-        status, body = await asked(app, RESUMED, method="GET")
-    assert (status, body["error"]["message"]) == (404, "No.")
-    async with opened(NOWHERE, dialect="openai_responses") as app:
-        status, _ = await asked(app, RESUMED, method="GET")
-    assert status == 502
 
 
 async def test_requests_for_no_message_use_no_turn_of_a_provider() -> None:

@@ -13,6 +13,8 @@ from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.gateway.records import Observer
 from support.asgi_caller import Caller
 from support.asgi_client import Message
+from support.gateway_servers import served
+from support.scripted_upstream import ScriptedUpstream
 
 __all__ = [
     "CANARY",
@@ -29,6 +31,7 @@ __all__ = [
     "every_dialect",
     "opened",
     "refused",
+    "scripted",
     "shape_for",
     "shape_of",
 ]
@@ -117,6 +120,19 @@ async def opened(
             assert message["type"].endswith(".complete")
 
         await app({"type": "lifespan"}, receive, send)
+
+
+@asynccontextmanager
+async def scripted(
+    answers: Mapping[str, object], dialect: str = "gemini", **settings: Any
+) -> AsyncIterator[tuple[Gateway, ScriptedUpstream]]:
+    """Provide a gateway in front of an upstream with an answer for each path, named `local`."""
+    upstream = ScriptedUpstream(answers)
+    async with (
+        served(upstream) as url,
+        opened({"local": UpstreamConfig(dialect=dialect, base_url=url)}, **settings) as app,
+    ):
+        yield app, upstream
 
 
 async def called(
