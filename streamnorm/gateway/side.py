@@ -194,10 +194,10 @@ class Side:
             try:
                 first = await anext(stream, b"")
             except (UpstreamError, NotAStream, ProtocolError):
-                match stream.outcome:
-                    case Failed(error) | Truncated(error):
-                        return _Result(scrubbed_error(error, upstream), headers, upstream.dialect)
-                raise
+                if not isinstance(stream.outcome, (Failed, Truncated)):
+                    raise
+                error = scrubbed_error(stream.outcome.error, upstream)
+                return _Result(error, headers, upstream.dialect)
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
             exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
@@ -225,12 +225,7 @@ class Side:
                 if target.upstream.model is not None:
                     continue  # which answers whatever name is asked for
                 if target.name not in of_upstreams:
-                    steps = listed_models(received, client.name, target.upstream)
-                    try:
-                        async with asyncio.timeout(_LISTED_S):
-                            found = await self._run(steps, target, client, call)
-                    except TimeoutError as exc:
-                        found = _Result(broken_connection(exc, 0), {}, target.upstream.dialect)
+                    found = await self._models_of(target, received, client, call)
                     if isinstance(found.value, StreamError):
                         failure = failure or _Result(found.value, found.headers, found.dialect)
                         of_upstreams[target.name] = []
@@ -244,6 +239,16 @@ class Side:
         with refusals():
             encoded = encode_models(list(models.values()), client.name, query=dict(received.query))
         return _Result(encoded)
+
+    async def _models_of(
+        self, target: Target, received: ClientRequest, client: Dialect, call: CallRecord
+    ) -> _Result[list[ModelInfo]]:
+        steps = listed_models(received, client.name, target.upstream)
+        try:
+            async with asyncio.timeout(_LISTED_S):
+                return await self._run(steps, target, client, call)
+        except TimeoutError as exc:
+            return _Result(broken_connection(exc, 0), {}, target.upstream.dialect)
 
     async def _run(
         self,
