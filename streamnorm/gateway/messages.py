@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
@@ -16,7 +17,7 @@ from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.network import Network
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
 
@@ -80,7 +81,7 @@ class Messages:
             retries=self._config.retries,
             limits=self._limits,
             request_limits=self._request_limits,
-            on_loss=call.add_loss,
+            on_loss=partial(add_loss, call),
             on_end=end,
             has_left=lambda: exchange.has_left,
         )

@@ -14,7 +14,7 @@ from msgspec import Struct
 from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
 from streamnorm._core.losses import Loss
 
-__all__ = ["CallRecord", "Ending", "Observer"]
+__all__ = ["CallRecord", "Ending", "Observer", "add_loss"]
 
 Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "abandoned"]
 """How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
@@ -63,11 +63,6 @@ class CallRecord(Struct, kw_only=True):
     attempts: int = 0
     losses: dict[str, int] = {}
 
-    def add_loss(self, loss: Loss) -> None:
-        """Count a loss."""
-        feature = loss.feature if _FEATURE.fullmatch(loss.feature) else _OTHER
-        self.losses[feature] = self.losses.get(feature, 0) + loss.count
-
     @property
     def model_name(self) -> str:
         """The model that it named, cut to 128 characters, all of which UTF-8 can encode."""
@@ -115,6 +110,12 @@ class CallRecord(Struct, kw_only=True):
                 return "completed"
             case _:
                 return "failed" if self.upstream else "refused"
+
+
+def add_loss(call: CallRecord, loss: Loss) -> None:
+    """Count a loss in a record."""
+    feature = loss.feature if _FEATURE.fullmatch(loss.feature) else _OTHER
+    call.losses[feature] = call.losses.get(feature, 0) + loss.count
 
 
 class Observer(Protocol):

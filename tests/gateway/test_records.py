@@ -14,7 +14,7 @@ from streamnorm._core.events import (
     Usage,
 )
 from streamnorm._core.losses import Loss
-from streamnorm.gateway.records import CallRecord, Ending
+from streamnorm.gateway.records import CallRecord, Ending, add_loss
 
 REFUSED = Failed(StreamError("upstream", "no"))
 CUT = Truncated(StreamError("truncated", "cut"))
@@ -89,5 +89,5 @@ def test_name_of_the_model_is_bounded_and_can_be_encoded() -> None:
 def test_losses_are_counted_by_plain_words() -> None:
     call = record(CUT, 200)
     for feature in ("top_k", "top_k", "generationConfig.n", "sk-1234", "\ud800", "x" * 65):
-        call.add_loss(Loss(feature, "request"))
+        add_loss(call, Loss(feature, "request"))
     assert call.losses == {"top_k": 2, "generationConfig.n": 1, "other": 3}
