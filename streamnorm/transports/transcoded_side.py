@@ -25,7 +25,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
     """Answers a client's counts of tokens, lists of models and requests about responses.
 
     Args:
-        responses: Makes the responses to the client.
+        answers: Makes the responses to the client.
         client: The client's dialect.
         upstream: The provider.
         estimator: Estimates tokens that the provider does not count.
@@ -35,7 +35,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
 
     def __init__(
         self,
-        responses: ClientResponses[RequestT, ResponseT],
+        answers: ClientResponses[RequestT, ResponseT],
         client: str,
         upstream: Upstream,
         estimator: TokenEstimator,
@@ -43,7 +43,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
         strict: bool,
         on_loss: OnLoss | None,
     ) -> None:
-        self._responses = responses
+        self._responses = answers
         self._client = client
         self._upstream = upstream
         self._estimator = estimator
