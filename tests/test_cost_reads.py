@@ -23,6 +23,8 @@ from support.streams import DIALECTS
 from streamnorm import Completed, Limits, Transcoder, decoder
 from streamnorm.sse import SSEDecoder
 
+pytestmark = pytest.mark.slow
+
 NO_LIMITS = Limits(
     max_blocks=10**9, max_tool_calls=10**9, max_held_bytes=10**12, max_accumulated_bytes=10**12
 )
@@ -141,7 +143,6 @@ def test_flood_of_nothing_takes_steps_by_its_bytes(
     assert many < 4.2 * few
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 64, 64 * KIB])
 @pytest.mark.parametrize("flood", ["LF", "CRLF", "CR", "comments", "comment events", "ids"])
 def test_flood_of_nothing_is_not_held(flood: str, size: int) -> None:
@@ -156,7 +157,6 @@ def test_flood_of_nothing_is_not_held(flood: str, size: int) -> None:
     assert peak(work) < 100 * KIB + 16 * size
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("flood", ["LF", "CRLF", "CR", "comments", "comment events", "ids"])
 def test_flood_of_nothing_is_not_held_by_a_transcoder(flood: str, *, verbatim: bool) -> None:
@@ -278,7 +278,6 @@ def test_many_blocks_take_as_many_steps_each(
     assert_linear(make, source, "verbatim" if target == source else target)
 
 
-@pytest.mark.slow
 @each_kind
 def test_a_hundred_thousand_blocks_are_read(
     make: Callable[[int], list[bytes]], source: str

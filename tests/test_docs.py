@@ -96,12 +96,25 @@ SCRIPTS = [block for block in PROGRAMS if "def test_" not in block.code]
 TESTS = [block for block in PROGRAMS if "def test_" in block.code]
 
 
+def each_program(programs: list[Block]) -> pytest.MarkDecorator:
+    """Return the decorator that runs a test with each program; those of the site are slow."""
+    return pytest.mark.parametrize(
+        "block",
+        [
+            pytest.param(
+                block, marks=[] if block.page == "README.md" else pytest.mark.slow, id=str(block)
+            )
+            for block in programs
+        ],
+    )
+
+
 @pytest.mark.parametrize("block", EXCERPTS, ids=str)
 def test_excerpt_stands_in_its_file(block: Block) -> None:
     assert f"\n{block.code}" in (ROOT / block.title).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("block", SCRIPTS, ids=str)
+@each_program(SCRIPTS)
 def test_program_runs(block: Block, tmp_path: Path) -> None:
     """The programs of the README run without a clone, those of the site in one."""
     where = tmp_path if block.page == "README.md" else ROOT
@@ -110,7 +123,7 @@ def test_program_runs(block: Block, tmp_path: Path) -> None:
     assert done.stdout != ""
 
 
-@pytest.mark.parametrize("block", TESTS, ids=str)
+@each_program(TESTS)
 def test_example_tests_pass(block: Block, tmp_path: Path) -> None:
     """A body alone is a recording, and answers every request."""
     (tmp_path / "test_agent.py").write_text(block.code, encoding="utf-8")

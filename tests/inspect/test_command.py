@@ -18,6 +18,8 @@ from support.openai_chat.chunks import call, calls, content, frame, reasoning
 from streamnorm.cli import main
 from streamnorm.inspect.survey import writable
 
+pytestmark = pytest.mark.slow
+
 RECORDINGS = Path("recordings") / "openai_chat"
 REASONING = RECORDINGS / "deepseek" / "reasoning-then-text.sse"
 OVERLAPPING = RECORDINGS / "openai" / "parallel-tools-interleaved-two.sse"

@@ -9,6 +9,8 @@ import pytest
 from support.inspect_command import ATTACK, END, page, run
 from support.openai_chat.chunks import content, frame
 
+pytestmark = pytest.mark.slow
+
 
 def write_timed(folder: Path, *reads: tuple[int, bytes], size: int = 0) -> Path:
     """Write a recording with its reads."""
