@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from coverage import Coverage
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import none
 
 pytest_plugins = ["pytester"]
 
@@ -38,6 +39,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def pytest_configure() -> None:
     """Collect garbage less often: forty thousand tests in memory make each collection slow."""
     gc.set_threshold(50_000)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the tests themselves out of each collection."""
+    # Before its first example hypothesis looks for who refers to its random numbers, and would
+    # find nobody among what is frozen.
+    given(none())(lambda nothing: None)()
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
