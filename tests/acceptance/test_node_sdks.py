@@ -27,7 +27,7 @@ from streamnorm import (
     project,
 )
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 

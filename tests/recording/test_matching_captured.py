@@ -17,6 +17,8 @@ from msgspec import UNSET
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.matching import normalise, same_operation, same_request
 
+pytestmark = pytest.mark.outside
+
 
 def captured() -> list[Any]:
     folder = os.environ.get("STREAMNORM_REQUESTS")

@@ -93,7 +93,8 @@ def each_captured_request(test: T) -> T:
     """Run a test with each captured request, as `captured`."""
     captured = pytest.mark.parametrize("captured", _captured() or [None], ids=str)
     reason = "STREAMNORM_REQUESTS names no folder of captured requests"
-    marked: T = pytest.mark.skipif(_CAPTURED is None, reason=reason)(captured(test))
+    skipped = pytest.mark.skipif(_CAPTURED is None, reason=reason)
+    marked: T = pytest.mark.outside(skipped(captured(test)))
     return marked
 
 
@@ -153,5 +154,5 @@ def needs_requests(test: T) -> T:
     """Skip a test without requests of real clients."""
     missing = _CAPTURED is None or _CORPUS is None
     reason = "STREAMNORM_REQUESTS or STREAMNORM_CORPUS names no requests of real clients"
-    marked: T = pytest.mark.skipif(missing, reason=reason)(test)
+    marked: T = pytest.mark.outside(pytest.mark.skipif(missing, reason=reason)(test))
     return marked

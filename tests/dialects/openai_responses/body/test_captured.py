@@ -18,6 +18,8 @@ from streamnorm._core.blocks import Image, InputBlock, Text, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.tools import ServerTool, Tool
 
+pytestmark = pytest.mark.outside
+
 OWN = "openai_responses"
 
 # What agents send outside of the types of the SDK, by the name of the capture without its turn.
