@@ -131,12 +131,15 @@ def test_exit_status_and_last_line_report_the_outcome(
     ],
 )
 def test_wrong_usage_is_one_line_on_stderr_and_status_2(
-    arguments: list[str | Path], message: str
+    arguments: list[str | Path], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == b""
-    lines = done.stderr.decode().splitlines()
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as exit:  # as the parser ends
+        status = int(exit.code or 0)
+    out, err = capfd.readouterr()
+    assert (status, out) == (2, "")
+    lines = err.splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("streamnorm: ")
     assert message in lines[0]
