@@ -11,11 +11,23 @@ import ssl
 from collections.abc import Iterator
 from typing import cast
 
+from msgspec import structs
+
+from streamnorm._core.events import StreamError
 from streamnorm._core.stream_failures import broken_connection
 
-__all__ = ["reason_of"]
+__all__ = ["failed_request", "reason_of"]
 
 _HOST = ", certificate is not valid for"
+
+
+def failed_request(error: Exception) -> StreamError:
+    """Return the error of a request that got no response.
+
+    Args:
+        error: What the HTTP client raised: httpx, or aiohttp.
+    """
+    return structs.replace(broken_connection(error, 0), message=reason_of(error))
 
 
 def reason_of(error: Exception) -> str:

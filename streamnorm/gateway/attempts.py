@@ -32,7 +32,7 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
-from streamnorm.asgi.upstream_failures import reason_of
+from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.model_options import adjusted, changes_requests
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
@@ -227,8 +227,7 @@ class Attempts:
         except aiohttp.ClientResponseError:
             return self._failure(_NO_HTTP, target, {})
         except (aiohttp.ClientError, OSError) as exc:
-            error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
-            return self._failure(error, target, {})
+            return self._failure(failed_request(exc), target, {})
         headers = answer_headers(answer.headers, self._client, lookup(target.upstream.dialect))
         is_success = answer.status is not None and 200 <= answer.status <= 299
         self.has_status = is_success

@@ -44,7 +44,7 @@ from streamnorm.aio import Stream
 from streamnorm.aio.passing import PassingPump
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
-from streamnorm.asgi.upstream_failures import reason_of
+from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import Answer, Network, ServerStopping
@@ -185,8 +185,7 @@ class Side:
         try:
             answer = await self._network.send(request)
         except _FAILURES as exc:
-            error = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
-            return _Result(error, {}, upstream.dialect)
+            return _Result(failed_request(exc), {}, upstream.dialect)
         headers = answer_headers(answer.headers, client, client)
         pump = PassingPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
         answer.watch(pump)
@@ -269,7 +268,7 @@ class Side:
                         headers = answer_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
                 except _FAILURES as exc:
-                    received = structs.replace(broken_connection(exc, 0), message=reason_of(exc))
+                    received = failed_request(exc)
                 if isinstance(received, StreamError):
                     return _Result(received, headers, dialect)
                 request = steps.send(received)
