@@ -16,7 +16,7 @@ from streamnorm._core.stream_failures import NOT_A_STREAM, body_kind, response_s
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
 
-__all__ = ["ErrorAnswer", "WholeAnswer", "error_answer", "whole_answer"]
+__all__ = ["ErrorAnswer", "WholeAnswer", "error_answer", "reported_error", "whole_answer"]
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -60,6 +60,11 @@ def error_answer(error: StreamError, client: str, *, upstream: str | None) -> Er
     is_own = upstream is None or lookup(upstream) is lookup(client)
     body = encoder(client, extras=is_own).error_body(structs.replace(error, status_hint=status))
     return ErrorAnswer(status, body)
+
+
+def reported_error(exc: UpstreamError) -> StreamError:
+    """Return the error that a whole body reports."""
+    return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
 
 
 def whole_answer(
@@ -114,7 +119,7 @@ def _whole_events(
     try:
         return response_events(body_object(data, limits), dialect, server, limits)
     except UpstreamError as exc:
-        return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
+        return reported_error(exc)
     except DecodeError as exc:
         return StreamError("malformed", f"an answer that is not of {dialect}: {exc}")
 

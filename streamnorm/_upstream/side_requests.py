@@ -37,6 +37,7 @@ from streamnorm._counting import (
 from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
+from streamnorm._upstream.answers import reported_error
 from streamnorm._upstream.headers import request_headers
 from streamnorm._upstream.passed_answers import PassedAnswer, answer_problem
 from streamnorm._upstream.passing import passed_body, passed_path
@@ -296,5 +297,5 @@ def _failure(answer: SideAnswer, upstream: Upstream) -> StreamError | None:
 
 def _unreadable(exc: DecodeError | UpstreamError) -> StreamError:
     if isinstance(exc, UpstreamError):
-        return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
+        return reported_error(exc)
     return StreamError("malformed", str(exc))
