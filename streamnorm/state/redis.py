@@ -150,7 +150,7 @@ def _client(url: str, timeout_s: float) -> Redis:
 
     scheme, separator, rest = url.partition("://")
     try:
-        pool = BlockingConnectionPool.from_url(
+        pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - **kwargs
             _SCHEMES.get(scheme, scheme) + separator + rest,
             max_connections=_MAX_CONNECTIONS,
             timeout=timeout_s,
@@ -160,7 +160,8 @@ def _client(url: str, timeout_s: float) -> Redis:
             retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
             protocol=2,
         )
-    except ValueError:
+        pool.make_connection()  # which fails where the URL has an unknown option
+    except (TypeError, ValueError):
         # The text of the error may hold the URL, and this its password.
         raise ValueError("no URL of a Redis server, expected redis://HOST") from None
     return Redis.from_pool(pool)
