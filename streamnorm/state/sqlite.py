@@ -203,7 +203,9 @@ class SQLiteStore:
 
         from streamnorm.state.sqlite_file import connect, failure
 
-        if self._process != os.getpid():  # a child must not use the connections of its parent
+        if self._process != os.getpid():
+            # A child must not use the connections of its parent, nor close them.
+            self._inherited = self._idle
             self._forget_connections()
         try:
             try:

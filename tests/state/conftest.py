@@ -11,6 +11,7 @@ from support.valkey_servers import valkey_server
 
 from streamnorm.state import MemoryStore, RedisStore, SQLiteStore
 
+
 @pytest.fixture(scope="package")
 def valkey_url() -> Iterator[str]:
     """Provide the URL of a server of Valkey."""

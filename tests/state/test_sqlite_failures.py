@@ -6,13 +6,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from support.stored_responses import response
 
 from streamnorm import StoreError
 from streamnorm.state import Lookup, SQLiteStore
-from streamnorm.state.sqlite_file import _create
+from streamnorm.state.sqlite_file import _create, _use_write_ahead_log
 
 _ALL = Lookup("r1", ("x",))
 
@@ -54,6 +55,19 @@ def test_new_file_that_another_process_has_locked(path: Path) -> None:
         store = SQLiteStore(path, timeout_s=0.02)
         with pytest.raises(StoreError, match=r"^the store is locked by another process$"):
             store.put("a", response("r1"))
+
+
+def test_switch_to_the_log_is_tried_again(path: Path) -> None:
+    with (
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
+        closing(sqlite3.connect(path, timeout=0)) as connection,
+    ):
+        other.execute("BEGIN EXCLUSIVE")
+        release = Timer(0.02, other.rollback)
+        release.start()
+        _use_write_ahead_log(connection, 10)
+        release.join()
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_thread_waits_for_another_for_some_time_only(store: SQLiteStore) -> None:

@@ -29,8 +29,9 @@ async def test_response_is_found_as_it_was_stored(store: AnyStore) -> None:
     second = StoredResponse("r2", "r1", b'{"b":1}', (), (Item("i2", b"{}"), Item("i3", b"[]")))
     await store.aput("a", first)
     await store.aput("a", second)
-    found = await store.afind("a", Lookup("r2", ("i1", "i2", "i4")))
-    assert found == Found((second, first), {"i1": first.input[0], "i2": second.output[0]})
+    found = await store.afind("a", Lookup("r2", ("i1", "i2", "i3", "i4")))
+    items = {"i1": first.input[0], "i2": second.output[0], "i3": second.output[1]}
+    assert found == Found((second, first), items)
 
 
 async def test_chain_is_found_from_its_end(store: AnyStore) -> None:
