@@ -41,13 +41,13 @@ local expires = math.ceil((time[1] * 1000 + time[2] / 1000 + ttl) / step) * step
 local function refresh(id)
     while id do
         local key = prefix .. 'r:' .. id
-        local found = redis.call('HMGET', key, 'e', 'p', 'i')
+        local found = redis.call('HMGET', key, 'e', 'p')
         if not found[1] or tonumber(found[1]) >= expires then
             return
         end
         redis.call('HSET', key, 'e', expires)
         redis.call('PEXPIREAT', key, expires)
-        for _, item in ipairs(cmsgpack.unpack(found[3])) do
+        for _, item in ipairs(cmsgpack.unpack(redis.call('HGET', key, 'i'))) do
             redis.call('PEXPIREAT', prefix .. 'i:' .. item, expires)
         end
         id = found[2]
@@ -104,10 +104,10 @@ for at = 5 + starts, #ARGV do
     local holder = 0
     for _, id in ipairs(redis.call('ZREVRANGE', prefix .. 'i:' .. ARGV[at], 0, -1)) do
         if number_of[id] or redis.call('EXISTS', prefix .. 'r:' .. id) == 1 then
-            if number_of[id] or add(id) then
-                holder = number_of[id]
+            if not number_of[id] and add(id) then
                 refresh(id)
             end
+            holder = number_of[id] or 0
             break
         end
     end
