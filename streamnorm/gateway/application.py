@@ -20,6 +20,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.gateway.compacting import Compacting, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals, stopping
@@ -68,8 +69,9 @@ class Gateway:
         environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
-        self._messages = Messages(config, routing, self._network, estimator)
-        self._side = Side(config, routing, self._network, estimator)
+        compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
+        self._messages = Messages(config, routing, self._network, estimator, compacting)
+        self._side = Side(config, routing, self._network, estimator, compacting)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -190,7 +192,9 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if asked.operation in ("message", "stream"):
+            if asked.operation in ("message", "stream") or self._side.cannot_compact(
+                received, client, asked
+            ):
                 await self._messages.answer(received, client, exchange, call)
             else:
                 await self._side.answer(received, client, asked, exchange, call)

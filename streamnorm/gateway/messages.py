@@ -15,6 +15,7 @@ from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
+from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
@@ -35,15 +36,22 @@ class Messages:
         routing: Chooses the upstreams.
         network: Asks them.
         estimator: Learns from the tokens that upstreams report.
+        compacting: Opens what is sealed in requests, and compacts conversations.
     """
 
     def __init__(
-        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+        self,
+        config: Config,
+        routing: Routing,
+        network: Network,
+        estimator: TokenEstimator,
+        compacting: Compacting,
     ) -> None:
         self._config = config
         self._routing = routing
         self._network = network
         self._estimator = estimator
+        self._compacting = compacting
         self._limits = Limits(max_event_bytes=config.max_event_bytes)
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
         self._turns = Turns(self._request_limits)
@@ -69,7 +77,9 @@ class Messages:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
         call.operation, call.model = asked.operation, asked.model
         targets = self._routing.targets(asked.model, client)
+        is_whole = asked.operation == "compact"
         turn = await self._turns.begin(received, client, body)
+        compaction = self._compacting.begin(turn, client, is_whole=is_whole)
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
@@ -104,6 +114,10 @@ class Messages:
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
+            case Begun() if compaction is not None and compaction.has_asked:
+                call.status = 200
+                streams = asked.operation == "stream"
+                await compaction.send(result, stream, call, streams=streams)
             case Begun():
                 call.status = 200
                 await self._send_stream(result, stream, call)

@@ -8,12 +8,13 @@
 else translated and completed by `turn.answered`.  The whole answer is passed to `turn.store`
 before the client gets the last bytes of it.
 
-Code that changes the request, for instance opens what is sealed in it, calls `turn.rewrite`.
-Code that makes an answer itself writes `turn.fields` into it, and passes it to `turn.store`.
+Code that changes the request calls `turn.rewrite`, or sets `turn.edit` if the change depends on
+the upstream, as for what is sealed in the request: it may be the upstream's own.  Code that makes an answer itself writes `turn.fields` into it, and passes it to `turn.store`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import structs
@@ -21,7 +22,7 @@ from msgspec import structs
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import StateError
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import dumps, is_array, is_object
+from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._upstream.requests import (
@@ -33,13 +34,10 @@ from streamnorm._upstream.requests import (
 from streamnorm.gateway.model_options import changes_requests
 from streamnorm.gateway.routing import Target
 from streamnorm.state import Found, Turn
-from streamnorm.state.errors import unsupported
 from streamnorm.transports.transcoded_state import stores_responses
 
 __all__ = ["ClientTurn", "Turns"]
 
-# An item that asks for a summary of the conversation, of which an agent needs exactly one.
-_COMPACTION = "compaction_trigger"
 _STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
 
 
@@ -55,12 +53,15 @@ class ClientTurn:
         body: The decoded body that upstreams are sent, or a translation of it.
         fields: Fields of the answer that are not the upstream's, such as its `id`.
         stores: Whether the answer is stored.
+        edit: Returns the body for an upstream, where it depends on who that is; None for the
+            same one for all.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
         self.body = body
         self.fields: dict[str, Any] = {}
         self.stores = False
+        self.edit: Callable[[dict[str, Any], Target], dict[str, Any]] | None = None
         self._request = received
         self._client = client
         self._is_unchanged = True
@@ -83,7 +84,12 @@ class ClientTurn:
         Raises:
             RequestRefused: This upstream cannot: the request needs what is not stored.
         """
-        return self._request
+        if self.edit is None:
+            return self._request
+        body = self.edit(self.body, target)
+        if body is self.body:
+            return self._request
+        return structs.replace(self._request, body=dumps(body))
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
@@ -131,7 +137,6 @@ class StatelessTurn(ClientTurn):
             try:
                 turn = Turn(self.body, limits=self._limits)
                 turn.expand(Found())
-                _refuse_compaction(self.body)
             except StateError as exc:
                 raise _refused(exc) from exc
         self._is_asked_to_store = turn.stores
@@ -163,13 +168,6 @@ class Turns:
         if not stores_responses(client):
             return ClientTurn(received, client, body)
         return StatelessTurn(received, client, body, self._limits)
-
-
-def _refuse_compaction(body: dict[str, Any]) -> None:
-    items = body.get("input")
-    for item in items if is_array(items) else ():
-        if is_object(item) and item.get("type") == _COMPACTION:
-            raise unsupported(_COMPACTION)
 
 
 def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
