@@ -31,6 +31,7 @@ from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
+from streamnorm.gateway.storing import opened_store
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -70,8 +71,9 @@ class Gateway:
         self._door = Door(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
         compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
-        self._messages = Messages(config, routing, self._network, estimator, compacting)
-        self._side = Side(config, routing, self._network, estimator, compacting)
+        self._store = store = opened_store(config, environ)
+        self._messages = Messages(config, routing, self._network, estimator, store, compacting)
+        self._side = Side(config, routing, self._network, estimator, store, compacting)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -118,6 +120,9 @@ class Gateway:
             self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
+            if self._store is not None:
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await self._store.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -192,12 +197,10 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if asked.operation in ("message", "stream") or self._side.cannot_compact(
-                received, client, asked
-            ):
-                await self._messages.answer(received, client, exchange, call)
-            else:
+            if self._side.answers(received, client, asked):
                 await self._side.answer(received, client, asked, exchange, call)
+            else:
+                await self._messages.answer(received, client, exchange, call)
         except RequestRefused:
             raise
         except Exception as exc:

@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._bodies import encode_message, message_events
-from streamnorm._core.accumulate import Accumulator
+from streamnorm._bodies import encode_message
+from streamnorm._core.accumulate import Accumulator, message_events
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect, Encoder
 from streamnorm._core.errors import StateError
@@ -84,12 +84,12 @@ class Compacting:
 
     Args:
         sealer: Seals and opens summaries.
-        limits: Bounds of the answer that a summary is made of.
+        max_bytes: Bound on the answer that a summary is made of.
     """
 
-    def __init__(self, sealer: Sealer, limits: Limits) -> None:
+    def __init__(self, sealer: Sealer, *, max_bytes: int) -> None:
         self._sealer = sealer
-        self._limits = limits
+        self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
 
     def begin(self, turn: ClientTurn, client: Dialect, *, is_whole: bool) -> Compaction | None:
         """Set what a turn sends to upstreams; return the compaction that it asks for, if any.
@@ -137,9 +137,6 @@ class Compaction:
         sealer: Seals and opens summaries.
         limits: Bounds of the answer that the summary is made of.
         is_whole: Whether the client wants the body of `/responses/compact`.
-
-    Attributes:
-        has_asked: Whether the upstream that was asked last was asked for a summary.
     """
 
     def __init__(
@@ -158,7 +155,6 @@ class Compaction:
         self._sealer = sealer
         self._limits = limits
         self._is_whole = is_whole
-        self.has_asked = False
 
     def edit(self, body: dict[str, Any], target: Target) -> dict[str, Any]:
         """Return the body for an upstream: opened, or a request for a summary.
@@ -170,8 +166,8 @@ class Compaction:
         is_own = target.upstream.dialect == self._client.name
         found = _opened(body, self._sealer, passes_others=is_own)
         with _refusals():
-            self.has_asked = not passes and asks_for_compaction(body)
-            return summary_request(found) if self.has_asked else found
+            asks = self._turn.makes_answer = not passes and asks_for_compaction(body)
+            return summary_request(found) if asks else found
 
     async def send(
         self, begun: Begun, stream: ClientStream, call: CallRecord, *, streams: bool

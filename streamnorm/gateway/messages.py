@@ -21,6 +21,7 @@ from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.storing import GatewayStore
 from streamnorm.gateway.turns import Turns
 
 __all__ = ["Messages"]
@@ -36,6 +37,7 @@ class Messages:
         routing: Chooses the upstreams.
         network: Asks them.
         estimator: Learns from the tokens that upstreams report.
+        store: Where answers are stored; None if none are.
         compacting: Opens what is sealed in requests, and compacts conversations.
     """
 
@@ -45,6 +47,7 @@ class Messages:
         routing: Routing,
         network: Network,
         estimator: TokenEstimator,
+        store: GatewayStore | None,
         compacting: Compacting,
     ) -> None:
         self._config = config
@@ -54,7 +57,7 @@ class Messages:
         self._compacting = compacting
         self._limits = Limits(max_event_bytes=config.max_event_bytes)
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
-        self._turns = Turns(self._request_limits)
+        self._turns = Turns(self._request_limits, store)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -82,6 +85,8 @@ class Messages:
         compaction = self._compacting.begin(turn, client, is_whole=is_whole)
 
         def end(outcome: Outcome) -> None:
+            if turn.failure is not None:
+                outcome = error_outcome(turn.failure)
             call.outcome = outcome
             if isinstance(outcome, Completed) and attempts.request is not None:
                 self._estimator.observe(attempts.request, outcome.usage.input_tokens)
@@ -114,7 +119,7 @@ class Messages:
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
-            case Begun() if compaction is not None and compaction.has_asked:
+            case Begun() if compaction is not None and turn.makes_answer:
                 call.status = 200
                 streams = asked.operation == "stream"
                 await compaction.send(result, stream, call, streams=streams)
