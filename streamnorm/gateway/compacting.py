@@ -47,7 +47,7 @@ from streamnorm.state.compaction import (
 from streamnorm.state.seals import Sealer
 from streamnorm.transports.transcoded_state import stores_responses
 
-__all__ = ["Compacting", "Compaction", "sealer_of"]
+__all__ = ["Compacting", "Compaction", "sealer_of", "warn_of_random_key"]
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -65,10 +65,6 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
         ConfigError: There is no key at the configured place, or one is too short.
     """
     if config.seal_key is None:
-        _LOG.warning(
-            "no seal_key is configured: a conversation that is compacted here can be continued "
-            "by this process alone"
-        )
         return Sealer()
     keys = [key.strip() for key in key_at(config.seal_key, "seal_key", environ).split(",")]
     for key in keys:
@@ -77,6 +73,15 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
                 f"seal_key: a key of {len(key)} characters, expected at least {_MIN_KEY_CHARS}"
             )
     return Sealer([key.encode("utf-8", "surrogateescape") for key in keys])
+
+
+def warn_of_random_key(config: Config) -> None:
+    """Log that the key is one of this process, if it is."""
+    if config.seal_key is None:
+        _LOG.warning(
+            "no seal_key is configured: a conversation that is compacted here can be continued "
+            "by this process alone"
+        )
 
 
 class Compacting:

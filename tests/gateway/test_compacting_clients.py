@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 from support.compactions import KEY, TRIGGER
 from support.gateway_servers import RunningGateway, served, served_gateway
-from support.gateway_state import Client, provided
+from support.gateway_state import StateClient, provided
 from support.gateway_upstreams import ABORT, DONE, StepUpstream
 from support.openai_chat.chunks import chunk, content
 
@@ -71,7 +71,7 @@ async def test_sdk_compacts_and_goes_on() -> None:
 async def test_stored_conversation_is_compacted_and_continued(*, stream: bool) -> None:
     provider = FakeProvider(["Warm.", SUMMARY, "It snows."])
     async with provided(provider) as app:
-        client = Client(app)
+        client = StateClient(app)
         first = await client.create("Snow?")
         second = await client.create([TRIGGER], stream=stream, previous_response_id=first["id"])
         assert [item["type"] for item in second["output"]] == ["compaction"]
@@ -91,7 +91,7 @@ async def test_stored_conversation_is_compacted_and_continued(*, stream: bool) -
 async def test_stored_conversation_is_compacted_for_later() -> None:
     provider = FakeProvider(["Warm.", SUMMARY])
     async with provided(provider) as app:
-        client = Client(app)
+        client = StateClient(app)
         first = await client.create("Snow?")
         body = {"model": "m", "previous_response_id": first["id"]}
         status, found = await client.ask("POST", "compact", body)
@@ -106,7 +106,7 @@ async def test_upstream_of_the_dialect_is_asked_for_a_summary_of_what_is_stored_
     """It cannot know the history."""
     provider = FakeProvider(["Warm.", SUMMARY])
     async with provided(provider, "openai_responses") as app:
-        client = Client(app)
+        client = StateClient(app)
         first = await client.create("Snow?")
         second = await client.create([TRIGGER], previous_response_id=first["id"])
     assert [item["type"] for item in second["output"]] == ["compaction"]
