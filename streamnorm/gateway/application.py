@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Mapping
 
 import anyio
-from msgspec import structs
 
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
@@ -166,14 +165,13 @@ class Gateway:
             asked = self._door.check(scope, received, client)
             call.operation, call.model = asked.operation, asked.model
             with self._door.entered():
-                body = await self._door.read_body(receive)
-                if body is None:
+                whole = await self._door.read(receive, received)
+                if whole is None:
                     call.outcome = Abandoned()
                     return
                 cancels = self._config.on_disconnect == "cancel"
                 async with open_exchange(receive, send, cancels=cancels) as exchange:
                     with self._draining.running(exchange):
-                        whole = structs.replace(received, body=body)
                         await self._respond(whole, client, asked, exchange, call)
         except RequestRefused as refused:
             async with open_exchange(receive, send) as exchange:

@@ -200,13 +200,10 @@ async def test_odd_bytes_in_headers_and_query_are_harmless() -> None:
     [
         ("content-type", "multipart/form-data; boundary=x"),
         ("content-type", "text/plain"),
-        ("content-encoding", "gzip"),
-        ("content-encoding", "zstd"),
-        ("content-encoding", "identity, gzip"),
     ],
 )
 @every_dialect
-async def test_upload_or_compressed_body_is_refused(client: str, name: str, value: str) -> None:
+async def test_upload_is_refused(client: str, name: str, value: str) -> None:
     target, body = POSTS[client]
     async with opened() as app:
         caller = await called(app, target, body, headers=[("host", "here"), (name, value)])
