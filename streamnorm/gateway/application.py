@@ -38,7 +38,8 @@ _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
 # With which uvicorn and gunicorn end too, and start no worker again.
 _STARTUP_FAILURE = 3
-_HEALTH = "/healthz"
+# Claude Code asks for the others before its first request.
+_HEALTH = ("/healthz", "/", "/api/hello")
 _METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
@@ -124,7 +125,7 @@ class Gateway:
                 kind = (b"content-type", metrics.content_type.encode())
                 await send_json(exchange, 200, [kind], metrics.text())
             return
-        if path == _HEALTH:
+        if path in _HEALTH and scope.get("method") in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
             return
