@@ -27,7 +27,7 @@ from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import broken_connection
-from streamnorm._models import encode_models
+from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
@@ -48,6 +48,7 @@ from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.draining import stopping
+from streamnorm.gateway.model_names import is_one_name
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
@@ -67,6 +68,7 @@ _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count", "compact")
 _MODELS = ("models", "model")
 _LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
+_UNKNOWN = (404, 405, 501)  # of servers that describe no single model
 _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
@@ -200,7 +202,17 @@ class Side:
         is_own = target.upstream.dialect == client.name
         received = self._compacting.open(received, body, is_own=is_own)
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
-        return await self._run(steps, target, client, call)
+        result: _Result[Encoded | PassedAnswer] = await self._run(steps, target, client, call)
+        if asked.operation == "model" and self._is_listed_unasked(model, result.value):
+            return _Result(encode_model(ModelInfo(model), client.name))
+        return result
+
+    def _is_listed_unasked(self, model: str, answer: object) -> bool:
+        """Return whether the list has a model of which an upstream cannot say anything."""
+        found = self._routing.names.find(model)
+        if found is None or not is_one_name(self._routing.entries[found.entry][0].match):
+            return False
+        return isinstance(answer, StreamError) and answer.status_hint in _UNKNOWN
 
     def _body_of(
         self, received: ClientRequest, client: Dialect, asked: Asked
@@ -257,10 +269,11 @@ class Side:
         models: dict[str, ModelInfo] = {}
         of_upstreams: dict[str, list[ModelInfo]] = {}
         failure: _Result[Encoded | PassedAnswer] | None = None
+        names = self._routing.names
         for at, (entry, targets) in enumerate(self._routing.entries):
-            if not any(wildcard in entry.match for wildcard in "*?"):
-                if self._routing.entry_of(entry.match) == at:
-                    models.setdefault(entry.match, ModelInfo(entry.match))
+            if is_one_name(entry.match):
+                for name in names.names_of(at, entry.match):
+                    models.setdefault(name, ModelInfo(name, name=entry.match))
                 continue
             for target in targets:
                 if target.upstream.model is not None:
@@ -273,8 +286,8 @@ class Side:
                     else:
                         of_upstreams[target.name] = found.value
                 for model in of_upstreams[target.name]:
-                    if self._routing.entry_of(model.id) == at:
-                        models.setdefault(model.id, model)
+                    for name in names.names_of(at, model.id):
+                        models.setdefault(name, structs.replace(model, id=name))
         if failure is not None and not models:
             return failure
         with refusals():

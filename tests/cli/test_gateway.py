@@ -190,7 +190,10 @@ def test_upstream_of_the_command_line_does_not_replace_one_of_the_config(
     assert "--upstream openai_chat" in refused(*arguments, capsys=capsys)
 
 
-@pytest.mark.parametrize("missing", ["aiohttp", "uvicorn"])
+ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+
+
+@pytest.mark.parametrize("missing", ["aiohttp", "uvicorn", ZSTD])
 def test_missing_extra_is_one_line_with_the_command(
     missing: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
