@@ -91,7 +91,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             f"{expected.outcome}: {expected.why}"
         )
     if outcome == "answered":
-        wrong += task.wrong(cell.upstream, bodies, cell.agent.read, work)
+        wrong += task.wrong(cell.upstream, bodies, cell.agent.read, folder)
     return Run(len(bodies), outcome, seconds, wrong)
 
 

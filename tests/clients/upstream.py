@@ -51,7 +51,7 @@ class Upstream:
         self._variant = variant
         self._read = read
         self._folder = folder
-        self._answered = 0
+        self._streamed = 0
         self._provider = FakeProvider(self._turn, faults=variant.refusals)
 
     @property
@@ -88,8 +88,11 @@ class Upstream:
         )
         if not variant.reasons:
             blocks = [block for block in blocks if not isinstance(block, Reasoning)]
-        self._answered += 1
-        injected = [*(variant.first if self._answered == 1 else ()), *variant.each]
+        if _streams(request):
+            injected = [*variant.streams[self._streamed : self._streamed + 1], *variant.each]
+            self._streamed += 1
+        else:
+            injected = [*variant.whole]
         if variant.interleaves and any(isinstance(block, ToolCall) for block in blocks):
             return [*_interleaved(blocks), *injected]
         return [*blocks, *injected]
@@ -97,6 +100,10 @@ class Upstream:
 
 def _asks_for_message(request: FakeRequest) -> bool:
     return request.method == "POST" and not request.path.endswith(("count_tokens", ":countTokens"))
+
+
+def _streams(request: FakeRequest) -> bool:
+    return bool(request.body.get("stream")) or request.path.endswith(":streamGenerateContent")
 
 
 def _interleaved(blocks: list[Block]) -> list[Event]:
