@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ from support.history_rules import broken_rules
 
 from streamnorm import Block, Reasoning, Text, ToolCall
 
-__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "call_id", "signed"]
+__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "call_id", "signed", "text_call"]
 
 SIGNATURE = {
     "anthropic": ("anthropic", "EqMBCkYIARgCKkBtb2Nr"),
@@ -27,12 +29,12 @@ class Asked(NamedTuple):
 
     Attributes:
         dialect: Dialect of the upstream.
-        tools: Names of the tools that the request declares, as the upstream reads them.
+        tools: Kinds of the tools that the request declares, by name; see `History`.
         folder: The agent's working directory.
     """
 
     dialect: str
-    tools: tuple[str, ...]
+    tools: dict[str, str]
     folder: Path
 
 
@@ -75,7 +77,13 @@ class Task(NamedTuple):
         return [*signed(dialect, "All results are there."), Text(self.final)]
 
     def wrong(
-        self, dialect: str, bodies: list[dict[str, Any]], read: Call, folder: Path
+        self,
+        dialect: str,
+        bodies: list[dict[str, Any]],
+        read: Call,
+        folder: Path,
+        *,
+        reasons: bool,
     ) -> list[str]:
         """Return what is wrong with the requests of a task that was completed."""
         found = [
@@ -87,6 +95,12 @@ class Task(NamedTuple):
         asked = Asked(dialect, last.tools, folder / "work")
         calls = [call for calls_of in self.rounds for call in calls_of(asked, read)]
         found += _differing_results(last, [call.id for call in calls], self.results)
+        given = [block.signature for block in (*(signed(dialect, "") if reasons else ()), *calls)]
+        found += [
+            f"signature {signature} did not come back"
+            for signature in given
+            if signature not in (None, *last.signatures)
+        ]
         return found + self.problems(bodies, folder)
 
 
@@ -113,6 +127,22 @@ def signed(dialect: str, text: str) -> list[Block]:
 def call_id(dialect: str, name: str) -> str:
     """Return an id of the form that providers of a dialect give."""
     return {"anthropic": "toolu_01", "gemini": ""}.get(dialect, "call_") + name
+
+
+def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
+    """Return a call of a tool with free text, as the upstream was given that tool.
+
+    Args:
+        asked: What the model knows.
+        id: Id of the call.
+        tool: Name of the tool, without its namespace.
+        text: The text.
+    """
+    known = next(name for name in asked.tools if re.split(r"\.|__", name)[-1] == tool)
+    if asked.tools[known] == "function":  # of one string
+        return ToolCall(id, known, json.dumps({"input": text}, ensure_ascii=False))
+    namespace, _, name = known.rpartition(".")
+    return ToolCall(id, name, text, kind="custom", namespace=namespace or None)
 
 
 def _read_both(asked: Asked, read: Call) -> list[ToolCall]:

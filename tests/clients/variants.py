@@ -28,6 +28,8 @@ class Variant(NamedTuple):
         reasons: Whether the model reasons.
         interleaves: Whether the arguments of parallel calls are interleaved.
         settings: Settings of the gateway, in TOML.
+        upstream: Further settings of the upstream, in TOML.
+        forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
         options: Words that the agent's own `launch` knows.
         task: The task.
@@ -42,6 +44,8 @@ class Variant(NamedTuple):
     reasons: bool = True
     interleaves: bool = False
     settings: str = ""
+    upstream: str = ""
+    forbidden: tuple[str, ...] = ()
     dialects: tuple[str, ...] = _ALL
     options: tuple[str, ...] = ()
     task: Task = READ_FILES
@@ -60,6 +64,13 @@ VARIANTS = {
     for variant in (
         Variant("plain"),
         Variant("no_reasoning", reasons=False),
+        # A server of open models, which knows neither these roles nor these tools.
+        Variant(
+            "vllm",
+            upstream='server = "vllm"',
+            forbidden=('"role": "developer"', '"type": "custom"'),
+            dialects=("openai_chat",),
+        ),
         # The other dialects send whole calls, or one block after the other.
         Variant("interleaved", interleaves=True, dialects=("openai_chat", "openai_responses")),
         Variant("crlf", each=(faults.crlf(),)),

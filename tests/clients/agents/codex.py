@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from clients.agent import Agent, Expected, Launch, Report
-from clients.tasks import Asked
-from msgspec import structs
+from clients.tasks import READ_FILES, Asked, Call, Task, call_id, text_call
+from clients.variants import Variant
 
 from streamnorm import ToolCall
-from streamnorm.testing import tool_call
 
 __all__ = ["CODEX"]
 
 _CONFIG = """
-model = "gpt-5.1-codex"
+model = "{model}"
 model_provider = "gateway"
 check_for_update_on_startup = false
 
@@ -33,16 +33,33 @@ enabled = false
 """
 
 
+_BUILT_IN = """
+model = "{model}"
+openai_base_url = "{url}/v1"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+"""
+
+
 def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]) -> Launch:
+    model = next((word[6:] for word in options if word.startswith("model=")), "gpt-5.1-codex")
+    config = _BUILT_IN if "built-in" in options else _CONFIG
     (home / ".codex").mkdir()
-    (home / ".codex" / "config.toml").write_text(_CONFIG.format(url=url))
+    (home / ".codex" / "config.toml").write_text(config.format(url=url, model=model))
     arguments = [program, "exec", "--json", "--skip-git-repo-check"]
     arguments += ["--dangerously-bypass-approvals-and-sandbox", prompt]
-    return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), "GATEWAY_KEY": "sk-dummy"})
+    environ = {"GATEWAY_KEY": "sk-dummy", "CODEX_API_KEY": "sk-dummy"}
+    return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
 
 
 def _read(asked: Asked, id: str, name: str) -> ToolCall:
-    return structs.replace(tool_call("exec_command", cmd=f"cat {name}"), id=id)
+    command = json.dumps({"cmd": f"cat {name}"})
+    if "exec_command" in asked.tools:
+        return ToolCall(id, "exec_command", command)
+    # Newer models write a program that calls the tools.
+    return text_call(asked, id, "exec", f"text((await tools.exec_command({command})).output);\n")
 
 
 def _report(output: str, status: int) -> Report:
@@ -73,6 +90,41 @@ _EXPECTED = {
     ),
 }
 
+_PATCH = """*** Begin Patch
+*** Add File: three.txt
++A "quoted" word, a \\ and fjäll ✓.
+*** End Patch
+"""
+
+
+def _patch(asked: Asked, read: Call) -> list[ToolCall]:
+    return [text_call(asked, call_id(asked.dialect, "Patch"), "apply_patch", _PATCH)]
+
+
+def _differing_file(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    made = folder / "work" / "three.txt"
+    if made.exists() and made.read_text() == 'A "quoted" word, a \\ and fjäll ✓.\n':
+        return []
+    return ["the patch was not applied as it was sent"]
+
+
+_PATCH_FILE = Task(
+    prompt="Write the file three.txt.",
+    files={},
+    final="FINAL ANSWER: three.txt is there.",
+    rounds=[_patch],
+    results=["Success"],
+    problems=_differing_file,
+)
+
+
+def _not_over_http(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    refused = (folder / "gateway.log").read_text().count("status=426")
+    return [] if refused == 1 else [f"{refused} WebSockets were refused, expected 1"]
+
+
+_OVER_HTTP = READ_FILES._replace(problems=_not_over_http)
+
 CODEX = Agent(
     name="codex",
     dialect="openai_responses",
@@ -82,4 +134,9 @@ CODEX = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    variants=(
+        Variant("gpt-6-sol", options=("model=gpt-6-sol",)),
+        Variant("built_in", options=("built-in",), task=_OVER_HTTP),
+        Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
+    ),
 )
