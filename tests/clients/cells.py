@@ -68,7 +68,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     home.mkdir()
     for name, text in task.files.items():
         (work / name).write_text(text)
-    upstream = Upstream(cell.variant, cell.agent.read, work)
+    upstream = Upstream(cell.upstream, cell.variant, cell.agent.read, work)
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
@@ -101,7 +101,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
         )
     if outcome == "answered":
         reasons = cell.variant.reasons
-        wrong += task.wrong(cell.upstream, bodies, cell.agent.read, folder, reasons=reasons)
+        wrong += task.wrong(upstream.requests, cell.agent.read, folder, reasons=reasons)
     return Run(len(bodies), outcome, seconds, wrong)
 
 

@@ -13,8 +13,9 @@ from msgspec import structs
 from support.history_rules import broken_rules
 
 from streamnorm import Block, Reasoning, Text, ToolCall
+from streamnorm.testing import FakeRequest
 
-__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "call_id", "signed", "text_call"]
+__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "signed", "text_call"]
 
 SIGNATURE = {
     "anthropic": ("anthropic", "EqMBCkYIARgCKkBtb2Nr"),
@@ -77,31 +78,26 @@ class Task(NamedTuple):
         return [*signed(dialect, "All results are there."), Text(self.final)]
 
     def wrong(
-        self,
-        dialect: str,
-        bodies: list[dict[str, Any]],
-        read: Call,
-        folder: Path,
-        *,
-        reasons: bool,
+        self, requests: list[FakeRequest], read: Call, folder: Path, *, reasons: bool
     ) -> list[str]:
         """Return what is wrong with the requests of a task that was completed."""
         found = [
             f"request {at}: {rule}"
-            for at, body in enumerate(bodies, 1)
-            for rule in broken_rules(dialect, body)
+            for at, request in enumerate(requests, 1)
+            for rule in broken_rules(str(request.dialect), request.body)
         ]
-        last = history_of(dialect, bodies[-1])
+        dialect = str(requests[-1].dialect)
+        last = history_of(dialect, requests[-1].body)
         asked = Asked(dialect, last.tools, folder / "work")
         calls = [call for calls_of in self.rounds for call in calls_of(asked, read)]
         found += _differing_results(last, [call.id for call in calls], self.results)
-        given = [block.signature for block in (*(signed(dialect, "") if reasons else ()), *calls)]
-        found += [
-            f"signature {signature} did not come back"
-            for signature in given
-            if signature not in (None, *last.signatures)
-        ]
-        return found + self.problems(bodies, folder)
+        blocks = [*(signed(dialect, "") if reasons else ()), *calls]
+        # Signatures are for the upstream that gave them.
+        is_same = dialect == requests[0].dialect
+        expected = [block.signature for block in blocks if is_same and block.signature]
+        if {*last.signatures} != {*expected}:
+            found.append(f"signatures {last.signatures}, expected {expected}")
+        return found + self.problems([request.body for request in requests], folder)
 
 
 def _differing_results(last: History, expected: list[str], contents: Sequence[str]) -> list[str]:
@@ -116,17 +112,12 @@ def _differing_results(last: History, expected: list[str], contents: Sequence[st
     ]
 
 
-def signed(dialect: str, text: str) -> list[Block]:
+def signed(dialect: str, text: str) -> list[Reasoning]:
     """Return a block of reasoning, signed if the dialect signs reasoning itself."""
     if dialect == "gemini":  # which signs the calls
         return [Reasoning((text,))]
     issuer, signature = SIGNATURE.get(dialect, (None, None))
     return [Reasoning((text,), signature=signature, issuer=issuer)]
-
-
-def call_id(dialect: str, name: str) -> str:
-    """Return an id of the form that providers of a dialect give."""
-    return {"anthropic": "toolu_01", "gemini": ""}.get(dialect, "call_") + name
 
 
 def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
@@ -146,10 +137,7 @@ def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
 
 
 def _read_both(asked: Asked, read: Call) -> list[ToolCall]:
-    calls = [
-        read(asked, call_id(asked.dialect, f"Read{number}"), name)
-        for number, name in enumerate(_FILES, 1)
-    ]
+    calls = [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
     if asked.dialect == "gemini":  # only the first of parallel calls is signed
         issuer, signature = SIGNATURE[asked.dialect]
         calls[0] = structs.replace(calls[0], signature=signature, issuer=issuer)

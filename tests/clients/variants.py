@@ -28,7 +28,9 @@ class Variant(NamedTuple):
         reasons: Whether the model reasons.
         interleaves: Whether the arguments of parallel calls are interleaved.
         settings: Settings of the gateway, in TOML.
-        upstream: Further settings of the upstream, in TOML.
+        upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
+            stands for its URL.
+        moves: Whether the upstream is overloaded from its second answer on.
         forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
         options: Words that the agent's own `launch` knows.
@@ -45,6 +47,7 @@ class Variant(NamedTuple):
     interleaves: bool = False
     settings: str = ""
     upstream: str = ""
+    moves: bool = False
     forbidden: tuple[str, ...] = ()
     dialects: tuple[str, ...] = _ALL
     options: tuple[str, ...] = ()
@@ -58,6 +61,26 @@ def _second_call(frame: Frame) -> bool:
 def _final_text(frame: Frame) -> bool:
     return "words" in frame.data
 
+
+def _moved_to(dialect: str) -> Variant:
+    """Return the variant of a task that goes on on an upstream of another dialect."""
+    return Variant(
+        f"to_{dialect}",
+        upstream=_OTHER.replace("{dialect}", dialect),
+        moves=True,
+        dialects=tuple(name for name in _ALL if name != dialect),
+    )
+
+
+_OTHER = """
+[upstreams.other]
+dialect = "{dialect}"
+base_url = "{url}"
+
+[[models]]
+match = "*"
+to = ["local", "other"]
+"""
 
 VARIANTS = {
     variant.name: variant
@@ -90,6 +113,7 @@ VARIANTS = {
             settings="idle_s = 1.0\nkeepalive_s = 0.2",
         ),
         Variant("always_cut", each=(faults.cut(event=2),), whole=(faults.cut(byte=20),)),
+        *map(_moved_to, _ALL),
         Variant("always_529", refusals=(faults.http(529, times=None),)),
     )
 }

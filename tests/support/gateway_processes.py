@@ -60,11 +60,13 @@ async def gateway_process(
             `APP` stand for the configuration file, a free port and the factory of the gateway.
         dialect: Dialect of the upstream.
         settings: Settings of the gateway, in TOML.
-        upstream: Further settings of the upstream, in TOML.
+        upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
+            stands for its URL.
         log: Takes what the gateway prints.
     """
     config = directory / "gateway.toml"
-    text = _CONFIG.format(url=upstream_url, dialect=dialect, settings=settings, upstream=upstream)
+    further = upstream.replace("{url}", upstream_url)
+    text = _CONFIG.format(url=upstream_url, dialect=dialect, settings=settings, upstream=further)
     config.write_text(text)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.agent import Agent, Expected, Launch, Report
-from clients.tasks import READ_FILES, Asked, Call, Task, call_id, text_call
+from clients.tasks import READ_FILES, Asked, Call, Task, text_call
 from clients.variants import Variant
 
 from streamnorm import ToolCall
@@ -72,6 +72,8 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
+    if variant.startswith("to_"):
+        return Expected(3, "answered", "the gateway asks both upstreams for the second turn")
     return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
 
 
@@ -98,7 +100,7 @@ _PATCH = """*** Begin Patch
 
 
 def _patch(asked: Asked, read: Call) -> list[ToolCall]:
-    return [text_call(asked, call_id(asked.dialect, "Patch"), "apply_patch", _PATCH)]
+    return [text_call(asked, "call_Patch", "apply_patch", _PATCH)]
 
 
 def _differing_file(requests: list[dict[str, Any]], folder: Path) -> list[str]:
