@@ -91,7 +91,9 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             f"{expected.outcome}: {expected.why}"
         )
     if outcome == "answered":
-        wrong += task.wrong(cell.upstream, bodies, cell.agent.read, work)
+        wrong += task.wrong(
+            cell.upstream, bodies, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+        )
     return Run(len(bodies), outcome, seconds, wrong)
 
 

@@ -56,9 +56,23 @@ class Task(NamedTuple):
         return [*signed(dialect, "Two files are to be read."), Text("I will read both."), *calls]
 
     def wrong(
-        self, dialect: str, bodies: list[dict[str, Any]], read: Call, folder: Path
+        self,
+        dialect: str,
+        bodies: list[dict[str, Any]],
+        read: Call,
+        folder: Path,
+        *,
+        has_ids: bool = True,
     ) -> list[str]:
-        """Return what is wrong with the requests of a task that was completed."""
+        """Return what is wrong with the requests of a task that was completed.
+
+        Args:
+            dialect: Dialect of the upstream.
+            bodies: The bodies of the requests.
+            read: The agent's way of reading a file.
+            folder: The agent's working directory.
+            has_ids: Whether calls must have the ids of the script, or else any of their own.
+        """
         found = [
             f"request {at}: {rule}"
             for at, body in enumerate(bodies)
@@ -67,13 +81,14 @@ class Task(NamedTuple):
         if not bodies:
             return ["no request"]
         last = history_of(dialect, bodies[-1])
-        expected = [call.id for call in self.calls(read, folder, dialect)]
+        scripted = [call.id for call in self.calls(read, folder, dialect)]
+        expected = scripted if has_ids else list(dict.fromkeys(last.calls))
         found += _differing_results(last, expected, self.results)
         return found + self.problems(bodies, folder)
 
 
 def _differing_results(last: History, expected: list[str], contents: Sequence[str]) -> list[str]:
-    if [*last.calls] != expected:
+    if [*last.calls] != expected or len(expected) != len(contents):
         return [f"calls {[*last.calls]}, expected {expected}"]
     if sorted(last.results) != sorted(expected):
         return [f"results of {sorted(last.results)}, expected {sorted(expected)}"]

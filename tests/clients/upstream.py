@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from clients.histories import history_of
 from clients.tasks import Call
 from clients.variants import Variant
 from msgspec import structs
@@ -25,6 +26,7 @@ from streamnorm._core.accumulate import message_events
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording.chunking import cut_points, pieces_of
 from streamnorm.recording.exchange import Playback, Step, WireRequest
+from streamnorm.recording.fault_injection import FaultQueue
 from streamnorm.testing import FakeProvider, FakeRequest
 
 __all__ = ["Upstream"]
@@ -52,7 +54,8 @@ class Upstream:
         self._read = read
         self._folder = folder
         self._answered = 0
-        self._provider = FakeProvider(self._turn, faults=variant.refusals)
+        self._refusals = FaultQueue(variant.refusals)
+        self._provider = FakeProvider(self._turn)
 
     @property
     def app(self) -> ReplayApp:
@@ -86,6 +89,10 @@ class Upstream:
         blocks: list[Block] = variant.task.turn(
             request.dialect, request.body, self._read, self._folder
         )
+        if not history_of(request.dialect, request.body).tools:
+            return blocks  # no turn of the task: which request is the first must not vary
+        if refusals := self._refusals.take():
+            return refusals
         if not variant.reasons:
             blocks = [block for block in blocks if not isinstance(block, Reasoning)]
         self._answered += 1
