@@ -68,7 +68,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     home.mkdir()
     for name, text in task.files.items():
         (work / name).write_text(text)
-    upstream = Upstream(cell.variant, cell.agent.read, work)
+    upstream = Upstream(cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids)
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
@@ -92,7 +92,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
         )
     if outcome == "answered":
         wrong += task.wrong(
-            cell.upstream, bodies, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+            cell.upstream, bodies, cell.agent.read, folder, has_ids=cell.agent.keeps_call_ids
         )
     return Run(len(bodies), outcome, seconds, wrong)
 

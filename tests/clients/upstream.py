@@ -41,19 +41,21 @@ class Upstream:
         variant: What it does besides answering.
         read: The agent's way of reading a file.
         folder: The agent's working directory.
+        has_ids: Whether the agent sends the ids of calls back.
 
     Attributes:
         overrun: Set when there were too many requests.
         unanswered: Requests that the script has no answer to.
     """
 
-    def __init__(self, variant: Variant, read: Call, folder: Path) -> None:
+    def __init__(self, variant: Variant, read: Call, folder: Path, *, has_ids: bool = True) -> None:
         self.overrun = asyncio.Event()
         self.unanswered: list[str] = []
         self._variant = variant
         self._read = read
         self._folder = folder
-        self._answered = 0
+        self._has_ids = has_ids
+        self._streamed = 0
         self._refusals = FaultQueue(variant.refusals)
         self._provider = FakeProvider(self._turn)
 
@@ -87,7 +89,7 @@ class Upstream:
         assert request.dialect is not None
         variant = self._variant
         blocks: list[Block] = variant.task.turn(
-            request.dialect, request.body, self._read, self._folder
+            request.dialect, request.body, self._read, self._folder, has_ids=self._has_ids
         )
         if not history_of(request.dialect, request.body).tools:
             return blocks  # no turn of the task: which request is the first must not vary
@@ -95,8 +97,11 @@ class Upstream:
             return refusals
         if not variant.reasons:
             blocks = [block for block in blocks if not isinstance(block, Reasoning)]
-        self._answered += 1
-        injected = [*(variant.first if self._answered == 1 else ()), *variant.each]
+        if _streams(request):
+            injected = [*variant.streams[self._streamed : self._streamed + 1], *variant.each]
+            self._streamed += 1
+        else:
+            injected = [*variant.whole]
         if variant.interleaves and any(isinstance(block, ToolCall) for block in blocks):
             return [*_interleaved(blocks), *injected]
         return [*blocks, *injected]
@@ -104,6 +109,10 @@ class Upstream:
 
 def _asks_for_message(request: FakeRequest) -> bool:
     return request.method == "POST" and not request.path.endswith(("count_tokens", ":countTokens"))
+
+
+def _streams(request: FakeRequest) -> bool:
+    return bool(request.body.get("stream")) or request.path.endswith(":streamGenerateContent")
 
 
 def _interleaved(blocks: list[Block]) -> list[Event]:

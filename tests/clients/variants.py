@@ -7,6 +7,7 @@ from typing import NamedTuple
 from clients.tasks import READ_FILES, Task
 
 from streamnorm.recording.chunking import Rechunk
+from streamnorm.sse import Frame
 from streamnorm.testing import faults
 
 __all__ = ["VARIANTS", "Variant"]
@@ -19,9 +20,10 @@ class Variant(NamedTuple):
 
     Attributes:
         name: Its name on the command line.
-        first: Faults of the first answer.
-        each: Faults of all answers.
-        refusals: Faults that answer instead of the script, one request each.
+        streams: Faults of the first streams, one after the other.
+        each: Faults of all streams.
+        whole: Faults of all whole bodies.
+        refusals: Faults that answer instead of the script.
         rechunk: How bodies are cut into pieces.
         reasons: Whether the model reasons.
         interleaves: Whether the arguments of parallel calls are interleaved.
@@ -32,8 +34,9 @@ class Variant(NamedTuple):
     """
 
     name: str
-    first: tuple[faults.Fault, ...] = ()
+    streams: tuple[faults.Fault, ...] = ()
     each: tuple[faults.Fault, ...] = ()
+    whole: tuple[faults.Fault, ...] = ()
     refusals: tuple[faults.Fault, ...] = ()
     rechunk: Rechunk = "event"
     reasons: bool = True
@@ -42,6 +45,14 @@ class Variant(NamedTuple):
     dialects: tuple[str, ...] = _ALL
     options: tuple[str, ...] = ()
     task: Task = READ_FILES
+
+
+def _second_call(frame: Frame) -> bool:
+    return "Read2" in frame.data
+
+
+def _final_text(frame: Frame) -> bool:
+    return "words" in frame.data
 
 
 VARIANTS = {
@@ -57,13 +68,17 @@ VARIANTS = {
         Variant("429_first", refusals=(faults.http(429),)),
         Variant("529_first", refusals=(faults.http(529),)),
         # Longer than `keepalive_s`: the agent gets pings.
-        Variant("pause", first=(faults.stall(event=3, s=1.0),), settings="keepalive_s = 0.2"),
-        Variant("cut", first=(faults.cut(event=4),)),
-        Variant("error", first=(faults.error_event(event=4),)),
+        Variant("pause", streams=(faults.stall(event=2, s=1.0),), settings="keepalive_s = 0.2"),
+        Variant("cut", streams=(faults.cut(event=2),)),
+        Variant("cut_calls", streams=(faults.cut(when=_second_call),)),
+        Variant("cut_final", streams=(faults.crlf(), faults.cut(when=_final_text))),
+        Variant("error", streams=(faults.error_event(event=2),)),
         Variant(
-            "silent", first=(faults.stall(event=4),), settings="idle_s = 1.0\nkeepalive_s = 0.2"
+            "silent",
+            streams=(faults.stall(event=2),),
+            settings="idle_s = 1.0\nkeepalive_s = 0.2",
         ),
-        Variant("always_cut", each=(faults.cut(event=4),)),
+        Variant("always_cut", each=(faults.cut(event=2),), whole=(faults.cut(byte=20),)),
         Variant("always_529", refusals=(faults.http(529, times=None),)),
     )
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from clients.agent import Agent, Expected, Launch, Report
 from clients.installs import MODULES
+from clients.tasks import Asked
 from clients.variants import Variant
 from msgspec import structs
 
@@ -30,8 +31,8 @@ def _launch(
     return Launch(["node", script, dialect, url, prompt, *options])
 
 
-def _read(id: str, path: Path) -> ToolCall:
-    return structs.replace(tool_call("read_file", path=str(path)), id=id)
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("read_file", path=str(asked.folder / name)), id=id)
 
 
 def _report(output: str, status: int) -> Report:

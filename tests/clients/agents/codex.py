@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -40,8 +41,8 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), "GATEWAY_KEY": "sk-dummy"})
 
 
-def _read(id: str, path: Path) -> ToolCall:
-    return structs.replace(tool_call("exec_command", cmd=f"cat {path}"), id=id)
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("exec_command", cmd=f"cat {name}"), id=id)
 
 
 def _report(output: str, status: int) -> Report:
@@ -57,8 +58,19 @@ def _expect(variant: str, upstream: str) -> Expected:
     return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
 
 
+_AGAIN = "a stream that broke off is asked for again, stream_max_retries times"
 _EXPECTED = {
+    "429_first": Expected(3, "answered", "a turn that got a 429 is begun again"),
     "529_first": Expected(3, "answered", "a request that got a 5xx is sent again"),
+    "cut": Expected(3, "answered", _AGAIN),
+    "cut_calls": Expected(3, "answered", _AGAIN),
+    "cut_final": Expected(3, "answered", _AGAIN),
+    "error": Expected(1, "failed", "server_is_overloaded within a stream is not retried"),
+    "silent": Expected(3, "answered", _AGAIN),
+    "always_cut": Expected(3, "failed", _AGAIN),
+    "always_529": Expected(
+        9, "failed", "request_max_retries in each of stream_max_retries: 3 times 3"
+    ),
 }
 
 CODEX = Agent(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -34,8 +35,8 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     return Launch(arguments, environ)
 
 
-def _read(id: str, path: Path) -> ToolCall:
-    return structs.replace(tool_call("read_file", file_path=str(path)), id=id)
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("read_file", file_path=str(asked.folder / name)), id=id)
 
 
 def _report(output: str, status: int) -> Report:

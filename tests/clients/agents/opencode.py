@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -50,8 +51,8 @@ def _launch(
     return Launch([program, "run", "--format", "json", prompt], environ)
 
 
-def _read(id: str, path: Path) -> ToolCall:
-    return structs.replace(tool_call("read", filePath=str(path)), id=id)
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("read", filePath=str(asked.folder / name)), id=id)
 
 
 def _report(output: str, status: int) -> Report:
