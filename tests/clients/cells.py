@@ -68,7 +68,9 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     home.mkdir()
     for name, text in task.files.items():
         (work / name).write_text(text)
-    upstream = Upstream(cell.upstream, cell.variant, cell.agent.read, work)
+    upstream = Upstream(
+        cell.upstream, cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+    )
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
@@ -100,8 +102,13 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             f"{expected.outcome}: {expected.why}"
         )
     if outcome == "answered":
-        reasons = cell.variant.reasons
-        wrong += task.wrong(upstream.requests, cell.agent.read, folder, reasons=reasons)
+        wrong += task.wrong(
+            upstream.requests,
+            cell.agent.read,
+            folder,
+            reasons=cell.variant.reasons,
+            has_ids=cell.agent.keeps_call_ids,
+        )
     return Run(len(bodies), outcome, seconds, wrong)
 
 

@@ -6,6 +6,7 @@ Independent of the package's own readers: these judge what its writers send.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["History", "history_of"]
@@ -26,6 +27,13 @@ class History(NamedTuple):
     calls: tuple[str, ...]
     results: dict[str, str]
     signatures: tuple[str, ...]
+
+    def with_ids(self, ids: Sequence[str]) -> History:
+        """Return the history with other ids for its calls, in their order."""
+        renamed = dict(zip(dict.fromkeys(self.calls), ids, strict=False))
+        calls = tuple(renamed.get(id, id) for id in self.calls)
+        results = {renamed.get(id, id): text for id, text in self.results.items()}
+        return self._replace(calls=calls, results=results)
 
 
 def history_of(dialect: str, body: dict[str, Any]) -> History:

@@ -64,12 +64,30 @@ class Task(NamedTuple):
     results: Sequence[str]
     problems: Callable[[list[dict[str, Any]], Path], list[str]] = lambda requests, folder: []
 
-    def turn(self, dialect: str, body: dict[str, Any], read: Call, folder: Path) -> list[Block]:
-        """Return the answer to a request, by what is in it."""
+    def turn(
+        self,
+        dialect: str,
+        body: dict[str, Any],
+        read: Call,
+        folder: Path,
+        *,
+        has_ids: bool = True,
+    ) -> list[Block]:
+        """Return the answer to a request, by what is in it.
+
+        Args:
+            dialect: Dialect of the upstream.
+            body: The body of the request.
+            read: The agent's way of reading a file.
+            folder: The agent's working directory.
+            has_ids: As for `wrong`.
+        """
         history = history_of(dialect, body)
         if not history.tools:
             return [Text("A title")]
         asked = Asked(dialect, history.tools, folder)
+        if not has_ids:
+            history = history.with_ids([call.id for call in self._calls(asked, read)])
         for calls_of in self.rounds:
             # An agent may have executed the first calls of an answer that then broke off.
             calls = [call for call in calls_of(asked, read) if call.id not in history.results]
@@ -78,9 +96,23 @@ class Task(NamedTuple):
         return [*signed(dialect, "All results are there."), Text(self.final)]
 
     def wrong(
-        self, requests: list[FakeRequest], read: Call, folder: Path, *, reasons: bool
+        self,
+        requests: list[FakeRequest],
+        read: Call,
+        folder: Path,
+        *,
+        reasons: bool = True,
+        has_ids: bool = True,
     ) -> list[str]:
-        """Return what is wrong with the requests of a task that was completed."""
+        """Return what is wrong with the requests of a task that was completed.
+
+        Args:
+            requests: The requests that reached the upstream.
+            read: The agent's way of reading a file.
+            folder: The folder of the run.
+            reasons: Whether the model reasoned.
+            has_ids: Whether calls must have the ids of the script, or else any of their own.
+        """
         found = [
             f"request {at}: {rule}"
             for at, request in enumerate(requests, 1)
@@ -88,9 +120,10 @@ class Task(NamedTuple):
         ]
         dialect = str(requests[-1].dialect)
         last = history_of(dialect, requests[-1].body)
-        asked = Asked(dialect, last.tools, folder / "work")
-        calls = [call for calls_of in self.rounds for call in calls_of(asked, read)]
-        found += _differing_results(last, [call.id for call in calls], self.results)
+        calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
+        ids = [call.id for call in calls]
+        last = last if has_ids else last.with_ids(ids)
+        found += _differing_results(last, ids, self.results)
         blocks = [*(signed(dialect, "") if reasons else ()), *calls]
         # Signatures are for the upstream that gave them.
         is_same = dialect == requests[0].dialect
@@ -98,6 +131,9 @@ class Task(NamedTuple):
         if {*last.signatures} != {*expected}:
             found.append(f"signatures {last.signatures}, expected {expected}")
         return found + self.problems([request.body for request in requests], folder)
+
+    def _calls(self, asked: Asked, read: Call) -> list[ToolCall]:
+        return [call for calls_of in self.rounds for call in calls_of(asked, read)]
 
 
 def _differing_results(last: History, expected: list[str], contents: Sequence[str]) -> list[str]:
