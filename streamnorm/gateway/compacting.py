@@ -49,7 +49,7 @@ from streamnorm.transports.transcoded_state import stores_responses
 
 __all__ = ["Compacting", "Compaction", "sealer_of", "warn_of_random_key"]
 
-_LOG = logging.getLogger("streamnorm.gateway")
+_LOG = logging.getLogger(__name__)
 
 _MIN_KEY_CHARS = 32
 

@@ -64,7 +64,8 @@ async def converse(
     killed = range(0, conversations, max(1, conversations // kills))[:kills] if kills else range(0)
     upstream = _Upstream(report, {*killed})
     arguments = ("uvicorn", "--factory", "APP", "--port", "PORT", "--workers", str(workers))
-    settings = f"state = {json.dumps(state)}"
+    # The upstream may close an idle connection in the moment in which it is used.
+    settings = f"state = {json.dumps(state)}\nretries = 3"
     async with (
         served(upstream) as url,
         gateway_process(url, directory, arguments, settings=settings) as gateway,
