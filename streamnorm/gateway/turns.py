@@ -85,7 +85,12 @@ class ClientTurn:
             return False
         if target.normalize or changes_requests(target.options):
             return False
-        return not holds_tagged(self._request.body or b"")
+        if holds_tagged(self._request.body or b""):
+            return False
+        codec = codec_of(self._client.name)
+        # Other servers than the vendor's own may know reasoning that nobody signed.
+        is_vendor = target.upstream.server == codec.capabilities.reasoning_issuer
+        return not (is_vendor and codec.holds_unsigned(self.body))
 
     def rewrite(self, body: dict[str, Any]) -> None:
         """Replace the body of the request; it then passes to no upstream as it is."""
