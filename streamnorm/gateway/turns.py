@@ -37,6 +37,7 @@ from streamnorm._upstream.requests import (
     refusals,
 )
 from streamnorm.gateway.model_options import changes_requests
+from streamnorm.gateway.own_history import signs_reasoning
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.profiles import shipped_profiles
@@ -87,10 +88,9 @@ class ClientTurn:
             return False
         if holds_tagged(self._request.body or b""):
             return False
-        codec = codec_of(self._client.name)
-        # Other servers than the vendor's own may know reasoning that nobody signed.
-        is_vendor = target.upstream.server == codec.capabilities.reasoning_issuer
-        return not (is_vendor and codec.holds_unsigned(self.body))
+        if not signs_reasoning(target.upstream):
+            return True
+        return not codec_of(self._client.name).holds_unsigned(self.body)
 
     def rewrite(self, body: dict[str, Any]) -> None:
         """Replace the body of the request; it then passes to no upstream as it is."""

@@ -52,16 +52,22 @@ ANSWERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         },
     ),
 }
-DIALECTS = {"anthropic": "anthropic", "openai": "openai_responses"}
+DIALECTS = {"anthropic": "anthropic", "openai": "openai_responses", "deepseek": "openai_chat"}
+PATHS = {vendor: path for vendor, (path, _, _) in ANSWERS.items()}
+PATHS["deepseek"] = "/v1/chat/completions"
 each_vendor = pytest.mark.parametrize("vendor", ANSWERS)
 
 
-async def sent(vendor: str, body: dict[str, Any], *, server: str | None) -> dict[str, Any]:
+async def sent(
+    vendor: str, body: dict[str, Any], *, server: str | None, normalize: bool = False
+) -> dict[str, Any]:
     """Return the request that reaches an upstream of the client's own dialect."""
-    path, _, _ = ANSWERS[vendor]
+    path = PATHS[vendor]
     upstream = ScriptedUpstream({path: Answered({}, 500)})
     async with served(upstream) as url:
-        config = UpstreamConfig(dialect=DIALECTS[vendor], base_url=url, server=server)
+        config = UpstreamConfig(
+            dialect=DIALECTS[vendor], base_url=url, server=server, normalize=normalize
+        )
         async with opened({"own": config}) as app:
             await asked(app, path, body)
     (request,) = upstream.requests
@@ -88,3 +94,18 @@ async def test_reasoning_that_the_vendor_stored_passes() -> None:
     _, _, body = ANSWERS["openai"]
     stored = {**body, "store": True}
     assert await sent("openai", stored, server="openai") == stored
+
+
+@pytest.mark.parametrize("server", [None, "deepseek"])
+async def test_dialect_without_signatures_keeps_its_reasoning(server: str | None) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    answer = {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "So.",
+        "tool_calls": [call],
+    }
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "snow"}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi."}, answer, result]}
+    found = await sent("deepseek", body, server=server, normalize=True)
+    assert found["messages"][1]["reasoning_content"] == "So."
