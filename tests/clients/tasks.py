@@ -25,6 +25,10 @@ SIGNATURE = {
 """Issuer and signature of the scripted reasoning, by the upstream's dialect, if it has one."""
 
 
+# Written where a vendor demands a signature, and another one answered.
+_PLACEHOLDERS = {"skip_thought_signature_validator"}
+
+
 class Asked(NamedTuple):
     """What the scripted model knows when it answers.
 
@@ -128,7 +132,7 @@ class Task(NamedTuple):
         # Signatures are for the upstream that gave them.
         is_same = dialect == requests[0].dialect
         expected = [block.signature for block in blocks if is_same and block.signature]
-        if {*last.signatures} != {*expected}:
+        if {*last.signatures} - _PLACEHOLDERS != {*expected}:
             found.append(f"signatures {last.signatures}, expected {expected}")
         return found + self.problems([request.body for request in requests], folder)
 
