@@ -29,7 +29,7 @@ _DEFAULTS: dict[str, Any] = {
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
-    "service_tier": None,
+    "service_tier": "default",
     "store": False,
     "temperature": 1.0,
     "text": {"format": {"type": "text"}},

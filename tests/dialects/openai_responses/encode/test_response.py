@@ -87,19 +87,19 @@ def test_extra_counts_of_another_vendor_are_omitted() -> None:
     assert usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
 
 
-def test_service_tier_is_mapped_once_it_is_known() -> None:
+def test_service_tier_is_text_and_mapped_once_it_is_known() -> None:
     start, _, end = write(
         [
             MessageStart("i", "m"),
-            UsageUpdate(Usage(1, 1, extra={"service_tier": "standard"})),
+            UsageUpdate(Usage(1, 1, extra={"service_tier": "flex"})),
             MessageStop("end_turn"),
         ]
     )[0]
-    assert start["response"]["service_tier"] is None
-    assert end["response"]["service_tier"] == "default"
+    assert start["response"]["service_tier"] == "default"
+    assert end["response"]["service_tier"] == "flex"
     assert begun(MessageStart("i", "m", {"service_tier": "priority"}))["service_tier"] == "priority"
     payloads, writer = write([MessageStart("i", "m", {"service_tier": "batch"})])
-    assert payloads[0]["response"]["service_tier"] is None
+    assert payloads[0]["response"]["service_tier"] == "default"
     assert writer.losses == (Loss("service_tier", "batch", 1, "dropped"),)
 
 
