@@ -162,8 +162,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             in a request, where they have another one.
         count: Reader and writer of counts of tokens; None if the dialect has none.
         models: Reader and writer of lists of models; None if the dialect has none.
-        echoes_request: Whether its responses repeat fields of the request, which
-            `Reply.response` replaces.
+        echoed_fields: Returns the fields of a request's body that its responses repeat; None
+            if they repeat none and have no fields that `Reply.response` replaces.
     """
 
     capabilities: BodyCapabilities
@@ -175,4 +175,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None
     models: ModelsCodec | None = None
-    echoes_request: bool = False
+    echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None

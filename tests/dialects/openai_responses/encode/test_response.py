@@ -18,6 +18,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
+from streamnorm.dialects.openai_responses.encode.response import echoed_fields
 
 # What Open Responses asks of every response.
 KEYS = {
@@ -101,6 +102,35 @@ def test_service_tier_is_text_and_mapped_once_it_is_known() -> None:
     payloads, writer = write([MessageStart("i", "m", {"service_tier": "batch"})])
     assert payloads[0]["response"]["service_tier"] == "default"
     assert writer.losses == (Loss("service_tier", "batch", 1, "dropped"),)
+
+
+def test_response_repeats_the_options_of_its_request() -> None:
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    search = {"type": "web_search"}
+    assert echoed_fields(
+        {
+            "model": "m",
+            "input": "Hi",
+            "stream": True,
+            "store": True,
+            "service_tier": "flex",
+            "previous_response_id": "resp_1",
+            "instructions": "Be brief.",
+            "temperature": 0.2,
+            "top_p": None,
+            "reasoning": {"effort": "low"},
+            "text": {"verbosity": "low"},
+            "tools": [tool, search, 7],
+            "tool_choice": "required",
+        }
+    ) == {
+        "instructions": "Be brief.",
+        "reasoning": {"effort": "low", "summary": None},
+        "temperature": 0.2,
+        "text": {"format": {"type": "text"}, "verbosity": "low"},
+        "tool_choice": "required",
+        "tools": [{**tool, "description": None, "strict": None}, search, 7],
+    }
 
 
 def test_error_before_the_start_has_a_response_too() -> None:
