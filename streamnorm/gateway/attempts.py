@@ -24,21 +24,16 @@ from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import passed_request
-from streamnorm._upstream.requests import (
-    ClientRequest,
-    RequestRefused,
-    UpstreamRequest,
-    upstream_request,
-)
+from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstream_request
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
-from streamnorm.gateway.model_options import adjusted, changes_requests
+from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
-from streamnorm.gateway.stateless import refuse_state, unstored
+from streamnorm.gateway.turns import ClientTurn
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
 
@@ -107,7 +102,7 @@ class Attempts:
     """The attempts for one request.
 
     Args:
-        received: The request.
+        turn: The request, and what becomes of its answer.
         client: The client's dialect.
         targets: Whom to ask, one after the other; at least one.
         network: Sends the requests.
@@ -128,7 +123,7 @@ class Attempts:
 
     def __init__(
         self,
-        received: ClientRequest,
+        turn: ClientTurn,
         client: Dialect,
         targets: tuple[Target, ...],
         network: Network,
@@ -148,7 +143,7 @@ class Attempts:
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
-        self._received = received
+        self._turn = turn
         self._client = client
         self._targets = targets
         self._network = network
@@ -245,22 +240,18 @@ class Attempts:
             self._on_end(known)
 
     def _translate(self, target: Target) -> UpstreamRequest:
-        upstream = target.upstream
-        is_own = upstream.dialect == self._client.name
-        if is_own and not target.normalize and not changes_requests(target.options):
-            return passed_request(self._received, upstream, limits=self._request_limits)
-        stores = None
-        if not is_own:
-            stores = refuse_state(self._received, self._client, self._request_limits)
+        turn, upstream, limits = self._turn, target.upstream, self._request_limits
+        request = turn.request_for(target)
+        if turn.passes(target):
+            return passed_request(request, upstream, limits=limits)
         sent = upstream_request(
-            self._received,
+            request,
             self._client.name,
             upstream,
             adjust=adjusted(target.options, self._count),
-            limits=self._request_limits,
+            limits=limits,
         )
-        if stores is not None:
-            sent = unstored(sent, is_asked=stores)
+        sent = turn.answered(sent, target)
         for loss in sent.losses:
             self._count(loss)
         return sent

@@ -20,6 +20,7 @@ from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.turns import Turns
 
 __all__ = ["Messages"]
 
@@ -45,6 +46,7 @@ class Messages:
         self._estimator = estimator
         self._limits = Limits(max_event_bytes=config.max_event_bytes)
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._turns = Turns(self._request_limits)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -67,6 +69,7 @@ class Messages:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
         call.operation, call.model = asked.operation, asked.model
         targets = self._routing.targets(asked.model, client)
+        turn = await self._turns.begin(received, client, body)
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
@@ -74,7 +77,7 @@ class Messages:
                 self._estimator.observe(attempts.request, outcome.usage.input_tokens)
 
         attempts = Attempts(
-            received,
+            turn,
             client,
             targets,
             self._network,

@@ -30,7 +30,7 @@ from streamnorm.state.errors import (
 )
 from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
 
-__all__ = ["Turn", "history_of"]
+__all__ = ["Turn", "history_of", "items_in"]
 
 _PREFIX = "resp_"
 _ENDED = ("completed", "incomplete")
@@ -67,7 +67,7 @@ class Turn:
                 raise unsupported(name)
         self.id = _PREFIX + uuid4().hex
         self.stores = boolean_in(self._body, "store") is not False
-        self._input = _items_in(self._body)
+        self._input = items_in(self._body)
         self._references = _references_in(self._input)
         previous = text_in(self._body, "previous_response_id")
         self.lookup = Lookup(previous, tuple(self._references.values()))
@@ -175,7 +175,7 @@ def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
     return [item for stored in reversed(chain) for item in (*stored.input, *stored.output)]
 
 
-def _items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
+def items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the items of the input; text is a message of the user."""
     value = body.get("input")
     if value is None:

@@ -1,0 +1,190 @@
+"""Requests for messages, each with the state that it refers to and the answer that is stored.
+
+`Messages` begins the turn of a request before any upstream is asked:
+
+    turn = await turns.begin(received, client, body)
+
+`Attempts` sends each upstream `turn.request_for(target)`: unchanged if `turn.passes(target)`,
+else translated and completed by `turn.answered`.  The whole answer is passed to `turn.store`
+before the client gets the last bytes of it.
+
+Code that changes the request, for instance opens what is sealed in it, calls `turn.rewrite`.
+Code that makes an answer itself writes `turn.fields` into it, and passes it to `turn.store`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.codec import Dialect
+from streamnorm._core.errors import StateError
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import dumps, is_array, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    UpstreamRequest,
+    refusals,
+)
+from streamnorm.gateway.model_options import changes_requests
+from streamnorm.gateway.routing import Target
+from streamnorm.state import Found, Turn
+from streamnorm.state.errors import unsupported
+from streamnorm.transports.transcoded_state import stores_responses
+
+__all__ = ["ClientTurn", "Turns"]
+
+# An item that asks for a summary of the conversation, of which an agent needs exactly one.
+_COMPACTION = "compaction_trigger"
+_STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
+
+
+class ClientTurn:
+    """One request for a message, of a client whose dialect stores no answers.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        body: The decoded body of the request.
+
+    Attributes:
+        body: The decoded body that upstreams are sent, or a translation of it.
+        fields: Fields of the answer that are not the upstream's, such as its `id`.
+        stores: Whether the answer is stored.
+    """
+
+    def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
+        self.body = body
+        self.fields: dict[str, Any] = {}
+        self.stores = False
+        self._request = received
+        self._client = client
+        self._is_unchanged = True
+
+    def passes(self, target: Target) -> bool:
+        """Return whether an upstream is sent the client's own bytes."""
+        if not self._is_unchanged or not self._is_own(target):
+            return False
+        return not target.normalize and not changes_requests(target.options)
+
+    def rewrite(self, body: dict[str, Any]) -> None:
+        """Replace the body of the request; it then passes to no upstream as it is."""
+        self.body = body
+        self._request = structs.replace(self._request, body=dumps(body))
+        self._is_unchanged = False
+
+    def request_for(self, target: Target) -> ClientRequest:
+        """Return the request, in the client's dialect, that an upstream is to answer.
+
+        Raises:
+            RequestRefused: This upstream cannot: the request needs what is not stored.
+        """
+        return self._request
+
+    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+        """Return a translated request whose answer is written with `fields`."""
+        return sent
+
+    async def store(self, response: dict[str, Any]) -> StreamError | None:
+        """Store the answer, before the client gets the end of it; return why it is not stored.
+
+        Args:
+            response: The whole answer, in the client's dialect.
+        """
+        return None
+
+    def _is_own(self, target: Target) -> bool:
+        return target.upstream.dialect == self._client.name
+
+
+class StatelessTurn(ClientTurn):
+    """A turn of a client that expects its answers to be stored, where nothing is.
+
+    An agent whose `previous_response_id` is ignored repeats its first step for ever, so such a
+    request is refused.  Upstreams of the same dialect have state of their own, and get their
+    requests as they are.
+    """
+
+    def __init__(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any], limits: Limits
+    ) -> None:
+        super().__init__(received, client, body)
+        self._limits = limits
+        self._is_asked_to_store = False
+
+    def request_for(self, target: Target) -> ClientRequest:
+        if not self._is_own(target):
+            self._refuse_state()
+        return super().request_for(target)
+
+    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+        if self._is_own(target):
+            return sent
+        return _unstored(sent, is_asked=self._is_asked_to_store)
+
+    def _refuse_state(self) -> None:
+        with refusals():
+            try:
+                turn = Turn(self.body, limits=self._limits)
+                turn.expand(Found())
+                _refuse_compaction(self.body)
+            except StateError as exc:
+                raise _refused(exc) from exc
+        self._is_asked_to_store = turn.stores
+
+
+class Turns:
+    """Begins the turns of all requests for messages.
+
+    Args:
+        limits: Bounds of requests.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    async def begin(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> ClientTurn:
+        """Return the turn of a request, with all that it refers to.
+
+        Args:
+            received: The request.
+            client: The client's dialect.
+            body: The decoded body of the request.
+
+        Raises:
+            RequestRefused: The request refers to what is not stored.
+        """
+        if not stores_responses(client):
+            return ClientTurn(received, client, body)
+        return StatelessTurn(received, client, body, self._limits)
+
+
+def _refuse_compaction(body: dict[str, Any]) -> None:
+    items = body.get("input")
+    for item in items if is_array(items) else ():
+        if is_object(item) and item.get("type") == _COMPACTION:
+            raise unsupported(_COMPACTION)
+
+
+def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
+    """Return a translated request whose answer says that it is not stored.
+
+    Args:
+        sent: The request.
+        is_asked: Whether the client asked for an answer that is stored.
+    """
+    losses = sent.losses
+    if is_asked and all(loss.feature != "store" for loss in losses):
+        losses = (*losses, Loss("store", "request", detail="written as false"))
+    reply = structs.replace(sent.reply, response={**sent.reply.response, "store": False})
+    return structs.replace(sent, reply=reply, losses=losses)
+
+
+def _refused(exc: StateError) -> RequestRefused:
+    return RequestRefused(str(exc), _STATUS, code=exc.code, param=exc.param)
