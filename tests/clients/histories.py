@@ -1,0 +1,114 @@
+"""The tool calls, results and signatures in a request, as each vendor's reference writes them.
+
+Independent of the package's own readers: these judge what its writers send.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+__all__ = ["History", "history_of"]
+
+
+class History(NamedTuple):
+    """What a request holds.
+
+    Attributes:
+        tools: Names of the declared tools, as the upstream reads them.
+        calls: Ids of the tool calls, in order; where there is no id, the tool's name.
+        results: Results by the id of their call.
+        signatures: Opaque proofs of reasoning.
+        text: The whole body as JSON, to search in.
+    """
+
+    tools: tuple[str, ...]
+    calls: tuple[str, ...]
+    results: dict[str, str]
+    signatures: tuple[str, ...]
+    text: str
+
+
+def history_of(dialect: str, body: dict[str, Any]) -> History:
+    """Return what a request of a dialect holds."""
+    tools, calls, results, signatures = _READERS[dialect](body)
+    text = json.dumps(body, ensure_ascii=False)
+    return History(tuple(tools), tuple(calls), results, tuple(signatures), text)
+
+
+_Found = tuple[list[str], list[str], dict[str, str], list[str]]
+
+
+def _text(content: Any) -> str:
+    """Return the text of a string, or of a list of parts with one."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _anthropic(body: dict[str, Any]) -> _Found:
+    calls, results, signatures = [], {}, []
+    for message in body["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            match block["type"]:
+                case "tool_use":
+                    calls.append(block["id"])
+                case "tool_result":
+                    results[block["tool_use_id"]] = _text(block.get("content", ""))
+                case "thinking":
+                    signatures.append(block["signature"])
+                case _:
+                    pass
+    return [tool["name"] for tool in body.get("tools", ())], calls, results, signatures
+
+
+def _chat(body: dict[str, Any]) -> _Found:
+    calls, results = [], {}
+    for message in body["messages"]:
+        calls += [call["id"] for call in message.get("tool_calls") or ()]
+        if message["role"] == "tool":
+            results[message["tool_call_id"]] = _text(message["content"])
+    return [tool["function"]["name"] for tool in body.get("tools", ())], calls, results, []
+
+
+def _responses(body: dict[str, Any]) -> _Found:
+    tools = [tool.get("name", tool["type"]) for tool in body.get("tools", ())]
+    calls, results, signatures = [], {}, []
+    for item in body["input"] if isinstance(body["input"], list) else []:
+        match item.get("type"):
+            case "function_call" | "custom_tool_call":
+                calls.append(item["call_id"])
+            case "function_call_output" | "custom_tool_call_output":
+                results[item["call_id"]] = _text(item["output"])
+            case "reasoning" if item.get("encrypted_content"):
+                signatures.append(item["encrypted_content"])
+            case _:
+                pass
+    return tools, calls, results, signatures
+
+
+def _gemini(body: dict[str, Any]) -> _Found:
+    calls, results, signatures = [], {}, []
+    for content in body["contents"]:
+        for part in content["parts"]:
+            if "functionCall" in part:
+                calls.append(part["functionCall"].get("id") or part["functionCall"]["name"])
+            if "functionResponse" in part:
+                answer = part["functionResponse"]
+                results[answer.get("id") or answer["name"]] = _text(answer["response"])
+            if "thoughtSignature" in part:
+                signatures.append(part["thoughtSignature"])
+    declared = [
+        one for tool in body.get("tools", ()) for one in tool.get("functionDeclarations", ())
+    ]
+    return [tool["name"] for tool in declared], calls, results, signatures
+
+
+_READERS = {
+    "anthropic": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "gemini": _gemini,
+}
