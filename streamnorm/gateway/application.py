@@ -30,6 +30,7 @@ from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
+from streamnorm.gateway.storing import opened_store
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -68,8 +69,9 @@ class Gateway:
         environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
-        self._messages = Messages(config, routing, self._network, estimator)
-        self._side = Side(config, routing, self._network, estimator)
+        self._store = store = opened_store(config, environ)
+        self._messages = Messages(config, routing, self._network, estimator, store)
+        self._side = Side(config, routing, self._network, estimator, store)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -116,6 +118,9 @@ class Gateway:
             self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
+            if self._store is not None:
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await self._store.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

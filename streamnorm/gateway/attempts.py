@@ -17,6 +17,7 @@ from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
+from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.stream_failures import broken_connection, response_status
@@ -30,9 +31,11 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping
+from streamnorm.gateway.own_history import own_history
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
+from streamnorm.gateway.stored_stream import StoredStream
 from streamnorm.gateway.turns import ClientTurn
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
@@ -172,7 +175,7 @@ class Attempts:
                 break
             further = await self._ask_patiently(target)
             # The failure of an upstream says more than that the next one cannot be asked.
-            if not isinstance(further, Failure) or further.target is not None:
+            if not isinstance(further, Failure) or further.target is not None or further.is_final:
                 result = further
         return result
 
@@ -248,13 +251,21 @@ class Attempts:
             request,
             self._client.name,
             upstream,
-            adjust=adjusted(target.options, self._count),
+            adjust=self._adjusted(target),
             limits=limits,
         )
         sent = turn.answered(sent, target)
         for loss in sent.losses:
             self._count(loss)
         return sent
+
+    def _adjusted(self, target: Target) -> Callable[[Request], Request]:
+        """Return the function that makes a request fit for an upstream and its options."""
+        adjust = adjusted(target.options, self._count)
+        if target.upstream.dialect != self._client.name:
+            return adjust
+        remove = own_history(target.upstream, self._count)
+        return lambda request: adjust(remove(request))
 
     async def _begin(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
@@ -275,7 +286,9 @@ class Attempts:
             on_loss=self._count,
         )
         answer.watch(pump)
-        stream = Stream(pump, answer)
+        stream: Stream[bytes] = Stream(pump, answer)
+        if self._turn.stores:
+            stream = StoredStream(pump, answer, self._turn, self._client)
         first = b""
         try:
             first = await self._first_event(stream, pump)
@@ -331,6 +344,10 @@ class Attempts:
         )
         if isinstance(whole, StreamError):
             return self._failure(whole, target, headers)
+        if self._turn.stores:
+            failure = await self._turn.store(object_in(whole.body.decode()))
+            if failure is not None:
+                return self._failure(failure, None, {}, is_final=True)
         self._count(whole.outcome)
         return Whole(whole, headers, target)
 

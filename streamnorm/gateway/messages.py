@@ -20,6 +20,7 @@ from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.storing import GatewayStore
 from streamnorm.gateway.turns import Turns
 
 __all__ = ["Messages"]
@@ -35,10 +36,16 @@ class Messages:
         routing: Chooses the upstreams.
         network: Asks them.
         estimator: Learns from the tokens that upstreams report.
+        store: Where answers are stored; None if none are.
     """
 
     def __init__(
-        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+        self,
+        config: Config,
+        routing: Routing,
+        network: Network,
+        estimator: TokenEstimator,
+        store: GatewayStore | None,
     ) -> None:
         self._config = config
         self._routing = routing
@@ -46,7 +53,7 @@ class Messages:
         self._estimator = estimator
         self._limits = Limits(max_event_bytes=config.max_event_bytes)
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
-        self._turns = Turns(self._request_limits)
+        self._turns = Turns(self._request_limits, store)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -72,6 +79,8 @@ class Messages:
         turn = await self._turns.begin(received, client, body)
 
         def end(outcome: Outcome) -> None:
+            if turn.failure is not None:
+                outcome = error_outcome(turn.failure)
             call.outcome = outcome
             if isinstance(outcome, Completed) and attempts.request is not None:
                 self._estimator.observe(attempts.request, outcome.usage.input_tokens)

@@ -52,8 +52,10 @@ from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.sending import ClientStream, raw_headers
-from streamnorm.state import error_body
+from streamnorm.gateway.storing import GatewayStore
+from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.errors import response_not_found
+from streamnorm.transports.transcoded_state import client_scope
 
 __all__ = ["Side"]
 
@@ -88,13 +90,20 @@ class Side:
         routing: Chooses the upstreams.
         network: Asks them.
         estimator: Estimates tokens that an upstream does not count.
+        store: Where responses are stored; None if none are.
     """
 
     def __init__(
-        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+        self,
+        config: Config,
+        routing: Routing,
+        network: Network,
+        estimator: TokenEstimator,
+        store: GatewayStore | None,
     ) -> None:
         self._routing = routing
         self._network = network
+        self._store = store
         self._estimator = estimator
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
         self._max_answer_bytes = config.max_event_bytes
@@ -120,6 +129,11 @@ class Side:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
+        operation = read_operation(received.method, received.path, dict(received.query))
+        if self._store is not None and operation is not None:
+            scope = client_scope(received, client)
+            await self._answer_stored(operation, self._store, scope, exchange, call)
+            return
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         if is_stored and self._routing.native(client) is None:
             await self._refuse_stored(asked, exchange, call)
@@ -292,12 +306,35 @@ class Side:
             status=answer.status or 0, content_type=answer.content_type or "", body=body
         )
 
+    async def _answer_stored(
+        self,
+        operation: Operation,
+        store: GatewayStore,
+        scope: str,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        """Answer a request about a stored response from the store."""
+        found = await store.afind(scope, operation.lookup)
+        try:
+            body = operation.answer(found)
+        except StateError as error:
+            await self._refuse(error, exchange, call)
+            return
+        if operation.deletes:
+            await store.adelete(scope, operation.id)
+        call.status = 200
+        await send_json(exchange, 200, [_JSON], dumps(body))
+
     async def _refuse_stored(self, asked: Asked, exchange: Exchange, call: CallRecord) -> None:
         """Answer a request for a stored response: none is."""
         if asked.response_id:
             error = response_not_found(asked.response_id)
         else:
             error = StateError("This provider compacts no conversations.", status=404)
+        await self._refuse(error, exchange, call)
+
+    async def _refuse(self, error: StateError, exchange: Exchange, call: CallRecord) -> None:
         call.status = error.status
         call.outcome = error_outcome(StreamError("upstream", str(error), status_hint=error.status))
         await send_json(exchange, error.status, [_JSON], error_body(error))

@@ -18,23 +18,29 @@ from typing import Any
 
 from msgspec import structs
 
+from streamnorm._bodies import codec_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import StateError
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import dumps, is_array, is_object
+from streamnorm._core.ids import holds_tagged
+from streamnorm._core.json import dumps, is_array, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
+    Upstream,
     UpstreamRequest,
     refusals,
 )
 from streamnorm.gateway.model_options import changes_requests
 from streamnorm.gateway.routing import Target
-from streamnorm.state import Found, Turn
+from streamnorm.gateway.storing import GatewayStore
+from streamnorm.profiles import shipped_profiles
+from streamnorm.state import Found, Lookup, Turn
 from streamnorm.state.errors import unsupported
-from streamnorm.transports.transcoded_state import stores_responses
+from streamnorm.state.turn import unstored
+from streamnorm.transports.transcoded_state import client_scope, stores_responses
 
 __all__ = ["ClientTurn", "Turns"]
 
@@ -55,12 +61,14 @@ class ClientTurn:
         body: The decoded body that upstreams are sent, or a translation of it.
         fields: Fields of the answer that are not the upstream's, such as its `id`.
         stores: Whether the answer is stored.
+        failure: Why the answer was not stored, although the client expects it.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
         self.body = body
         self.fields: dict[str, Any] = {}
         self.stores = False
+        self.failure: StreamError | None = None
         self._request = received
         self._client = client
         self._is_unchanged = True
@@ -69,7 +77,9 @@ class ClientTurn:
         """Return whether an upstream is sent the client's own bytes."""
         if not self._is_unchanged or not self._is_own(target):
             return False
-        return not target.normalize and not changes_requests(target.options)
+        if target.normalize or changes_requests(target.options):
+            return False
+        return not holds_tagged(self._request.body or b"")
 
     def rewrite(self, body: dict[str, Any]) -> None:
         """Replace the body of the request; it then passes to no upstream as it is."""
@@ -137,15 +147,97 @@ class StatelessTurn(ClientTurn):
         self._is_asked_to_store = turn.stores
 
 
+class StatefulTurn(ClientTurn):
+    """A turn of a client that has its answers stored here, whichever upstream gives them.
+
+    A request that neither stores nor refers to what is stored is as that of another client.
+    Any other is sent with its whole history, also to an upstream that has state of its own:
+    the next request may go to another upstream.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        body: The decoded body of the request.
+        turn: What is stored, and under which id.
+        store: Where.
+    """
+
+    def __init__(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        body: dict[str, Any],
+        turn: Turn,
+        store: GatewayStore,
+    ) -> None:
+        super().__init__(received, client, body)
+        self.stores = turn.stores
+        self._turn = turn
+        self._store = store
+        self._scope = client_scope(received, client)
+        refers = turn.lookup != Lookup()
+        if turn.stores or refers:
+            previous = turn.lookup.response
+            self.fields = {"store": turn.stores, "previous_response_id": previous}
+            if turn.stores:
+                self.fields["id"] = turn.id
+
+    async def expand(self) -> None:
+        """Find what the request refers to.
+
+        Raises:
+            RequestRefused: It is not stored, or the store does not answer.
+        """
+        lookup = self._turn.lookup
+        if self.stores and lookup == Lookup():
+            lookup = Lookup(self._turn.id)  # an answer that cannot be stored is not asked for
+        found = await self._store.afind(self._scope, lookup)
+        try:
+            body = self._turn.expand(found)
+        except StateError as exc:
+            raise _refused(exc) from exc
+        if self.fields:
+            self.rewrite(body)
+
+    def request_for(self, target: Target) -> ClientRequest:
+        if not (self.fields and self._is_own(target)):
+            return super().request_for(target)
+        body = unstored(self.body, encrypts_reasoning=_reasons(self.body, target.upstream))
+        return structs.replace(self._request, body=dumps(body))
+
+    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+        fields = self.fields
+        if not fields:
+            if self._is_own(target):
+                return sent
+            fields = {"store": False}
+        return structs.replace(sent, reply=structs.replace(sent.reply, response=fields))
+
+    async def store(self, response: dict[str, Any]) -> StreamError | None:
+        if not self.stores:
+            return None
+        try:
+            stored = self._turn.stored(response)
+            if stored is None:
+                self.failure = _TOO_LARGE
+            else:
+                await self._store.aput(self._scope, stored)
+        except RequestRefused as refused:
+            self.failure = refused.error
+        return self.failure
+
+
 class Turns:
     """Begins the turns of all requests for messages.
 
     Args:
         limits: Bounds of requests.
+        store: Where answers are stored; None if none are.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, store: GatewayStore | None) -> None:
         self._limits = limits
+        self._store = store
 
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
@@ -162,7 +254,25 @@ class Turns:
         """
         if not stores_responses(client):
             return ClientTurn(received, client, body)
-        return StatelessTurn(received, client, body, self._limits)
+        if self._store is None:
+            return StatelessTurn(received, client, body, self._limits)
+        with refusals():
+            try:
+                asked = Turn(body, limits=self._limits)
+                _refuse_compaction(body)
+            except StateError as exc:
+                raise _refused(exc) from exc
+        turn = StatefulTurn(received, client, body, asked, self._store)
+        await turn.expand()
+        return turn
+
+
+def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
+    """Return whether the model of a request may reason."""
+    profiles = upstream.profiles or shipped_profiles()
+    base = codec_of(upstream.dialect).capabilities
+    model = upstream.own_model(string_of(body, "model"))
+    return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
 
 
 def _refuse_compaction(body: dict[str, Any]) -> None:
@@ -184,6 +294,10 @@ def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
         losses = (*losses, Loss("store", "request", detail="written as false"))
     reply = structs.replace(sent.reply, response={**sent.reply.response, "store": False})
     return structs.replace(sent, reply=reply, losses=losses)
+
+
+# The output of an answer beyond the bound of a message is not part of its last event.
+_TOO_LARGE = StreamError("too_large", "an answer that is too large to be stored")
 
 
 def _refused(exc: StateError) -> RequestRefused:

@@ -30,10 +30,11 @@ from streamnorm.state.errors import (
 )
 from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
 
-__all__ = ["Turn", "history_of", "items_in"]
+__all__ = ["Turn", "history_of", "items_in", "unstored"]
 
 _PREFIX = "resp_"
 _ENDED = ("completed", "incomplete")
+_ENCRYPTED = "reasoning.encrypted_content"
 # State of other kinds, which only the vendor's own server has.
 _UNSUPPORTED = ("background", "conversation", "prompt")
 
@@ -156,6 +157,22 @@ class Turn:
             _items_of(self._resolved, f"{stem}_in"),
             _items_of(output, stem),
         )
+
+
+def unstored(body: dict[str, Any], *, encrypts_reasoning: bool) -> dict[str, Any]:
+    """Return a request whose answer its provider does not store, although it could.
+
+    Args:
+        body: The request, with its whole input.
+        encrypts_reasoning: Whether to ask for reasoning that can be sent back; models that do
+            not reason refuse that.
+    """
+    body = {**body, "store": False}
+    if encrypts_reasoning:
+        asked = body.get("include")
+        included: list[Any] = asked if is_array(asked) else []
+        body["include"] = list(dict.fromkeys([*included, _ENCRYPTED]))
+    return body
 
 
 def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:

@@ -21,7 +21,7 @@ from streamnorm.state import (
     scope_of,
 )
 
-__all__ = ["AnyStore", "StoredTurn", "last_response", "stores_responses"]
+__all__ = ["AnyStore", "StoredTurn", "client_scope", "last_response", "stores_responses"]
 
 AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 """A store for clients of either kind."""
@@ -30,6 +30,17 @@ AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 def stores_responses(client: Dialect) -> bool:
     """Return whether clients of a dialect expect its server to store responses."""
     return any(route.operation == "response" for route in client.endpoints.routes)
+
+
+def client_scope(received: ClientRequest, client: Dialect) -> str:
+    """Return the scope of the client that sent a request: that of its key.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+    """
+    keys = [received.headers.get(name, "") for name in client.endpoints.key_headers]
+    return scope_of("\n".join(keys))
 
 
 def _refused(exc: StateError) -> RequestRefused:
@@ -54,8 +65,7 @@ class StoredTurn:
         # One of the two protocols is that of the client's kind; callers choose by theirs.
         self._store = cast("ResponseStore", store)
         self._sync_store = cast("SyncResponseStore", store)
-        keys = [received.headers.get(name, "") for name in client.endpoints.key_headers]
-        self._scope = scope_of("\n".join(keys))
+        self._scope = client_scope(received, client)
         self.turn: Turn | None = None
 
     @property
