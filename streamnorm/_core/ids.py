@@ -33,7 +33,8 @@ _TAGGED = "sn1."
 _CARRIED = "sn1-of."
 _SEALED = "sn1-redacted."
 _BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
-_ANY_TAGGED = re.compile(f'"(?:{_TAGGED[:3]}[.-]|{_BASE64_TAGGED})'.encode())
+# But for summaries of compacted conversations, which are no part of another item.
+_ANY_TAGGED = re.compile(rf'"(?:{_TAGGED[:3]}(?:-|\.(?!compaction\.))|{_BASE64_TAGGED})'.encode())
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")

@@ -287,7 +287,7 @@ class Attempts:
         )
         answer.watch(pump)
         stream: Stream[bytes] = Stream(pump, answer)
-        if self._turn.stores:
+        if self._turn.stores and not self._turn.makes_answer:
             stream = StoredStream(pump, answer, self._turn, self._client)
         first = b""
         try:

@@ -8,12 +8,15 @@
 else translated and completed by `turn.answered`.  The whole answer is passed to `turn.store`
 before the client gets the last bytes of it.
 
-Code that changes the request, for instance opens what is sealed in it, calls `turn.rewrite`.
-Code that makes an answer itself writes `turn.fields` into it, and passes it to `turn.store`.
+Code that changes the request calls `turn.rewrite`, or sets `turn.edit` if the change depends on
+the upstream, as for what is sealed in the request: it may be the upstream's own.  Code that makes
+an answer itself sets `turn.makes_answer`, writes `turn.fields` into it, and passes it to
+`turn.store`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import structs
@@ -23,7 +26,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import StateError
 from streamnorm._core.events import StreamError
 from streamnorm._core.ids import holds_tagged
-from streamnorm._core.json import dumps, is_array, is_object, string_of
+from streamnorm._core.json import dumps, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._upstream.requests import (
@@ -38,14 +41,11 @@ from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import Found, Lookup, Turn
-from streamnorm.state.errors import unsupported
 from streamnorm.state.turn import unstored
 from streamnorm.transports.transcoded_state import client_scope, stores_responses
 
 __all__ = ["ClientTurn", "Turns"]
 
-# An item that asks for a summary of the conversation, of which an agent needs exactly one.
-_COMPACTION = "compaction_trigger"
 _STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
 
 
@@ -61,6 +61,10 @@ class ClientTurn:
         body: The decoded body that upstreams are sent, or a translation of it.
         fields: Fields of the answer that are not the upstream's, such as its `id`.
         stores: Whether the answer is stored.
+        edit: Returns the body for an upstream, where it depends on who that is; None for the
+            same one for all.
+        makes_answer: Whether the answer of the upstream is not the client's: that is made of it
+            here, and stored by whoever makes it.
         failure: Why the answer was not stored, although the client expects it.
     """
 
@@ -68,6 +72,8 @@ class ClientTurn:
         self.body = body
         self.fields: dict[str, Any] = {}
         self.stores = False
+        self.edit: Callable[[dict[str, Any], Target], dict[str, Any]] | None = None
+        self.makes_answer = False
         self.failure: StreamError | None = None
         self._request = received
         self._client = client
@@ -93,7 +99,10 @@ class ClientTurn:
         Raises:
             RequestRefused: This upstream cannot: the request needs what is not stored.
         """
-        return self._request
+        body = self._edited(target)
+        if body is self.body:
+            return self._request
+        return structs.replace(self._request, body=dumps(body))
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
@@ -106,6 +115,9 @@ class ClientTurn:
             response: The whole answer, in the client's dialect.
         """
         return None
+
+    def _edited(self, target: Target) -> dict[str, Any]:
+        return self.body if self.edit is None else self.edit(self.body, target)
 
     def _is_own(self, target: Target) -> bool:
         return target.upstream.dialect == self._client.name
@@ -141,7 +153,6 @@ class StatelessTurn(ClientTurn):
             try:
                 turn = Turn(self.body, limits=self._limits)
                 turn.expand(Found())
-                _refuse_compaction(self.body)
             except StateError as exc:
                 raise _refused(exc) from exc
         self._is_asked_to_store = turn.stores
@@ -202,7 +213,8 @@ class StatefulTurn(ClientTurn):
     def request_for(self, target: Target) -> ClientRequest:
         if not (self.fields and self._is_own(target)):
             return super().request_for(target)
-        body = unstored(self.body, encrypts_reasoning=_reasons(self.body, target.upstream))
+        body = self._edited(target)
+        body = unstored(body, encrypts_reasoning=_reasons(body, target.upstream))
         return structs.replace(self._request, body=dumps(body))
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
@@ -259,7 +271,6 @@ class Turns:
         with refusals():
             try:
                 asked = Turn(body, limits=self._limits)
-                _refuse_compaction(body)
             except StateError as exc:
                 raise _refused(exc) from exc
         turn = StatefulTurn(received, client, body, asked, self._store)
@@ -273,13 +284,6 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     base = codec_of(upstream.dialect).capabilities
     model = upstream.own_model(string_of(body, "model"))
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
-
-
-def _refuse_compaction(body: dict[str, Any]) -> None:
-    items = body.get("input")
-    for item in items if is_array(items) else ():
-        if is_object(item) and item.get("type") == _COMPACTION:
-            raise unsupported(_COMPACTION)
 
 
 def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:

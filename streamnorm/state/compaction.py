@@ -38,6 +38,7 @@ __all__ = [
     "compacted_response",
     "opened",
     "summary_request",
+    "triggered",
 ]
 
 _TRIGGER = "compaction_trigger"
@@ -94,6 +95,15 @@ def asks_for_compaction(body: dict[str, Any]) -> bool:
     if places[0] != len(items) - 1:
         raise invalid_value(f"input[{places[0]}]", f"`{_TRIGGER}` as the last item alone")
     return True
+
+
+def triggered(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request that asks for compaction; for `/responses/compact`, where all do.
+
+    Raises:
+        DecodeError: The input is no text and no array of objects.
+    """
+    return {**body, "input": [*items_in(body), {"type": _TRIGGER}]}
 
 
 def opened(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
@@ -235,7 +245,7 @@ _PROBLEMS: dict[StopReason, str | None] = {
 def _lasting(before: list[Any], after: list[Any]) -> list[Any]:
     """Return the items before a summary that it does not stand for."""
     done = {string_of(item, "call_id") for item in before if _is_output(item)}
-    late = {string_of(item, "call_id") for item in after if _is_output(item)} - done
+    late = {string_of(item, "call_id") for item in after if _is_output(item)} - done - {""}
     if any(is_object(item) and string_of(item, "call_id") in late for item in before):
         return before  # a call was open at the time, and has its result behind the summary
     return [item for item in before if _lasts(item)]

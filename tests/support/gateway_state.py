@@ -37,9 +37,7 @@ class Client:
         assert status == 200, body
         return body
 
-    async def created(
-        self, input: Any, *, stream: bool = False, **more: Any
-    ) -> tuple[int, Any]:
+    async def created(self, input: Any, *, stream: bool = False, **more: Any) -> tuple[int, Any]:
         """Return status and answer; of a stream, the response of its last event."""
         body = {"model": "m", "input": input, "stream": stream, **more}
         if not stream:
