@@ -8,7 +8,7 @@ from streamnorm.state.seals import Sealer
 
 __all__ = ["FORGED", "KEY", "TRIGGER", "sealed"]
 
-KEY = b"a key that all servers have"
+KEY = b"a-key-of-32-bytes-or-more-for-tests"
 TRIGGER = {"type": "compaction_trigger"}
 
 
