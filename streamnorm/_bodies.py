@@ -325,7 +325,7 @@ def encoded_message(
     if model is not None:
         message = structs.replace(message, model=model)
     codec = codec_of(dialect)
-    fields = reply.response if reply is not None and codec.echoes_request else {}
+    fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
     if "id" in fields:  # of which those of the items are made
         message = structs.replace(message, id=fields["id"])
     body = codec.write_response(message, created, losses)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import decode_request, encode_request
+from streamnorm._bodies import codec_of, decode_request, encode_request
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request
@@ -103,7 +104,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
         body: The JSON body.
         streams: Whether the client reads a stream.
         include_usage: Whether the client reads the tokens of a stream.
-        reply: How calls in the answer get the client's names.
+        reply: How calls in the answer get the client's names, and what it repeats.
         losses: What the upstream's dialect cannot carry.
         request: The request, with the upstream's name of the model; None if it was not read.
     """
@@ -203,10 +204,18 @@ def upstream_request(
         body=dumps(encoded.body),
         streams=request.stream is True,
         include_usage=target is known or asks_for_usage(body),
-        reply=encoded.reply,
+        reply=encoded.reply if target is known else _echoing(encoded.reply, known.name, body),
         losses=encoded.losses,
         request=request,
     )
+
+
+def _echoing(reply: Reply, client: str, body: dict[str, Any]) -> Reply:
+    """Return a reply with the fields of a request that its answer repeats."""
+    echoed_fields = codec_of(client).echoed_fields
+    if echoed_fields is None:
+        return reply
+    return structs.replace(reply, response={**echoed_fields(body), **reply.response})
 
 
 def asks_for_usage(body: object) -> bool:

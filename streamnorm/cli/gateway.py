@@ -94,13 +94,13 @@ def _serve(arguments: argparse.Namespace) -> int:
         raise UsageError(str(exc)) from exc
     try:
         config = _config(arguments)
+        _configure_log(as_json=arguments.log_json)
         gateway = app(config)
     except ConfigError as exc:
         raise UsageError(str(exc)) from exc
     host: str = arguments.host
 
     def announce(url: str) -> None:
-        _configure_log(as_json=arguments.log_json)
         say(f"listening on {url}")
         shown = ", ".join(f"{name} ({one.dialect})" for name, one in config.upstreams.items())
         say(f"upstreams: {shown}")

@@ -229,7 +229,8 @@ class StatefulTurn(ClientTurn):
             if self._is_own(target):
                 return sent
             fields = {"store": False}
-        return structs.replace(sent, reply=structs.replace(sent.reply, response=fields))
+        reply = structs.replace(sent.reply, response={**sent.reply.response, **fields})
+        return structs.replace(sent, reply=reply)
 
     async def store(self, response: dict[str, Any]) -> StreamError | None:
         if not self.stores:

@@ -126,7 +126,7 @@ class Turn:
             return reply
         previous = self.lookup.response
         fields = {"id": self.id, "store": True, "previous_response_id": previous}
-        return structs.replace(reply, response=fields)
+        return structs.replace(reply, response={**reply.response, **fields})
 
     def stored(self, response: dict[str, Any]) -> StoredResponse | None:
         """Return what to store of the answer; None if it failed or is not to be stored.

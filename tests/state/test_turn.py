@@ -306,8 +306,9 @@ def test_reply_names_the_answer() -> None:
     first, _ = answered(store, TOLD, input="Hi")
     turn, _ = asked(store, previous_response_id=first, input="Go on")
     tools = {"a": ToolName("b")}
-    expected = {"id": turn.id, "store": True, "previous_response_id": first}
-    assert turn.reply(Reply(tools=tools)) == Reply(tools=tools, response=expected)
+    repeated = {"temperature": 0.2}
+    expected = {**repeated, "id": turn.id, "store": True, "previous_response_id": first}
+    assert turn.reply(Reply(tools, repeated)) == Reply(tools, expected)
     assert turn.id.startswith("resp_")
     assert len(turn.id) == 37
     assert turn.id != first

@@ -96,6 +96,17 @@ def test_body_decides_about_the_stream_and_not_accept() -> None:
     assert not asked(request, "anthropic", upstream("openai_chat")).streams
 
 
+def test_reply_repeats_the_request_where_the_client_s_dialect_does() -> None:
+    request = received("/v1/responses", {**RESPONSE, "temperature": 0.2})
+    for dialect in ("anthropic", "openai_chat", "gemini"):
+        sent = asked(request, "openai_responses", upstream(dialect))
+        assert sent.reply.response == {"temperature": 0.2}
+    # An upstream of the same dialect repeats it, which changes nothing of its bytes.
+    assert asked(request, "openai_responses", upstream("openai_responses")).reply.response == {}
+    chat = received("/v1/chat/completions", {**CHAT, "temperature": 0.2})
+    assert asked(chat, "openai_chat", upstream("anthropic")).reply.response == {}
+
+
 def test_model_is_mapped_by_its_name() -> None:
     mapped = upstream("openai_chat", model_map={"m": "llama-4", "n": "other"})
     body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", mapped).body)

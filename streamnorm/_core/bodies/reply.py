@@ -29,8 +29,9 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     Attributes:
         tools: The client's tools whose name or kind was changed, by the name that the
             provider was given.
-        response: Fields of the response object, such as `id` and `store`, in place of the
-            provider's; only dialects whose responses echo the request have such fields.
+        response: Fields of the response object, such as `id`, `store` and those that repeat
+            the request, in place of the provider's; only dialects whose responses echo the
+            request have such fields.
     """
 
     tools: dict[str, ToolName] = {}

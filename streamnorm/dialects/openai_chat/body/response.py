@@ -65,6 +65,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     choice: dict[str, Any] = {
         "index": 0,
         "message": content,
+        "logprobs": None,  # the vendor's schema requires it
         "finish_reason": finish_reason_to_wire(reason, is_refused=is_refused),
     }
     if reason == "stop_sequence":

@@ -11,6 +11,7 @@ from streamnorm.dialects.openai_responses.body.read_input import holds_unsigned
 from streamnorm.dialects.openai_responses.body.request import read_request, write_request
 from streamnorm.dialects.openai_responses.body.response import read_response, write_response
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
+from streamnorm.dialects.openai_responses.encode.response import echoed_fields
 
 __all__ = ["codec"]
 
@@ -27,6 +28,6 @@ def codec() -> BodyCodec:
         count=COUNT,
         models=MODELS,
         answer_fields={"item_id": "id"},
-        echoes_request=True,
         holds_unsigned=holds_unsigned,
+        echoed_fields=echoed_fields,
     )

@@ -104,7 +104,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     )
     start, *rest = message_events(message)
     if created is not None:
-        start = MessageStart(message.id, message.model, {**extra, "created_at": created})
+        start = MessageStart(message.id, message.model, {**extra, "created_at": int(created)})
     for event in (start, *rest):
         encoder.encode(event)
     return object_in(dumps(encoder.complete).decode())

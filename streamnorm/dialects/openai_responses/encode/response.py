@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.ids import escape_id
+from streamnorm._core.json import is_array, is_object
 
-__all__ = ["initial_response", "response_id"]
+__all__ = ["echoed_fields", "initial_response", "response_id"]
 
 _PREFIX = "resp_"
 _FOREIGN_PREFIXES = ("chatcmpl-", "msg_", "gen-")
@@ -29,7 +30,7 @@ _DEFAULTS: dict[str, Any] = {
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
-    "service_tier": None,
+    "service_tier": "default",
     "store": False,
     "temperature": 1.0,
     "text": {"format": {"type": "text"}},
@@ -40,6 +41,38 @@ _DEFAULTS: dict[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
+
+# Of these a response says what became of the request.
+_NOT_ECHOED = frozenset(
+    {
+        *("background", "completed_at", "error", "incomplete_details", "previous_response_id"),
+        *("service_tier", "store"),
+    }
+)
+# Fields of a function that a response has even where the request has not.
+_FUNCTION: dict[str, Any] = {"description": None, "parameters": None, "strict": None}
+
+
+def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request's body that the response repeats, completed as there."""
+    echoed: dict[str, Any] = {}
+    for name, default in _DEFAULTS.items():
+        value = body.get(name)
+        if value is None or name in _NOT_ECHOED:
+            continue
+        if name == "tools" and is_array(value):
+            echoed[name] = [_echoed_tool(tool) for tool in value]
+        elif is_object(value) and is_object(default):
+            echoed[name] = {**default, **value}
+        else:
+            echoed[name] = value
+    return echoed
+
+
+def _echoed_tool(tool: object) -> object:
+    if is_object(tool) and tool.get("type") == "function":
+        return {**_FUNCTION, **tool}
+    return tool
 
 
 def response_id(message_id: str) -> str:

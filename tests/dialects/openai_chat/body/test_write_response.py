@@ -60,6 +60,7 @@ def test_an_answer_of_another_vendor_is_written() -> None:
             {
                 "index": 0,
                 "finish_reason": "tool_calls",
+                "logprobs": None,
                 "message": {
                     "role": "assistant",
                     "content": "Hi",
@@ -99,6 +100,7 @@ def test_blocks_are_the_fields_of_one_message() -> None:
     assert written(Refusal("No."), stop_reason="refusal") == {
         "index": 0,
         "message": {"role": "assistant", "content": None, "refusal": "No."},
+        "logprobs": None,
         "finish_reason": "stop",
     }
     custom = written(ToolCall("c", "p", "x", "custom"), stop_reason="tool_use")["message"]

@@ -18,6 +18,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
+from streamnorm.dialects.openai_responses.encode.response import echoed_fields
 
 # What Open Responses asks of every response.
 KEYS = {
@@ -87,20 +88,49 @@ def test_extra_counts_of_another_vendor_are_omitted() -> None:
     assert usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
 
 
-def test_service_tier_is_mapped_once_it_is_known() -> None:
+def test_service_tier_is_text_and_mapped_once_it_is_known() -> None:
     start, _, end = write(
         [
             MessageStart("i", "m"),
-            UsageUpdate(Usage(1, 1, extra={"service_tier": "standard"})),
+            UsageUpdate(Usage(1, 1, extra={"service_tier": "flex"})),
             MessageStop("end_turn"),
         ]
     )[0]
-    assert start["response"]["service_tier"] is None
-    assert end["response"]["service_tier"] == "default"
+    assert start["response"]["service_tier"] == "default"
+    assert end["response"]["service_tier"] == "flex"
     assert begun(MessageStart("i", "m", {"service_tier": "priority"}))["service_tier"] == "priority"
     payloads, writer = write([MessageStart("i", "m", {"service_tier": "batch"})])
-    assert payloads[0]["response"]["service_tier"] is None
+    assert payloads[0]["response"]["service_tier"] == "default"
     assert writer.losses == (Loss("service_tier", "batch", 1, "dropped"),)
+
+
+def test_response_repeats_the_options_of_its_request() -> None:
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    search = {"type": "web_search"}
+    assert echoed_fields(
+        {
+            "model": "m",
+            "input": "Hi",
+            "stream": True,
+            "store": True,
+            "service_tier": "flex",
+            "previous_response_id": "resp_1",
+            "instructions": "Be brief.",
+            "temperature": 0.2,
+            "top_p": None,
+            "reasoning": {"effort": "low"},
+            "text": {"verbosity": "low"},
+            "tools": [tool, search, 7],
+            "tool_choice": "required",
+        }
+    ) == {
+        "instructions": "Be brief.",
+        "reasoning": {"effort": "low", "summary": None},
+        "temperature": 0.2,
+        "text": {"format": {"type": "text"}, "verbosity": "low"},
+        "tool_choice": "required",
+        "tools": [{**tool, "description": None, "strict": None}, search, 7],
+    }
 
 
 def test_error_before_the_start_has_a_response_too() -> None:

@@ -52,7 +52,7 @@ def test_extra_fields_of_the_response_are_written_back() -> None:
     assert (first["id"], first["temperature"], first["created_at"]) == ("gen-1", 0.5, 3)
     assert first["vendor"] == last["vendor"] == {"a": 1}
     assert (first["completed_at"], last["completed_at"]) == (None, 7)
-    assert (first["service_tier"], last["service_tier"]) == (None, "flex")
+    assert (first["service_tier"], last["service_tier"]) == ("default", "flex")
     assert last["usage"]["cost"] == 0.1
     assert last["usage"]["input_tokens_details"] == {
         "audio": 1,
