@@ -99,6 +99,7 @@ class Side:
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
+        self._idle_s = config.idle_s
 
     async def answer(
         self,
@@ -200,6 +201,7 @@ class Side:
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
             exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
+            exchange.tasks.start_soon(sent.cut_off, self._idle_s)
             await sent.start(headers)
             await sent.send(first)
             await sent.send_all(stream)
