@@ -111,6 +111,7 @@ class Messages:
         )
         if asked.operation == "stream":
             exchange.tasks.start_soon(stream.keep_alive, self._look_s)
+            exchange.tasks.start_soon(stream.cut_off, self._config.idle_s)
         try:
             result = await attempts.run()
         finally:

@@ -117,6 +117,25 @@ class ClientStream:
                     return
             await asyncio.sleep(max(0.0, next_look - self._loop.time()))
 
+    async def cut_off(self, idle_s: float) -> None:
+        """Cancel the request once its client has read nothing for a time.
+
+        Else a client that never reads holds its upstream, and its place among the requests,
+        for as long as its connection lives.
+
+        Args:
+            idle_s: Seconds that the client has at least; at most twice as many.
+        """
+        blocked_since = None
+        while True:
+            await asyncio.sleep(idle_s)
+            is_blocked = self._is_sending or self._ping_lock.locked()
+            if is_blocked and self._sent_at == blocked_since:
+                break
+            blocked_since = self._sent_at if is_blocked else None
+        self._exchange.has_left = True
+        self._exchange.tasks.cancel_scope.cancel()
+
     async def _wait_for_ping(self) -> None:
         async with self._ping_lock:
             pass

@@ -116,6 +116,7 @@ class Side:
         self._turns = Turns(self._request_limits, store)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
+        self._idle_s = config.idle_s
 
     def answers(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
         """Return whether a request is for no message, and is not answered by way of one.
@@ -259,6 +260,7 @@ class Side:
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
             exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
+            exchange.tasks.start_soon(sent.cut_off, self._idle_s)
             await sent.start(headers)
             await sent.send(first)
             await sent.send_all(stream)

@@ -74,3 +74,34 @@ async def test_chunk_waits_for_a_blocked_ping() -> None:
         await sending
     assert server.bodies[:3] == [b"", PING, CHUNK]
     assert server.overlaps == 0
+
+
+@pytest.mark.parametrize("blocked", [CHUNK, PING])
+async def test_client_that_reads_nothing_is_cut_off(blocked: bytes) -> None:
+    server = SlowServer(blocked)
+    async with open_exchange(server.receive, server.send) as exchange:
+        stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
+        exchange.tasks.start_soon(stream.cut_off, KEEPALIVE_S)
+        await stream.start({})
+        exchange.tasks.start_soon(stream.keep_alive, KEEPALIVE_S)
+        if blocked is CHUNK:
+            await stream.send(CHUNK)
+        await asyncio.Event().wait()
+    assert server.is_blocked.is_set()
+    assert exchange.has_left
+
+
+async def test_client_that_reads_slowly_is_not_cut_off() -> None:
+    """Each send takes longer than the bound; none of them takes twice as long."""
+    idle_s = 0.02
+
+    async def send(message: Message) -> None:
+        await asyncio.sleep(idle_s * 0.6)
+
+    async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
+        stream = ClientStream(exchange, lambda: b"", 60.0, lambda _: True)
+        exchange.tasks.start_soon(stream.cut_off, idle_s)
+        await stream.start({})
+        for _ in range(8):
+            await stream.send(CHUNK)
+    assert not exchange.has_left

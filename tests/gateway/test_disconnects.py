@@ -96,6 +96,23 @@ async def test_upstream_is_released_when_the_client_leaves(phase: str, server: S
     )
 
 
+@pytest.mark.parametrize("policy", ["cancel", "drain"])
+async def test_upstream_is_released_when_the_client_stays_and_never_reads(
+    policy: str, server: ServerName
+) -> None:
+    upstream, records = StepUpstream([BEGUN, *[LARGE] * 600, 60.0]), Records()
+    settings = {"observers": (records,), "idle_s": 0.1, "on_disconnect": policy}
+    async with (
+        served_gateway(upstream, server=server, **settings) as gateway,
+        connection(gateway.url) as client,
+    ):
+        await client.reader.readuntil(b"prompt_tokens")
+        async with asyncio.timeout(5):
+            await upstream.closed.wait()
+            await records.one.wait()
+    assert records.ended[0].outcome == Abandoned()
+
+
 async def test_request_is_abandoned_when_the_client_leaves_within_it(server: ServerName) -> None:
     upstream, records = StepUpstream(), Records()
     async with (
