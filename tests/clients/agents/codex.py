@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
 from clients.tasks import READ_FILES, Asked, Call, Task, text_call
 from clients.variants import Variant
 
@@ -48,10 +48,16 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     config = _BUILT_IN if "built-in" in options else _CONFIG
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text(config.format(url=url, model=model))
-    arguments = [program, "exec", "--json", "--skip-git-repo-check"]
+    arguments: list[str | Path] = [program, "exec", "--json", "--skip-git-repo-check"]
     arguments += ["--dangerously-bypass-approvals-and-sandbox", prompt]
+    if "follow-up" in options:
+        further = [program, "exec", "resume", "--last", *arguments[2:-1], _FOLLOW_UP[0]]
+        arguments = one_after_the_other(arguments, further)
     environ = {"GATEWAY_KEY": "sk-dummy", "CODEX_API_KEY": "sk-dummy"}
     return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
+
+
+_FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
 
 
 def _read(asked: Asked, id: str, name: str) -> ToolCall:
@@ -79,6 +85,7 @@ def _expect(variant: str, upstream: str) -> Expected:
 
 _AGAIN = "a stream that broke off is asked for again, stream_max_retries times"
 _EXPECTED = {
+    "follow_up": Expected(3, "answered", "two turns, and the answer to what the user says then"),
     "429_first": Expected(3, "answered", "a turn that got a 429 is begun again"),
     "529_first": Expected(3, "answered", "a request that got a 5xx is sent again"),
     "cut": Expected(3, "answered", _AGAIN),
@@ -137,6 +144,9 @@ CODEX = Agent(
     report=_report,
     expect=_expect,
     variants=(
+        Variant(
+            "follow_up", options=("follow-up",), task=READ_FILES._replace(follow_up=_FOLLOW_UP)
+        ),
         Variant("gpt-6-sol", options=("model=gpt-6-sol",)),
         Variant("built_in", options=("built-in",), task=_OVER_HTTP),
         Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
