@@ -193,12 +193,13 @@ class Side:
     ) -> _Result[Encoded | PassedAnswer]:
         """Return what the upstream of a model says, or an estimate."""
         body: dict[str, Any] = {}
-        call.model = asked.model
+        model = asked.model
         if asked.operation in _WITH_BODY:
-            body, call.model = self._body_of(received, client, asked)
+            body, model = self._body_of(received, client, asked)
+        call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         native = self._routing.native(client) if is_stored else None
-        target = native or self._routing.targets(call.model, client)[0]
+        target = native or self._routing.targets(model, client)[0]
         is_own = target.upstream.dialect == client.name
         received = self._compacting.open(received, body, is_own=is_own)
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)

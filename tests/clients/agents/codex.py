@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
-from clients.tasks import READ_FILES, Asked, Call, Task, text_call
+from clients.histories import history_of
+from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
 from clients.variants import Variant
+from support.history_rules import broken_rules
 
-from streamnorm import ToolCall
+from streamnorm import Block, Text, ToolCall
+from streamnorm.testing import FakeRequest
 
 __all__ = ["CODEX"]
 
@@ -18,9 +21,10 @@ _CONFIG = """
 model = "{model}"
 model_provider = "gateway"
 check_for_update_on_startup = false
+{limit}
 
 [model_providers.gateway]
-name = "gateway"
+name = "{name}"
 base_url = "{url}/v1"
 env_key = "GATEWAY_KEY"
 wire_api = "responses"
@@ -43,11 +47,19 @@ enabled = false
 """
 
 
+# More than the first request and its answer need, less than with the words of `_Compacted`.
+_COMPACT_AT = "model_auto_compact_token_limit = 25000"
+
+
 def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]) -> Launch:
     model = next((word[6:] for word in options if word.startswith("model=")), "gpt-5.1-codex")
     config = _BUILT_IN if "built-in" in options else _CONFIG
+    # Codex lets the server compact only if it is named so.
+    compacts = "compacts" in options
+    name, limit = ("OpenAI", _COMPACT_AT) if compacts else ("gateway", "")
     (home / ".codex").mkdir()
-    (home / ".codex" / "config.toml").write_text(config.format(url=url, model=model))
+    text = config.format(url=url, model=model, name=name, limit=limit)
+    (home / ".codex" / "config.toml").write_text(text)
     arguments: list[str | Path] = [program, "exec", "--json", "--skip-git-repo-check"]
     arguments += ["--dangerously-bypass-approvals-and-sandbox", prompt]
     if "follow-up" in options:
@@ -94,6 +106,7 @@ _EXPECTED = {
     "error": Expected(1, "failed", "server_is_overloaded within a stream is not retried"),
     "silent": Expected(3, "answered", _AGAIN),
     "always_cut": Expected(3, "failed", _AGAIN),
+    "compacts": Expected(3, "answered", "a turn, its compaction, and what goes on from that"),
     "always_529": Expected(
         9, "failed", "request_max_retries in each of stream_max_retries: 3 times 3"
     ),
@@ -134,6 +147,53 @@ def _not_over_http(requests: list[dict[str, Any]], folder: Path) -> list[str]:
 
 _OVER_HTTP = READ_FILES._replace(problems=_not_over_http)
 
+
+class _Compacted(Task):
+    """A task whose first answer fills the context, so that Codex has it compacted."""
+
+    def turn(
+        self,
+        dialect: str,
+        body: dict[str, Any],
+        read: Call,
+        folder: Path,
+        *,
+        has_ids: bool = True,
+    ) -> list[Block]:
+        sent = json.dumps(body)
+        if _INSTRUCTION in sent:
+            return [*signed(dialect, "All of it."), Text(_SUMMARY)]
+        if _SUMMARY in sent:
+            return [Text(self.final)]
+        blocks = super().turn(dialect, body, read, folder, has_ids=has_ids)
+        return [Text("word " * 15_000), *[one for one in blocks if isinstance(one, ToolCall)]]
+
+    def wrong(
+        self,
+        requests: list[FakeRequest],
+        read: Call,
+        folder: Path,
+        *,
+        reasons: bool = True,
+        has_ids: bool = True,
+    ) -> list[str]:
+        found = [
+            f"request {at}: {rule}"
+            for at, request in enumerate(requests, 1)
+            for rule in broken_rules(str(request.dialect), request.body)
+        ]
+        histories = [history_of(str(one.dialect), one.body) for one in requests]
+        sent = [json.dumps(request.body) for request in requests]
+        if [len(history.results) for history in histories] != [0, 2, 0]:
+            found.append("results, expected those of two calls in the request for a summary alone")
+        if [_INSTRUCTION in one for one in sent] != [False, True, False]:
+            found.append("the second request is not the one for a summary")
+        return found + ([] if _SUMMARY in sent[-1] else ["the summary is not sent back"])
+
+
+_INSTRUCTION = "This conversation will now be replaced by a summary of it."
+_SUMMARY = "1. Task: say the words of two files. 2. State: they are larch and fjord."
+
 CODEX = Agent(
     name="codex",
     dialect="openai_responses",
@@ -149,6 +209,12 @@ CODEX = Agent(
         ),
         Variant("gpt-6-sol", options=("model=gpt-6-sol",)),
         Variant("built_in", options=("built-in",), task=_OVER_HTTP),
+        Variant(
+            "compacts",
+            dialects=("openai_chat", "anthropic", "gemini"),
+            options=("compacts",),
+            task=_Compacted(*READ_FILES),
+        ),
         Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
     ),
 )
