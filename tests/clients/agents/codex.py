@@ -26,7 +26,6 @@ check_for_update_on_startup = false
 [model_providers.gateway]
 name = "{name}"
 base_url = "{url}/v1"
-env_key = "GATEWAY_KEY"
 wire_api = "responses"
 request_max_retries = 2
 stream_max_retries = 2
@@ -65,7 +64,7 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     if "follow-up" in options:
         further = [program, "exec", "resume", "--last", *arguments[2:-1], _FOLLOW_UP[0]]
         arguments = one_after_the_other(arguments, further)
-    environ = {"GATEWAY_KEY": "sk-dummy", "CODEX_API_KEY": "sk-dummy"}
+    environ = {"CODEX_API_KEY": "sk-dummy"} if "built-in" in options else {}
     return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
 
 
