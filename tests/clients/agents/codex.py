@@ -9,7 +9,7 @@ from typing import Any
 from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
-from clients.variants import Variant
+from clients.variants import VARIANTS, Variant
 from support.history_rules import broken_rules
 
 from streamnorm import Block, Text, ToolCall
@@ -215,5 +215,6 @@ CODEX = Agent(
             task=_Compacted(*READ_FILES),
         ),
         Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
+        VARIANTS["vllm"]._replace(name="vllm_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
     ),
 )
