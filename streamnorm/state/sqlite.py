@@ -36,7 +36,7 @@ FROM chain CROSS JOIN contents ON contents.key = chain.key
 _NEWEST_WITH_ITEM = """
 SELECT r.key, r.id, CAST(r.expires AS INTEGER)
 FROM items JOIN responses AS r ON r.key = items.response
-WHERE items.scope = :scope AND items.id = :id AND r.expires > :now
+WHERE items.scope = :scope AND items.id = :id AND r.scope = :scope AND r.expires > :now
 ORDER BY items.response DESC LIMIT 1
 """
 # A response expires no later than the one that it continues, so the first that need not be
@@ -90,7 +90,7 @@ class SQLiteStore:
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
-        self._path = os.fspath(path)
+        self._path = os.path.abspath(path)
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._max_chain_bytes = max_chain_bytes
         self._timeout_s = timeout_s
@@ -203,7 +203,9 @@ class SQLiteStore:
 
         from streamnorm.state.sqlite_file import connect, failure
 
-        if self._process != os.getpid():  # a child must not use the connections of its parent
+        if self._process != os.getpid():
+            # A child must not use the connections of its parent, nor close them.
+            self._inherited = self._idle
             self._forget_connections()
         try:
             try:

@@ -3,8 +3,8 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts, whole bodies and the gateway.  The runs are interleaved in rounds; of each run the
-fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
+starts, whole bodies, the gateway and its state.  The runs are interleaved in rounds; of each run
+the fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import asynchronous
 import bodies
 import conversations
 import gateway
+import gateway_state
 import long_streams
 import matrix
 import memory
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "bodies": bodies.report,
     "conversations": conversations.report,
     "gateway": gateway.report,
+    "state": gateway_state.report,
 }
 
 
