@@ -25,7 +25,7 @@ class Entry(Struct):
     Attributes:
         id: Its id.
         previous: Id of the response that it continues.
-        size: Bytes that it takes, approximately.
+        size: Bytes of its content.
         content: Its content; None if it was not returned.
     """
 
