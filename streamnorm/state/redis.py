@@ -16,7 +16,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import key_of, pack
 from streamnorm.state.redis_replies import add_contents, batches_of, found_in, read_reply
 from streamnorm.state.redis_scripts import DELETE, FIND, PUT, READ
-from streamnorm.state.stored import Found, Lookup, StoredResponse
+from streamnorm.state.stored import RESPONSE_BYTES, Found, Lookup, StoredResponse
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -27,22 +27,24 @@ _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 _MAX_CONNECTIONS = 32
 # What one script returns; more is read by further ones.
 _MAX_RETURNED_BYTES = 1024 * 1024
-# What a response costs in memory beside its items and its body.
-_RESPONSE_BYTES = 512
+# Items of a response, and of a lookup: a script takes some 10 µs for each.
+_MAX_ITEMS = 10_000
+_CLUSTER = "is part of a cluster, expected one server"
 # What it means that the client fails, by the class of its error or a base of that.
 _FAILURES = {
     "AuthenticationError": "refuses the user or the password",
     "BusyLoadingError": "is loading its data",
     "ConnectionError": "cannot be reached",
-    "MovedError": "is part of a cluster, expected one server",
+    "MovedError": _CLUSTER,
     "NoPermissionError": "refuses a command to this user",
     "OutOfMemoryError": "has no memory left",
     "ReadOnlyError": "is read-only",
     "TimeoutError": "is late",
 }
-# The same, by the first word of an error that has no class.
+# The same, by the first word of an error that has no class of its own.
 _REFUSALS = {
     "MISCONF": "cannot write to its disk",
+    "MOVED": _CLUSTER,
     "WRONGTYPE": "holds data of another application",
 }
 
@@ -51,6 +53,7 @@ class RedisStore:
     """A store in Redis or Valkey: a `ResponseStore` for asyncio.
 
     A response is forgotten at most 1/32 of `ttl_s` late, and earlier if the server evicts it.
+    Of its items, the first 10,000 are found by their ids.
 
     Args:
         url: URL of the server: `redis://`, `rediss://`, `valkey://` or `valkeys://`.
@@ -84,7 +87,7 @@ class RedisStore:
         """Return what is stored; see `ResponseStore`."""
         if lookup == Lookup():
             return Found()
-        items = tuple(dict.fromkeys(lookup.items))
+        items = tuple(dict.fromkeys(lookup.items))[:_MAX_ITEMS]
         starts = [] if lookup.response is None else [key_of(lookup.response)]
         prefix = _prefix(scope)
         with _failures():
@@ -107,10 +110,10 @@ class RedisStore:
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
         """Store a response; see `ResponseStore`."""
-        if response.size > self._max_chain_bytes:
+        if response.size + RESPONSE_BYTES > self._max_chain_bytes:
             await self.adelete(scope, response.id)
             return
-        ids = dict.fromkeys([item.id for item in (*response.input, *response.output)])
+        ids = [*response.items_by_id][:_MAX_ITEMS]
         previous = [] if response.previous is None else [key_of(response.previous)]
         with _failures():
             await self._put(
@@ -119,7 +122,7 @@ class RedisStore:
                     self._ttl_ms,
                     key_of(response.id),
                     pack(response),
-                    response.size + _RESPONSE_BYTES,
+                    response.size + RESPONSE_BYTES,
                     len(previous),
                     *previous,
                     *[key_of(id) for id in ids],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import id_of, key_of, pack, unpack
-from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import RESPONSE_BYTES, Found, Item, Lookup, StoredResponse
 
 if TYPE_CHECKING:
     # Loaded with the first connection: it takes some ten milliseconds.
@@ -62,8 +62,6 @@ DELETE FROM responses WHERE key IN (
 _MAX_IDLE = 8  # connections
 # By how much more than its time a response may be stored: chains are refreshed that seldom.
 _STEPS = 32
-# What a response costs in memory beside its content.
-_RESPONSE_BYTES = 512
 
 
 class SQLiteStore:
@@ -146,7 +144,7 @@ class SQLiteStore:
         with self._connection() as connection, self._writing(connection):
             connection.execute("DELETE FROM responses WHERE scope = :scope AND id = :id", key)
             connection.execute(_CLEAN, {"now": now})
-            if response.size > self._max_chain_bytes:
+            if response.size + RESPONSE_BYTES > self._max_chain_bytes:
                 return
             previous = None if response.previous is None else key_of(response.previous)
             number = connection.execute(
@@ -155,10 +153,9 @@ class SQLiteStore:
                 {**key, "previous": previous, "expires": expires},
             ).lastrowid
             connection.execute("INSERT INTO contents VALUES (?, ?)", (number, pack(response)))
-            ids = dict.fromkeys([item.id for item in (*response.input, *response.output)])
             connection.executemany(
                 "INSERT INTO items VALUES (?, ?, ?)",
-                [(key["scope"], key_of(id), number) for id in ids],
+                [(key["scope"], key_of(id), number) for id in response.items_by_id],
             )
             if previous is not None:
                 used = {"scope": key["scope"], "id": previous}
@@ -300,5 +297,5 @@ class _Reader:
 
     def _counted(self, response: StoredResponse) -> StoredResponse | None:
         """Return a response, or None if it exceeds the bound with those before."""
-        self._bytes_left -= response.size + _RESPONSE_BYTES
+        self._bytes_left -= response.size + RESPONSE_BYTES
         return None if self._bytes_left < 0 else response

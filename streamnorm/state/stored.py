@@ -13,6 +13,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm._core.json import FAST_ERRORS, is_object
 
 __all__ = [
+    "RESPONSE_BYTES",
     "Found",
     "Item",
     "Lookup",
@@ -25,6 +26,12 @@ __all__ = [
 
 # What an item costs in memory beside its JSON: its id, two objects, and an entry of an index.
 _ITEM_BYTES = 512
+
+RESPONSE_BYTES = 4096
+"""What a response counts beside its size where the bytes of a chain are bounded.
+
+More than it costs: the responses of a chain are bounded with its bytes.
+"""
 
 
 class Item(Struct, frozen=True):

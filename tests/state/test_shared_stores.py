@@ -99,7 +99,7 @@ async def test_items_of_several_mebibytes_are_found(opened: Opener) -> None:
 
 @pytest.mark.parametrize(("bound", "count"), [(29_999, 2), (30_000, 3), (30_001, 3)])
 async def test_bytes_of_a_chain_are_bounded(opened: Opener, bound: int, count: int) -> None:
-    body = 10_000 - 2 * 512 - len(b'{"id": "i0", "of": "r0"}')
+    body = 10_000 - 4096 - 512 - len(b'{"id": "i0", "of": "r0"}')
     await stored(opened(), 3, body)
     assert len(await chain_in(opened(bound), "r2")) == count
     assert len(await items_in(opened(bound), "i0", "i1", "i2")) == count

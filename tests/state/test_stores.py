@@ -117,7 +117,7 @@ async def test_any_text_is_an_id(store: AnyStore) -> None:
         assert await store.adelete("a", id)
 
 
-@pytest.mark.parametrize(("size", "is_stored"), [(MAX_BYTES - 512, True), (MAX_BYTES + 1, False)])
+@pytest.mark.parametrize(("size", "is_stored"), [(MAX_BYTES - 4096, True), (MAX_BYTES + 1, False)])
 async def test_response_beyond_the_bound_is_not_stored(
     store: AnyStore, size: int, *, is_stored: bool
 ) -> None:
