@@ -117,7 +117,7 @@ class Task(NamedTuple):
         ]
         last = history_of(dialect, bodies[-1])
         ids = self._ids(Asked(dialect, last.tools, folder / "work"), read)
-        last = last if has_ids else last.with_ids(ids)
+        last = last.without_repeated_calls() if has_ids else last.with_ids(ids)
         found += _differing_results(last, ids, self.results)
         return found + self.problems(bodies, folder)
 
