@@ -57,6 +57,11 @@ class StoredResponse(Struct, frozen=True):
         items = self.input + self.output
         return len(self.body) + sum([len(item.json) + _ITEM_BYTES for item in items])
 
+    @property
+    def items_by_id(self) -> dict[str, Item]:
+        """Its items by their ids."""
+        return {item.id: item for item in (*self.input, *self.output)}
+
 
 class Lookup(Struct, frozen=True):
     """What a request needs of a store.

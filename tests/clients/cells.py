@@ -68,13 +68,20 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     home.mkdir()
     for name, text in task.files.items():
         (work / name).write_text(text)
-    upstream = Upstream(cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids)
+    upstream = Upstream(
+        cell.upstream, cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+    )
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
             served(upstream.app) as url,
             gateway_process(
-                url, folder, dialect=cell.upstream, settings=cell.variant.settings, log=log
+                url,
+                folder,
+                dialect=cell.upstream,
+                settings=cell.variant.settings,
+                upstream=cell.variant.upstream,
+                log=log,
             ) as gateway,
         ):
             ended, report = await _run_agent(cell, folder, gateway.url, upstream)
@@ -82,8 +89,12 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     bodies = [request.body for request in upstream.requests]
     for number, body in enumerate(bodies, 1):
         (folder / f"request-{number}.json").write_text(json.dumps(body, indent=1))
-    outcome = ended or _outcome(report, task.final)
-    wrong = [*upstream.unanswered]
+    outcome = ended or _outcome(report, task.answer)
+    sent = json.dumps(bodies)
+    wrong = [
+        *upstream.unanswered,
+        *(f"a request has {piece}" for piece in cell.variant.forbidden if piece in sent),
+    ]
     if (len(bodies), outcome) != cell.expected[:2]:
         expected = cell.expected
         wrong.append(
@@ -92,7 +103,11 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
         )
     if outcome == "answered":
         wrong += task.wrong(
-            cell.upstream, bodies, cell.agent.read, folder, has_ids=cell.agent.keeps_call_ids
+            upstream.requests,
+            cell.agent.read,
+            folder,
+            reasons=cell.variant.reasons,
+            has_ids=cell.agent.keeps_call_ids,
         )
     return Run(len(bodies), outcome, seconds, wrong)
 

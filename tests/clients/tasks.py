@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +13,9 @@ from msgspec import structs
 from support.history_rules import broken_rules
 
 from streamnorm import Block, Reasoning, Text, ToolCall
+from streamnorm.testing import FakeRequest
 
-__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "call_id", "signed"]
+__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "signed", "text_call"]
 
 SIGNATURE = {
     "anthropic": ("anthropic", "EqMBCkYIARgCKkBtb2Nr"),
@@ -22,17 +25,21 @@ SIGNATURE = {
 """Issuer and signature of the scripted reasoning, by the upstream's dialect, if it has one."""
 
 
+# Written where a vendor demands a signature, and another one answered.
+_PLACEHOLDERS = {"skip_thought_signature_validator"}
+
+
 class Asked(NamedTuple):
     """What the scripted model knows when it answers.
 
     Attributes:
         dialect: Dialect of the upstream.
-        tools: Names of the tools that the request declares, as the upstream reads them.
+        tools: Kinds of the tools that the request declares, by name; see `History`.
         folder: The agent's working directory.
     """
 
     dialect: str
-    tools: tuple[str, ...]
+    tools: dict[str, str]
     folder: Path
 
 
@@ -49,7 +56,9 @@ class Task(NamedTuple):
         final: The final answer.
         rounds: Return the calls of each turn before the final one, from what the model knows
             and the agent's way of reading a file.
-        results: What the results must contain, in the order of the calls.
+        results: What the results must contain, in the order of the calls; a call behind them
+            ends the task.
+        follow_up: What the user says then, and the answer to that; None for nothing.
         problems: Returns what else is wrong, from the requests that reached the upstream and
             the folder of the run, with the agent's working directory and the log.
     """
@@ -59,7 +68,13 @@ class Task(NamedTuple):
     final: str
     rounds: Sequence[Callable[[Asked, Call], list[ToolCall]]]
     results: Sequence[str]
+    follow_up: tuple[str, str] | None = None
     problems: Callable[[list[dict[str, Any]], Path], list[str]] = lambda requests, folder: []
+
+    @property
+    def answer(self) -> str:
+        """The last answer of the agent."""
+        return self.final if self.follow_up is None else self.follow_up[1]
 
     def turn(
         self,
@@ -84,45 +99,57 @@ class Task(NamedTuple):
             return [Text("A title")]
         asked = Asked(dialect, history.tools, folder)
         if not has_ids:
-            history = history.with_ids(self._ids(asked, read))
+            history = history.with_ids([call.id for call in self._calls(asked, read)])
         for calls_of in self.rounds:
             # An agent may have executed the first calls of an answer that then broke off.
             calls = [call for call in calls_of(asked, read) if call.id not in history.results]
             if calls:
                 return [*signed(dialect, "Tools are needed."), Text("One moment."), *calls]
-        return [*signed(dialect, "All results are there."), Text(self.final)]
+        final = self.final
+        if self.follow_up is not None and self.follow_up[0] in json.dumps(body):
+            final = self.follow_up[1]
+        return [*signed(dialect, "All results are there."), Text(final)]
 
     def wrong(
         self,
-        dialect: str,
-        bodies: list[dict[str, Any]],
+        requests: list[FakeRequest],
         read: Call,
         folder: Path,
         *,
+        reasons: bool = True,
         has_ids: bool = True,
     ) -> list[str]:
         """Return what is wrong with the requests of a task that was completed.
 
         Args:
-            dialect: Dialect of the upstream.
-            bodies: The bodies of the requests.
+            requests: The requests that reached the upstream.
             read: The agent's way of reading a file.
-            folder: The agent's working directory.
+            folder: The folder of the run.
+            reasons: Whether the model reasoned.
             has_ids: Whether calls must have the ids of the script, or else any of their own.
         """
         found = [
             f"request {at}: {rule}"
-            for at, body in enumerate(bodies, 1)
-            for rule in broken_rules(dialect, body)
+            for at, request in enumerate(requests, 1)
+            for rule in broken_rules(str(request.dialect), request.body)
         ]
-        last = history_of(dialect, bodies[-1])
-        ids = self._ids(Asked(dialect, last.tools, folder / "work"), read)
+        dialect = str(requests[-1].dialect)
+        last = history_of(dialect, requests[-1].body)
+        calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
+        calls = calls[: len(self.results)]
+        ids = [call.id for call in calls]
         last = last.without_repeated_calls() if has_ids else last.with_ids(ids)
         found += _differing_results(last, ids, self.results)
-        return found + self.problems(bodies, folder)
+        blocks = [*(signed(dialect, "") if reasons else ()), *calls]
+        # Signatures are for the upstream that gave them.
+        is_same = dialect == requests[0].dialect
+        expected = [block.signature for block in blocks if is_same and block.signature]
+        if {*last.signatures} - _PLACEHOLDERS != {*expected}:
+            found.append(f"signatures {last.signatures}, expected {expected}")
+        return found + self.problems([request.body for request in requests], folder)
 
-    def _ids(self, asked: Asked, read: Call) -> list[str]:
-        return [call.id for calls_of in self.rounds for call in calls_of(asked, read)]
+    def _calls(self, asked: Asked, read: Call) -> list[ToolCall]:
+        return [call for calls_of in self.rounds for call in calls_of(asked, read)]
 
 
 def _differing_results(last: History, expected: list[str], contents: Sequence[str]) -> list[str]:
@@ -137,7 +164,7 @@ def _differing_results(last: History, expected: list[str], contents: Sequence[st
     ]
 
 
-def signed(dialect: str, text: str) -> list[Block]:
+def signed(dialect: str, text: str) -> list[Reasoning]:
     """Return a block of reasoning, signed if the dialect signs reasoning itself."""
     if dialect == "gemini":  # which signs the calls
         return [Reasoning((text,))]
@@ -145,16 +172,24 @@ def signed(dialect: str, text: str) -> list[Block]:
     return [Reasoning((text,), signature=signature, issuer=issuer)]
 
 
-def call_id(dialect: str, name: str) -> str:
-    """Return an id of the form that providers of a dialect give."""
-    return {"anthropic": "toolu_01", "gemini": ""}.get(dialect, "call_") + name
+def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
+    """Return a call of a tool with free text, as the upstream was given that tool.
+
+    Args:
+        asked: What the model knows.
+        id: Id of the call.
+        tool: Name of the tool, without its namespace.
+        text: The text.
+    """
+    known = next(name for name in asked.tools if re.split(r"\.|__", name)[-1] == tool)
+    if asked.tools[known] == "function":  # of one string
+        return ToolCall(id, known, json.dumps({"input": text}, ensure_ascii=False))
+    namespace, _, name = known.rpartition(".")
+    return ToolCall(id, name, text, kind="custom", namespace=namespace or None)
 
 
 def _read_both(asked: Asked, read: Call) -> list[ToolCall]:
-    calls = [
-        read(asked, call_id(asked.dialect, f"Read{number}"), name)
-        for number, name in enumerate(_FILES, 1)
-    ]
+    calls = [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
     if asked.dialect == "gemini":  # only the first of parallel calls is signed
         issuer, signature = SIGNATURE[asked.dialect]
         calls[0] = structs.replace(calls[0], signature=signature, issuer=issuer)

@@ -27,7 +27,7 @@ from streamnorm.asgi import ReplayApp
 from streamnorm.recording.chunking import cut_points, pieces_of
 from streamnorm.recording.exchange import Playback, Step, WireRequest
 from streamnorm.recording.fault_injection import FaultQueue
-from streamnorm.testing import FakeProvider, FakeRequest
+from streamnorm.testing import FakeProvider, FakeRequest, faults
 
 __all__ = ["Upstream"]
 
@@ -38,6 +38,7 @@ class Upstream:
     """A responder for one run of an agent.
 
     Args:
+        dialect: Dialect of the gateway's first upstream.
         variant: What it does besides answering.
         read: The agent's way of reading a file.
         folder: The agent's working directory.
@@ -48,9 +49,12 @@ class Upstream:
         unanswered: Requests that the script has no answer to.
     """
 
-    def __init__(self, variant: Variant, read: Call, folder: Path, *, has_ids: bool = True) -> None:
+    def __init__(
+        self, dialect: str, variant: Variant, read: Call, folder: Path, *, has_ids: bool = True
+    ) -> None:
         self.overrun = asyncio.Event()
         self.unanswered: list[str] = []
+        self._dialect = dialect
         self._variant = variant
         self._read = read
         self._folder = folder
@@ -97,6 +101,8 @@ class Upstream:
             return refusals
         if not variant.reasons:
             blocks = [block for block in blocks if not isinstance(block, Reasoning)]
+        if variant.moves and self._streamed and request.dialect == self._dialect:
+            return faults.http(529)
         if _streams(request):
             injected = [*variant.streams[self._streamed : self._streamed + 1], *variant.each]
             self._streamed += 1

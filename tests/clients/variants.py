@@ -28,6 +28,10 @@ class Variant(NamedTuple):
         reasons: Whether the model reasons.
         interleaves: Whether the arguments of parallel calls are interleaved.
         settings: Settings of the gateway, in TOML.
+        upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
+            stands for its URL.
+        moves: Whether the upstream is overloaded from its second answer on.
+        forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
         options: Words that the agent's own `launch` knows.
         task: The task.
@@ -42,6 +46,9 @@ class Variant(NamedTuple):
     reasons: bool = True
     interleaves: bool = False
     settings: str = ""
+    upstream: str = ""
+    moves: bool = False
+    forbidden: tuple[str, ...] = ()
     dialects: tuple[str, ...] = _ALL
     options: tuple[str, ...] = ()
     task: Task = READ_FILES
@@ -55,11 +62,47 @@ def _final_text(frame: Frame) -> bool:
     return "words" in frame.data
 
 
+def _moved_to(dialect: str) -> Variant:
+    """Return the variant of a task that goes on on an upstream of another dialect."""
+    return Variant(
+        f"to_{dialect}",
+        upstream=_OTHER.replace("{dialect}", dialect).replace("{server}", _VENDORS[dialect]),
+        moves=True,
+        dialects=tuple(name for name in _ALL if name != dialect),
+    )
+
+
+_OTHER = """
+[upstreams.other]
+dialect = "{dialect}"
+base_url = "{url}"
+{server}
+
+[[models]]
+match = "*"
+to = ["local", "other"]
+"""
+
+# Vendors that refuse what they did not sign; other servers of their dialects may not.
+_VENDORS = {
+    "anthropic": 'server = "anthropic"',
+    "openai_chat": "",
+    "openai_responses": 'server = "openai"',
+    "gemini": "",
+}
+
 VARIANTS = {
     variant.name: variant
     for variant in (
         Variant("plain"),
         Variant("no_reasoning", reasons=False),
+        # A server of open models, which knows neither these roles nor these tools.
+        Variant(
+            "vllm",
+            upstream='server = "vllm"',
+            forbidden=('"role": "developer"', '"type": "custom"'),
+            dialects=("openai_chat",),
+        ),
         # The other dialects send whole calls, or one block after the other.
         Variant("interleaved", interleaves=True, dialects=("openai_chat", "openai_responses")),
         Variant("crlf", each=(faults.crlf(),)),
@@ -79,6 +122,7 @@ VARIANTS = {
             settings="idle_s = 1.0\nkeepalive_s = 0.2",
         ),
         Variant("always_cut", each=(faults.cut(event=2),), whole=(faults.cut(byte=20),)),
+        *map(_moved_to, _ALL),
         Variant("always_529", refusals=(faults.http(529, times=None),)),
     )
 }

@@ -164,6 +164,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
         models: Reader and writer of lists of models; None if the dialect has none.
         echoes_request: Whether its responses repeat fields of the request, which
             `Reply.response` replaces.
+        holds_unsigned: Returns whether a request has reasoning without a signature, which the
+            vendor refuses: another provider's, that signs none.
     """
 
     capabilities: BodyCapabilities
@@ -176,3 +178,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     count: CountCodec | None = None
     models: ModelsCodec | None = None
     echoes_request: bool = False
+    holds_unsigned: Callable[[dict[str, Any]], bool] = lambda body: False
