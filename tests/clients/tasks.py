@@ -138,7 +138,7 @@ class Task(NamedTuple):
         calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
         calls = calls[: len(self.results)]
         ids = [call.id for call in calls]
-        last = last if has_ids else last.with_ids(ids)
+        last = last.without_repeated_calls() if has_ids else last.with_ids(ids)
         found += _differing_results(last, ids, self.results)
         blocks = [*(signed(dialect, "") if reasons else ()), *calls]
         # Signatures are for the upstream that gave them.
