@@ -16,7 +16,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import key_of, pack
 from streamnorm.state.redis_replies import add_contents, batches_of, found_in, read_reply
 from streamnorm.state.redis_scripts import DELETE, FIND, PUT, READ
-from streamnorm.state.stored import RESPONSE_BYTES, Found, Lookup, StoredResponse
+from streamnorm.state.stored import DEFAULT_TTL_S, RESPONSE_BYTES, Found, Lookup, StoredResponse
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -71,7 +71,7 @@ class RedisStore:
         self,
         url: str,
         *,
-        ttl_s: float = 30 * 24 * 3600.0,
+        ttl_s: float = DEFAULT_TTL_S,
         max_chain_bytes: int = 64 * 1024 * 1024,
         timeout_s: float = 5.0,
     ) -> None:

@@ -74,19 +74,20 @@ local function add(id)
     if not fields[2] then
         return false
     end
-    local size = tonumber(fields[2])
-    bytes_to_find = bytes_to_find - size
+    bytes_to_find = bytes_to_find - tonumber(fields[2])
     if bytes_to_find < 0 then
         return false
     end
+    local size = redis.call('HSTRLEN', key, 'c')
     bytes_to_return = bytes_to_return - size
     local content = bytes_to_return >= 0 and redis.call('HGET', key, 'c')
     count = count + 1
     number_of[id] = count
     local previous = fields[1]
-    found[count] = struct.pack(
+    found[#found + 1] = struct.pack(
         '>I4i4I4i4', #id, previous and #previous or -1, size, content and #content or -1
-    ) .. id .. (previous or '') .. (content or '')
+    ) .. id .. (previous or '')
+    found[#found + 1] = content or ''
     return true, previous
 end
 
@@ -121,9 +122,10 @@ return {table.concat(found), length, table.concat(holders)}
 # Returns: their contents as one string.
 READ = """
 local contents = {}
-for at, id in ipairs(ARGV) do
+for _, id in ipairs(ARGV) do
     local content = redis.call('HGET', KEYS[1] .. 'r:' .. id, 'c')
-    contents[at] = struct.pack('>i4', content and #content or -1) .. (content or '')
+    contents[#contents + 1] = struct.pack('>i4', content and #content or -1)
+    contents[#contents + 1] = content or ''
 end
 return table.concat(contents)
 """

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import id_of, key_of, pack, unpack
-from streamnorm.state.stored import RESPONSE_BYTES, Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import (
+    DEFAULT_TTL_S,
+    RESPONSE_BYTES,
+    Found,
+    Item,
+    Lookup,
+    StoredResponse,
+)
 
 if TYPE_CHECKING:
     # Loaded with the first connection: it takes some ten milliseconds.
@@ -83,7 +90,7 @@ class SQLiteStore:
         self,
         path: str | os.PathLike[str],
         *,
-        ttl_s: float = 30 * 24 * 3600.0,
+        ttl_s: float = DEFAULT_TTL_S,
         max_chain_bytes: int = 64 * 1024 * 1024,
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
@@ -214,7 +221,7 @@ class SQLiteStore:
             except BaseException:
                 connection.close()
                 raise
-        except Error as exc:
+        except (Error, UnicodeError) as exc:
             raise failure(exc) from exc
         if len(self._idle) < _MAX_IDLE:
             self._idle.append(connection)

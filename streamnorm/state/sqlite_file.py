@@ -57,7 +57,7 @@ _FAILURES = {
     14: "cannot be opened",
     26: "is no SQLite database",
 }
-_BUSY = 5
+_BUSY, _CORRUPT = 5, 11
 _RETRY_S = 0.01
 
 
@@ -101,9 +101,13 @@ def transaction(connection: Connection, begin: str) -> Generator[None]:
     connection.execute("COMMIT")
 
 
-def failure(error: sqlite3.Error) -> StoreError:
-    """Return the error that SQLite's stands for."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
+    """Return the error that one of SQLite stands for.
+
+    A `UnicodeError` is one whose text quotes a damaged schema.
+    """
+    code = _CORRUPT if isinstance(error, UnicodeError) else getattr(error, "sqlite_errorcode", 0)
+    code &= 0xFF
     return StoreError(f"the store {_FAILURES.get(code, 'failed')}")
 
 

@@ -13,6 +13,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm._core.json import FAST_ERRORS, is_object
 
 __all__ = [
+    "DEFAULT_TTL_S",
     "RESPONSE_BYTES",
     "Found",
     "Item",
@@ -26,6 +27,9 @@ __all__ = [
 
 # What an item costs in memory beside its JSON: its id, two objects, and an entry of an index.
 _ITEM_BYTES = 512
+
+DEFAULT_TTL_S = 30 * 24 * 3600.0
+"""Seconds for which a response is stored after its last use, as long as the vendor does."""
 
 RESPONSE_BYTES = 4096
 """What a response counts beside its size where the bytes of a chain are bounded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -9,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from clients.tasks import Call
 from clients.variants import Variant
 
-__all__ = ["Agent", "Expected", "Launch", "Outcome", "Report"]
+__all__ = ["Agent", "Expected", "Launch", "Outcome", "Report", "one_after_the_other"]
 
 Outcome: TypeAlias = Literal["answered", "failed", "false end", "hung", "looped"]
 """How a run ends: with the script's final answer, with an error that the agent reports, with
@@ -26,6 +27,11 @@ class Launch(NamedTuple):
 
     arguments: Sequence[str | Path]
     environ: Mapping[str, str] = {}
+
+
+def one_after_the_other(*commands: Sequence[str | Path]) -> list[str | Path]:
+    """Return the command that runs several, until one fails."""
+    return ["/bin/sh", "-c", " && ".join(shlex.join(map(str, one)) for one in commands)]
 
 
 class Report(NamedTuple):

@@ -89,7 +89,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     bodies = [request.body for request in upstream.requests]
     for number, body in enumerate(bodies, 1):
         (folder / f"request-{number}.json").write_text(json.dumps(body, indent=1))
-    outcome = ended or _outcome(report, task.final)
+    outcome = ended or _outcome(report, task.answer)
     sent = json.dumps(bodies)
     wrong = [
         *upstream.unanswered,

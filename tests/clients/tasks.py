@@ -56,7 +56,9 @@ class Task(NamedTuple):
         final: The final answer.
         rounds: Return the calls of each turn before the final one, from what the model knows
             and the agent's way of reading a file.
-        results: What the results must contain, in the order of the calls.
+        results: What the results must contain, in the order of the calls; a call behind them
+            ends the task.
+        follow_up: What the user says then, and the answer to that; None for nothing.
         problems: Returns what else is wrong, from the requests that reached the upstream and
             the folder of the run, with the agent's working directory and the log.
     """
@@ -66,7 +68,13 @@ class Task(NamedTuple):
     final: str
     rounds: Sequence[Callable[[Asked, Call], list[ToolCall]]]
     results: Sequence[str]
+    follow_up: tuple[str, str] | None = None
     problems: Callable[[list[dict[str, Any]], Path], list[str]] = lambda requests, folder: []
+
+    @property
+    def answer(self) -> str:
+        """The last answer of the agent."""
+        return self.final if self.follow_up is None else self.follow_up[1]
 
     def turn(
         self,
@@ -97,7 +105,10 @@ class Task(NamedTuple):
             calls = [call for call in calls_of(asked, read) if call.id not in history.results]
             if calls:
                 return [*signed(dialect, "Tools are needed."), Text("One moment."), *calls]
-        return [*signed(dialect, "All results are there."), Text(self.final)]
+        final = self.final
+        if self.follow_up is not None and self.follow_up[0] in json.dumps(body):
+            final = self.follow_up[1]
+        return [*signed(dialect, "All results are there."), Text(final)]
 
     def wrong(
         self,
@@ -125,8 +136,9 @@ class Task(NamedTuple):
         dialect = str(requests[-1].dialect)
         last = history_of(dialect, requests[-1].body)
         calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
+        calls = calls[: len(self.results)]
         ids = [call.id for call in calls]
-        last = last if has_ids else last.with_ids(ids)
+        last = last.without_repeated_calls() if has_ids else last.with_ids(ids)
         found += _differing_results(last, ids, self.results)
         blocks = [*(signed(dialect, "") if reasons else ()), *calls]
         # Signatures are for the upstream that gave them.

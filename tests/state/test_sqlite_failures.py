@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Timer
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.stored_responses import response
 
 from streamnorm import StoreError
@@ -133,6 +136,43 @@ def test_damaged_pages(store: SQLiteStore, path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StoreError, match=r"^the store is damaged$"):
         store.find("a", _ALL)
+
+
+def test_damaged_schema(store: SQLiteStore, path: Path) -> None:
+    store.close()
+    path.write_bytes(path.read_bytes().replace(b"scope BLOB", b"sc\xffpe BLOB"))
+    with pytest.raises(StoreError, match=r"^the store is damaged$"):
+        store.find("a", _ALL)
+
+
+@pytest.fixture(scope="module")
+def whole_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the file of a store of a chain of responses."""
+    path = tmp_path_factory.mktemp("whole") / "state.db"
+    store = SQLiteStore(path)
+    for number in range(8):
+        store.put("a", response(f"r{number}", f"r{number - 1}" if number else None, "x", size=300))
+    store.close()
+    return path.read_bytes()
+
+
+@given(changes=st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, 255)), min_size=1))
+def test_any_damage_is_an_error_of_ours(whole_file: bytes, changes: list[tuple[int, int]]) -> None:
+    data = bytearray(whole_file)
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "state.db")
+        path.write_bytes(data)
+        store = SQLiteStore(path, timeout_s=0.01)
+        for work in (
+            lambda: store.find("a", Lookup("r7", ("x",))),
+            lambda: store.put("a", response("r8", "r7", "y")),
+            lambda: store.delete("a", "r3"),
+        ):
+            with suppress(StoreError):
+                work()
+        store.close()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,11 @@ def _expect(variant: str, upstream: str) -> Expected:
     return _EXPECTED.get(variant, Expected(3, "answered", "a title, and two turns"))
 
 
-_EXPECTED: dict[str, Expected] = {}
+_AGAIN = "a title, two turns, and the one again whose error may pass: connection, 429 or 5xx"
+_EXPECTED = dict.fromkeys(
+    ("429_first", "529_first", "cut", "cut_calls", "cut_final", "error", "silent"),
+    Expected(4, "answered", _AGAIN),
+)
 
 
 def _agent(name: str, dialect: str) -> Agent:
