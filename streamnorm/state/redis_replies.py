@@ -107,22 +107,22 @@ def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) 
         length: How many of them are the chain.
         holders: For each item the number of the response that has it, from 1, or 0.
     """
-    responses: list[StoredResponse | None] = []
+    found: list[StoredResponse | None] = []
     for entry in entries:
         if entry.content is None:
-            responses.append(None)
+            found.append(None)
             continue
         previous = None if entry.previous is None else id_of(entry.previous)
-        responses.append(unpack(id_of(entry.id), previous, entry.content))
+        found.append(unpack(id_of(entry.id), previous, entry.content))
     chain: list[StoredResponse] = []
-    for response in responses[:length]:
+    for response in found[:length]:
         if response is None:
             break
         chain.append(response)
     items_of = {
         number: response.items_by_id
         for number in {*holders.values()} - {0}
-        if (response := responses[number - 1]) is not None
+        if (response := found[number - 1]) is not None
     }
     items = {
         id: items_of[number][id] for id, number in holders.items() if id in items_of.get(number, ())
