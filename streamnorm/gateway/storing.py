@@ -65,10 +65,7 @@ class GatewayStore:
 
     async def aclose(self) -> None:
         """Close the store."""
-        try:
-            await self._store.aclose()
-        except StoreError as exc:
-            _LOG.warning("the store failed to close: %s", exc)
+        await self._store.aclose()
 
 
 @contextmanager

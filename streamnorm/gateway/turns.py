@@ -46,6 +46,7 @@ from streamnorm.transports.transcoded_state import client_scope, stores_response
 
 __all__ = ["ClientTurn", "Turns"]
 
+_MAX_REFERENCES = 10_000  # a store looks up each
 _STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
 
 
@@ -274,6 +275,10 @@ class Turns:
                 asked = Turn(body, limits=self._limits)
             except StateError as exc:
                 raise _refused(exc) from exc
+        count = len(asked.lookup.items)
+        if count > _MAX_REFERENCES:
+            found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
+            raise RequestRefused(found, param="input")
         turn = StatefulTurn(received, client, body, asked, self._store)
         await turn.expand()
         return turn

@@ -107,22 +107,22 @@ def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) 
         length: How many of them are the chain.
         holders: For each item the number of the response that has it, from 1, or 0.
     """
-    found: list[StoredResponse | None] = []
+    unpacked: list[StoredResponse | None] = []
     for entry in entries:
         if entry.content is None:
-            found.append(None)
+            unpacked.append(None)
             continue
         previous = None if entry.previous is None else id_of(entry.previous)
-        found.append(unpack(id_of(entry.id), previous, entry.content))
+        unpacked.append(unpack(id_of(entry.id), previous, entry.content))
     chain: list[StoredResponse] = []
-    for response in found[:length]:
+    for response in unpacked[:length]:
         if response is None:
             break
         chain.append(response)
     items_of = {
         number: response.items_by_id
         for number in {*holders.values()} - {0}
-        if (response := found[number - 1]) is not None
+        if (response := unpacked[number - 1]) is not None
     }
     items = {
         id: items_of[number][id] for id, number in holders.items() if id in items_of.get(number, ())

@@ -88,12 +88,12 @@ async def _report(stores: dict[str, str], rounds: int) -> list[Figure]:
                 cuts = quantiles(measured, n=100)
                 times[name, length] = _Times(cuts[49], cuts[98], median(cpu_seconds[name]))
     print("\nstate, ms that a store adds to a turn, p50 / p99 / CPU, by the turns before")
-    print(f"{'turns':>8}{'no store, in all':>24}" + "".join(f"{name:>24}" for name in stores))
+    print(f"{'turns':>8}{'no store, in all':>32}" + "".join(f"{name:>32}" for name in stores))
     for length in _LENGTHS:
         base = times[_NONE, length]
         whole = " / ".join(f"{each * 1e3:.2f}" for each in base)
         added = [times[name, length].beside(base) for name in stores]
-        print(f"{length:8}{whole:>24}" + "".join(f"{text:>24}" for text in added))
+        print(f"{length:8}{whole:>32}" + "".join(f"{text:>32}" for text in added))
     return [_linearity(name, times) for name in stores]
 
 

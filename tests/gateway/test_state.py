@@ -287,3 +287,15 @@ async def test_text_that_is_no_unicode_is_stored_as_it_is_read(state: str, *, st
     ]
     assert status == 200
     assert page["data"][0]["content"][0]["text"] == "Half of \ufffd an emoji, and \x00."
+
+
+async def test_references_are_bounded() -> None:
+    async with opened(state="memory:") as app:
+        client = StateClient(app)
+        references = [{"type": "item_reference", "id": f"msg_{n}"} for n in range(10_001)]
+        status, body = await client.attempt(references)
+        assert (status, body["error"]["param"]) == (400, "input")
+        expected = "10001 references to items, expected at most 10000"
+        assert body["error"]["message"] == expected
+        _, body = await client.attempt(references[1:])
+        assert body["error"]["message"].startswith("Item with id 'msg_1' not found.")
