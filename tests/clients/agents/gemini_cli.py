@@ -75,4 +75,6 @@ GEMINI_CLI = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    # It sends back signatures of calls, but no thoughts.
+    drops_signatures=("anthropic", "openai_responses"),
 )
