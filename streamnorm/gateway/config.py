@@ -27,7 +27,7 @@ from msgspec import Meta, Struct
 
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.json import is_object
-from streamnorm.state.opening import DEFAULT_TTL_S
+from streamnorm.state.stored import DEFAULT_TTL_S
 
 __all__ = ["Config", "ConfigError", "ModelConfig", "UpstreamConfig", "checked", "read_config"]
 

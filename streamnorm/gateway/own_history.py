@@ -21,6 +21,12 @@ from streamnorm._upstream.requests import Upstream
 __all__ = ["own_history", "signs_reasoning"]
 
 
+# Servers that host the models of vendors.
+_HOSTS = ("azure", "bedrock", "vertex")
+# Field of reasoning in which an aggregator names the vendor; what it sent it also accepts.
+_FORMAT = "format"
+
+
 def own_history(upstream: Upstream, on_loss: OnLoss) -> Callable[[Request], Request]:
     """Return the function that removes what others than an upstream signed from a request.
 
@@ -49,12 +55,12 @@ def own_history(upstream: Upstream, on_loss: OnLoss) -> Callable[[Request], Requ
 
 
 def signs_reasoning(upstream: Upstream) -> bool:
-    """Return whether an upstream is the vendor itself, who signs its reasoning.
+    """Return whether an upstream is the vendor or a host of its models, where reasoning is signed.
 
     Other servers of the dialect may know reasoning that nobody signed.
     """
     issuer = codec_of(upstream.dialect).capabilities.reasoning_issuer
-    return issuer is not None and upstream.server == issuer
+    return issuer is not None and upstream.server in (issuer, *_HOSTS)
 
 
 def _kept(
@@ -92,6 +98,8 @@ def _is_sendable(
     signature = block.signature if isinstance(block, Reasoning) else block.data
     if not signature:
         return knows_unsigned
+    if block.extra is not None and any(_FORMAT in fields for fields in block.extra.values()):
+        return True
     if block.issuer not in (None, can.reasoning_issuer):
         return False
     return carried_signature(signature) is None

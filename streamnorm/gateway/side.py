@@ -54,8 +54,8 @@ from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.sending import ClientStream, raw_headers
-from streamnorm.gateway.storing import GatewayStore
-from streamnorm.gateway.turns import ClientTurn
+from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.gateway.turns import ClientTurn, Turns
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.errors import response_not_found
 from streamnorm.transports.transcoded_state import client_scope
@@ -113,6 +113,7 @@ class Side:
         self._store = store
         self._estimator = estimator
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._turns = Turns(self._request_limits, store)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
 
@@ -196,6 +197,9 @@ class Side:
         model = asked.model
         if asked.operation in _WITH_BODY:
             body, model = self._body_of(received, client, asked)
+            whole = await self._turns.whole_body(received, client, body)
+            if whole != body:
+                body, received = whole, structs.replace(received, body=dumps(whole))
         call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         native = self._routing.native(client) if is_stored else None
@@ -358,11 +362,12 @@ class Side:
     ) -> None:
         """Answer a request about a stored response from the store."""
         found = await store.afind(scope, operation.lookup)
-        try:
-            body = operation.answer(found)
-        except StateError as error:
-            await self._refuse(error, exchange, call)
-            return
+        with store_refusals():
+            try:
+                body = operation.answer(found)
+            except StateError as error:
+                await self._refuse(error, exchange, call)
+                return
         if operation.deletes:
             await store.adelete(scope, operation.id)
         call.status = 200

@@ -157,9 +157,7 @@ def summary_request(body: dict[str, Any]) -> dict[str, Any]:
     Raises:
         DecodeError: The input is no text and no array of objects.
     """
-    items = items_in(body)
-    if items and _is(items[-1], _TRIGGER):
-        items.pop()
+    items = [item for item in items_in(body) if not _is(item, _TRIGGER)]
     answered = {string_of(item, "call_id") for item in items if _is_output(item)}
     for item in [*items]:
         output, id = _OUTPUTS.get(_type_of(item)), string_of(item, "call_id")

@@ -243,3 +243,59 @@ async def test_state_of_another_kind_is_refused(dialect: str) -> None:
             status, body = await StateClient(app).attempt("Hi.", **{name: value})
             assert (status, body["error"]["param"]) == (400, name)
             assert body["error"]["code"] == "unsupported_parameter"
+
+
+async def test_tokens_of_the_whole_conversation_are_counted() -> None:
+    path = "input_tokens"
+    async with provided(FakeProvider("A rather long answer. " * 20)) as app:
+        client = StateClient(app)
+        first = await client.create("Hi.")
+        body = {"model": "m", "input": "Go on."}
+        _, alone = await client.ask("POST", path, body)
+        status, whole = await client.ask("POST", path, {**body, PREVIOUS: first["id"]})
+        assert (status, whole["object"]) == (200, "response.input_tokens")
+        assert whole["input_tokens"] > alone["input_tokens"] + 50
+        unknown = {**body, PREVIOUS: "resp_0"}
+        assert await client.ask("POST", path, unknown) == (400, not_found("resp_0"))
+
+
+async def test_conversation_beyond_the_bound_of_a_request_is_refused(state: str) -> None:
+    provider = FakeProvider("Yes.")
+    async with provided(provider, state=state, max_body_bytes=4000) as app:
+        client = StateClient(app)
+        previous = None
+        for _ in range(3):
+            status, body = await client.attempt("x" * 1800, previous_response_id=previous)
+            previous = body.get("id")
+    assert status == 400
+    assert "bytes" in body["error"]["message"]
+    assert len(provider.requests) == 2
+
+
+@streams
+async def test_text_that_is_no_unicode_is_stored_as_it_is_read(state: str, *, stream: bool) -> None:
+    provider = FakeProvider(["Half \ufffd.", "Yes."])
+    async with provided(provider, state=state) as app:
+        client = StateClient(app)
+        first = await client.create("Half of \ud83d an emoji, and \x00.", stream=stream)
+        await client.create("Well?", stream=stream, previous_response_id=first["id"])
+        status, page = await client.ask("GET", f"{first['id']}/input_items")
+    assert history_in(provider, "openai_chat") == [
+        ("user", "Half of \ufffd an emoji, and \x00."),
+        ("assistant", "Half \ufffd."),
+        ("user", "Well?"),
+    ]
+    assert status == 200
+    assert page["data"][0]["content"][0]["text"] == "Half of \ufffd an emoji, and \x00."
+
+
+async def test_references_are_bounded() -> None:
+    async with opened(state="memory:") as app:
+        client = StateClient(app)
+        references = [{"type": "item_reference", "id": f"msg_{n}"} for n in range(10_001)]
+        status, body = await client.attempt(references)
+        assert (status, body["error"]["param"]) == (400, "input")
+        expected = "10001 references to items, expected at most 10000"
+        assert body["error"]["message"] == expected
+        _, body = await client.attempt(references[1:])
+        assert body["error"]["message"].startswith("Item with id 'msg_1' not found.")

@@ -182,3 +182,19 @@ async def test_answer_is_forgotten(tmp_path: Path) -> None:
         response = await client.create("Hi.")
         status, _ = await client.ask("GET", response["id"])
     assert status == 404
+
+
+async def test_damaged_store_is_a_failing_one(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    async with provided(FakeProvider("Hi."), state=f"sqlite:{path}") as app:
+        client = StateClient(app)
+        id = (await client.create("Hi."))["id"]
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute("UPDATE contents SET content = x'00ff'")
+        connection.close()
+        for status, body in (
+            await client.attempt("Hi.", previous_response_id=id),
+            await client.ask("GET", id),
+        ):
+            assert (status, body["error"]["message"]) == (503, UNAVAILABLE)

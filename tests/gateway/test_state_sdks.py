@@ -98,9 +98,9 @@ async def test_three_turns_by_previous_response_id(state: str, *, stream: bool) 
 
 
 @streams
-async def test_three_turns_by_item_references(state: str, *, stream: bool) -> None:
+async def test_three_turns_by_item_references(*, stream: bool) -> None:
     """The whole input each time, items of answers by their ids, as the AI SDK sends it."""
-    async with served(state) as (client, _, provider):
+    async with served("memory:") as (client, _, provider):
         input: list[Any] = [{"role": "user", "content": "Weather?"}]
         for more in (results, lambda _: [{"role": "user", "content": "Thanks."}]):
             answer = await respond(client, input, stream=stream)

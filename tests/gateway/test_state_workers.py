@@ -25,7 +25,7 @@ base_url = "http://127.0.0.1:9"
 @pytest.mark.parametrize("state", ["sqlite", "redis"], indirect=True)
 async def test_workers_share_the_state_and_one_is_killed(state: str, tmp_path: Path) -> None:
     report = await converse(tmp_path, state, conversations=12, kills=1, workers=3)
-    assert report == Report(answers=48, repeated=report.repeated, killed=1)
+    assert report == Report(answers=48, repeated=report.repeated, refused=report.refused, killed=1)
 
 
 async def test_workers_share_no_memory(tmp_path: Path) -> None:

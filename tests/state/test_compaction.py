@@ -209,6 +209,11 @@ def test_instruction_follows_the_unchanged_conversation(end: list[Any]) -> None:
     }
 
 
+def test_answered_trigger_beside_a_compaction_of_the_provider_is_left_out() -> None:
+    theirs = {"type": "compaction", "encrypted_content": "gAAAAA"}
+    assert summarized(ASKED, TRIGGER, theirs, TRIGGER)["input"][:-1] == [ASKED, theirs]
+
+
 def test_conversation_may_be_a_text() -> None:
     request = summary_request({"model": "m", "input": "Hi"})
     assert request["input"][0] == {"role": "user", "content": "Hi"}

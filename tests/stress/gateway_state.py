@@ -48,7 +48,8 @@ def main() -> int:
         print(
             f"{store}: {options.conversations:,} conversations, {report.answers:,} answers, "
             f"{report.killed} workers killed, {report.repeated:,} requests repeated, "
-            f"{len(report.wrong)} wrong, {time.perf_counter() - began:.0f} s"
+            f"{report.refused} refused, {len(report.wrong)} wrong, "
+            f"{time.perf_counter() - began:.0f} s"
         )
         for text in report.wrong[:20]:
             print(f"  {text}")

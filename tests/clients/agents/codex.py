@@ -9,7 +9,7 @@ from typing import Any
 from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
-from clients.variants import Variant
+from clients.variants import VARIANTS, Variant
 from support.history_rules import broken_rules
 
 from streamnorm import Block, Text, ToolCall
@@ -26,7 +26,6 @@ check_for_update_on_startup = false
 [model_providers.gateway]
 name = "{name}"
 base_url = "{url}/v1"
-env_key = "GATEWAY_KEY"
 wire_api = "responses"
 request_max_retries = 2
 stream_max_retries = 2
@@ -65,7 +64,7 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     if "follow-up" in options:
         further = [program, "exec", "resume", "--last", *arguments[2:-1], _FOLLOW_UP[0]]
         arguments = one_after_the_other(arguments, further)
-    environ = {"GATEWAY_KEY": "sk-dummy", "CODEX_API_KEY": "sk-dummy"}
+    environ = {"CODEX_API_KEY": "sk-dummy"} if "built-in" in options else {}
     return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
 
 
@@ -216,5 +215,6 @@ CODEX = Agent(
             task=_Compacted(*READ_FILES),
         ),
         Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
+        VARIANTS["vllm"]._replace(name="vllm_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
     ),
 )
