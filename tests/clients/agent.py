@@ -60,6 +60,13 @@ class Expected(NamedTuple):
     why: str
 
 
+def default_of(variant: str) -> Expected:
+    """Return how a run ends in which the agent has nothing to decide."""
+    if variant.startswith("to_"):
+        return Expected(3, "answered", "two turns, the second of two upstreams")
+    return Expected(2, "answered", "two turns")
+
+
 class Agent(NamedTuple):
     """An agent.
 

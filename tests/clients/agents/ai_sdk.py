@@ -7,7 +7,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.installs import MODULES
 from clients.tasks import Asked
 from clients.variants import Variant
@@ -42,7 +42,7 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
 _BROKEN = "a stream that broke off is an error, and is not asked for again"

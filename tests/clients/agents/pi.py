@@ -6,7 +6,7 @@ import json
 from functools import partial
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -60,7 +60,7 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(dialect: str, variant: str, upstream: str) -> Expected:
-    default = _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    default = _EXPECTED.get(variant, default_of(variant))
     return _EXPECTED_OF_GEMINI.get(variant, default) if dialect == "gemini" else default
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -47,7 +47,7 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
 _BROKEN = "a stream that broke off is an error that is not retried"
