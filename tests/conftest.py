@@ -14,6 +14,10 @@ from hypothesis.strategies import none
 
 pytest_plugins = ["pytester"]
 
+# Each HTTP client loads the authorities that it trusts, which takes 20 ms for those of a
+# machine.  The tests stay on loopback: one authority, whose key is gone, will do.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data/authority.pem")
+
 _NODE_SDKS = Path(__file__).parent / "acceptance/node/node_modules/.package-lock.json"
 
 

@@ -117,6 +117,7 @@ async def test_leaving_after_the_last_event_keeps_the_outcome_completed() -> Non
 @each_kind
 async def test_dropped_stream_calls_on_end(kind: Open) -> None:
     """A plain `break` within the caller's own `async with` closes nothing here."""
+    gc.freeze()  # only what this test makes is collected
     source, outcomes = AsyncBytes([content("a"), content("b"), DONE]), []
     async for _ in kind(source, outcomes):
         break
