@@ -19,7 +19,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.compacting import Compacting, sealer_of, warn_of_random_key
+from streamnorm.gateway.compacting import Compacting, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals, stopping
@@ -109,7 +109,6 @@ class Gateway:
                 )
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        warn_of_random_key(self._config)
         try:
             with chained_signals(self.begin_drain):
                 while (await receive())["type"] != "lifespan.shutdown":

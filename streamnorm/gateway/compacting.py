@@ -47,7 +47,7 @@ from streamnorm.state.compaction import (
 from streamnorm.state.seals import Sealer
 from streamnorm.transports.transcoded_state import refused, stores_responses
 
-__all__ = ["Compacting", "Compaction", "sealer_of", "warn_of_random_key"]
+__all__ = ["Compacting", "Compaction", "sealer_of"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
         ConfigError: There is no key at the configured place, or one is too short.
     """
     if config.seal_key is None:
-        return Sealer()
+        return _OwnSealer()
     keys = [key.strip() for key in key_at(config.seal_key, "seal_key", environ).split(",")]
     for key in keys:
         if len(key) < _MIN_KEY_CHARS:
@@ -75,13 +75,21 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
     return Sealer([key.encode("utf-8", "surrogateescape") for key in keys])
 
 
-def warn_of_random_key(config: Config) -> None:
-    """Log that the key is one of this process, if it is."""
-    if config.seal_key is None:
-        _LOG.warning(
-            "no seal_key is configured: a conversation that is compacted here can be continued "
-            "by this process alone"
-        )
+class _OwnSealer(Sealer):
+    """A sealer with a random key, which says in the log that it has one once it matters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_warned = False
+
+    def seal(self, text: str) -> str:
+        if not self._has_warned:
+            self._has_warned = True
+            _LOG.warning(
+                "no seal_key is configured: a conversation that is compacted here can be "
+                "continued by this process alone"
+            )
+        return super().seal(text)
 
 
 class Compacting:

@@ -82,10 +82,13 @@ async def test_wrong_key_is_an_error_of_the_configuration(
     assert str(caught.value) == message
 
 
-async def test_random_key_is_said_once_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+async def test_random_key_is_said_once_when_it_first_seals(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with served(FakeProvider("1. Task: snow.").app()) as url:
         with caplog.at_level(logging.WARNING, "streamnorm"):
             async with opened(url) as app:
+                assert caplog.records == []
                 await compacted(app)
                 await compacted(app)
     assert [record.getMessage() for record in caplog.records] == [
