@@ -350,3 +350,10 @@ def test_dialect_without_lists_is_refused() -> None:
         remove()
     with pytest.raises(UnknownDialect):
         encode_models([], "gemini_interactions")
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_codex_finds_no_catalog_of_its_own_in_a_list(dialect: str) -> None:
+    """Without the field `models` it reports that no list was refreshed."""
+    body = written([BARE], dialect, query={"client_version": "0.169.0"})
+    assert body == {"object": "list", "data": [_OPENAI[1]], "models": []}

@@ -2,21 +2,20 @@
 
     app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
 
-A request comes in at the `door` of the `application`.  `messages` answers it: `routing` chooses
-the upstreams, `attempts` asks one after the other over the `network` until an answer begins, and
-`sending` writes that to the client.  `config` is what a configuration says, `model_options` what
-it changes in requests.  `records` is what is known of each request, for `observing`: `logs`,
-`metrics` and `telemetry`.
+A request comes in at the `door` of the `application`, which decodes its `encodings`.
+`messages` answers it: `routing` chooses the upstreams, `attempts` asks one after the other over
+the `network` until an answer begins, and `sending` writes that to the client.  `config` is what
+a configuration says, `model_options` what it changes in requests.  `records` is what is known of
+each request, for `observing`: `logs`, `metrics` and `telemetry`.
 """
 
 try:
-    import aiohttp as _  # noqa: F401 - for the message
-except ModuleNotFoundError as exc:
+    from streamnorm.gateway.application import Gateway, from_environment
+except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
     raise ImportError(
-        "no aiohttp, expected the extra `serve`: pip install 'streamnorm[serve]'"
+        f"no {exc.name}, expected the extra `serve`: pip install 'streamnorm[serve]'"
     ) from exc
 
-from streamnorm.gateway.application import Gateway, from_environment
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
 from streamnorm.gateway.logs import JSONFormatter
 from streamnorm.gateway.records import CallRecord, Observer

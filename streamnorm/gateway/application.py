@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Mapping
 
 import anyio
-from msgspec import structs
 
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
@@ -20,7 +19,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.gateway.compacting import Compacting, sealer_of
+from streamnorm.gateway.compacting import Compacting, sealer_of, warn_of_random_key
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals, stopping
@@ -41,7 +40,8 @@ _JSON = [(b"content-type", b"application/json")]
 _CLOSE_S = 1.0
 # With which uvicorn and gunicorn end too, and start no worker again.
 _STARTUP_FAILURE = 3
-_HEALTH = "/healthz"
+# Claude Code asks for the others before its first request.
+_HEALTH = ("/healthz", "/", "/api/hello")
 _METRICS = "/metrics"
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
@@ -109,6 +109,7 @@ class Gateway:
                 )
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        warn_of_random_key(self._config)
         try:
             with chained_signals(self.begin_drain):
                 while (await receive())["type"] != "lifespan.shutdown":
@@ -132,7 +133,7 @@ class Gateway:
                 kind = (b"content-type", metrics.content_type.encode())
                 await send_json(exchange, 200, [kind], metrics.text())
             return
-        if path == _HEALTH:
+        if path in _HEALTH and scope.get("method") in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
             return
@@ -173,14 +174,13 @@ class Gateway:
             asked = self._door.check(scope, received, client)
             call.operation, call.model = asked.operation, asked.model
             with self._door.entered():
-                body = await self._door.read_body(receive)
-                if body is None:
+                whole = await self._door.read(receive, received)
+                if whole is None:
                     call.outcome = Abandoned()
                     return
                 cancels = self._config.on_disconnect == "cancel"
                 async with open_exchange(receive, send, cancels=cancels) as exchange:
                     with self._draining.running(exchange):
-                        whole = structs.replace(received, body=body)
                         await self._respond(whole, client, asked, exchange, call)
         except RequestRefused as refused:
             async with open_exchange(receive, send) as exchange:

@@ -20,9 +20,9 @@ from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._core.stream_failures import broken_connection, response_status
+from streamnorm._core.stream_failures import broken_connection
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
+from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status, whole_answer
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import passed_request
 from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstream_request
@@ -362,9 +362,9 @@ class Attempts:
     ) -> Failure:
         if target is not None:
             error = scrubbed_error(error, target.upstream)
-        status = response_status(error)
+        upstream = None if target is None else target.upstream.dialect
+        status = error_status(error, self._client.name, upstream=upstream)
         if error_body is None:
-            upstream = None if target is None else target.upstream.dialect
             body = error_answer(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))

@@ -20,7 +20,7 @@ from streamnorm._core.accumulate import Accumulator, message_events
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect, Encoder
 from streamnorm._core.errors import StateError
-from streamnorm._core.events import Event, MessageStart, StreamError
+from streamnorm._core.events import MessageStart, StreamError
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
@@ -28,7 +28,7 @@ from streamnorm._core.provider_errors import error_outcome
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
 from streamnorm._upstream.answers import error_answer
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, refusals
+from streamnorm._upstream.requests import ClientRequest, refusals
 from streamnorm.gateway.attempts import Begun
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.keys import key_at
@@ -45,11 +45,11 @@ from streamnorm.state.compaction import (
     triggered,
 )
 from streamnorm.state.seals import Sealer
-from streamnorm.transports.transcoded_state import stores_responses
+from streamnorm.transports.transcoded_state import refused, stores_responses
 
-__all__ = ["Compacting", "Compaction", "sealer_of"]
+__all__ = ["Compacting", "Compaction", "sealer_of", "warn_of_random_key"]
 
-_LOG = logging.getLogger("streamnorm.gateway")
+_LOG = logging.getLogger(__name__)
 
 _MIN_KEY_CHARS = 32
 
@@ -65,10 +65,6 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
         ConfigError: There is no key at the configured place, or one is too short.
     """
     if config.seal_key is None:
-        _LOG.warning(
-            "no seal_key is configured: a conversation that is compacted here can be continued "
-            "by this process alone"
-        )
         return Sealer()
     keys = [key.strip() for key in key_at(config.seal_key, "seal_key", environ).split(",")]
     for key in keys:
@@ -77,6 +73,15 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
                 f"seal_key: a key of {len(key)} characters, expected at least {_MIN_KEY_CHARS}"
             )
     return Sealer([key.encode("utf-8", "surrogateescape") for key in keys])
+
+
+def warn_of_random_key(config: Config) -> None:
+    """Log that the key is one of this process, if it is."""
+    if config.seal_key is None:
+        _LOG.warning(
+            "no seal_key is configured: a conversation that is compacted here can be continued "
+            "by this process alone"
+        )
 
 
 class Compacting:
@@ -227,7 +232,7 @@ class Compaction:
                     await on_start(event)
             data = await anext(begun.stream, b"")
             if not data:
-                return _ended(message, reader.close())
+                return message.message()
 
     def _response(self, answer: Message) -> dict[str, Any]:
         """Return the body of an answer."""
@@ -258,13 +263,4 @@ def _refusals() -> Generator[None]:
         try:
             yield
         except StateError as exc:
-            raise RequestRefused(str(exc), exc.status, code=exc.code, param=exc.param) from exc
-
-
-def _ended(message: Accumulator, last: list[Event]) -> Message | StreamError:
-    """Return a message with its last events, or the failure that one of them is."""
-    match message.take(last):
-        case [*_, StreamError() as error]:
-            return error
-        case _:
-            return message.message()
+            raise refused(exc) from exc

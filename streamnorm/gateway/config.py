@@ -27,7 +27,7 @@ from msgspec import Meta, Struct
 
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.json import is_object
-from streamnorm.state.opening import DEFAULT_TTL_S
+from streamnorm.state.stored import DEFAULT_TTL_S
 
 __all__ = ["Config", "ConfigError", "ModelConfig", "UpstreamConfig", "checked", "read_config"]
 
@@ -78,6 +78,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             matches counts.
         to: Names of upstreams, the first and then those to fall back to; `NAME/MODEL` asks
             for another model than the client.
+        alias: Name under which the models are listed besides, and may be asked for; `*` stands
+            for their own name.  Claude Code lists only names that begin with `claude`.
         max_tokens: `max_tokens` of requests that name none.
         reasoning: Field of Chat Completions that a client of it reads reasoning from;
             `none` leaves reasoning out.
@@ -87,6 +89,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     match: _Name
     to: Annotated[list[_Name], Meta(min_length=1)]
+    alias: _Name | None = None
     max_tokens: _Bound | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
     simplify_schemas: bool = False

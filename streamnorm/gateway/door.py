@@ -8,11 +8,14 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from urllib.parse import parse_qsl, unquote
 
+from msgspec import structs
+
 from streamnorm._core.codec import Asked, Dialect, Operation
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.exchange import Receive, Scope
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.encodings import ENCODING, body_decoder, too_large
 from streamnorm.gateway.keys import ClientKeys
 
 __all__ = ["Door", "client_of", "path_of", "received_request"]
@@ -71,13 +74,14 @@ class Door:
                 )
         asked = _asked_of(received, client)
         if received.method == "POST":
-            json_body(received)
+            body_decoder(received.headers, self._max_body_bytes)
+            json_body(_plain(received, b""))
             length = received.headers.get("content-length", "0")
             if not (length.isascii() and length.isdecimal()):
                 raise _ill_framed("a content-length that is no number, expected one")
             # Digits are compared, since a number may have more of them than Python converts.
             if len(length.lstrip("0")) > 18 or int(length) > self._max_body_bytes:
-                raise self._too_large()
+                raise too_large(self._max_body_bytes)
         return asked
 
     @contextmanager
@@ -100,12 +104,14 @@ class Door:
         finally:
             self._count -= 1
 
-    async def read_body(self, receive: Receive) -> bytes | None:
-        """Return the body of a request; None if the client disconnected.
+    async def read(self, receive: Receive, received: ClientRequest) -> ClientRequest | None:
+        """Return a request with its body, decoded; None if the client disconnected.
 
         Raises:
-            RequestRefused: It is larger than the bound, or arrives too slowly.
+            RequestRefused: The body is larger than the bound, compressed or not; it is corrupt,
+                or arrives too slowly.
         """
+        decoder = body_decoder(received.headers, self._max_body_bytes)
         parts: list[bytes] = []
         size = 0
         while True:
@@ -120,19 +126,21 @@ class Door:
                 ) from exc
             if message["type"] == "http.disconnect":
                 return None
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
             if size > self._max_body_bytes:
-                raise self._too_large()
+                raise too_large(self._max_body_bytes)
+            if decoder is None:
+                parts.append(chunk)
+            else:
+                for piece in decoder.feed(chunk):
+                    parts.append(piece)
+                    await asyncio.sleep(0)  # a chunk may stand for very many
             if not message.get("more_body", False):
-                return b"".join(parts)
-
-    def _too_large(self) -> RequestRefused:
-        return RequestRefused(
-            f"a body that is too large, expected at most {self._max_body_bytes} bytes",
-            413,
-            headers={"connection": "close"},
-        )
+                break
+        if decoder is not None and size:
+            decoder.close()
+        return _plain(received, b"".join(parts))
 
 
 def websocket_refused() -> RequestRefused:
@@ -209,6 +217,12 @@ def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
     raise RequestRefused(
         "a path of no endpoint of this gateway, expected one", 404, code="unknown_url"
     )
+
+
+def _plain(received: ClientRequest, body: bytes) -> ClientRequest:
+    """Return a request with a body that is not compressed."""
+    headers = {name: value for name, value in received.headers.items() if name != ENCODING}
+    return structs.replace(received, headers=headers, body=body)
 
 
 def _has_dots(path: str) -> bool:

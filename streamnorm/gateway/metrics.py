@@ -19,8 +19,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from streamnorm.gateway.config import Config, ConfigError
+from streamnorm.gateway.model_names import ModelNames
 from streamnorm.gateway.records import CallRecord
-from streamnorm.gateway.routing import model_pattern
 
 __all__ = ["METRICS", "Metrics"]
 
@@ -77,7 +77,8 @@ class Metrics:
         directory = os.environ.get(_DIRECTORY, "")
         if directory and not os.path.isdir(directory):
             raise ConfigError(f"{_DIRECTORY}: no directory, expected one")
-        self._models = [(model_pattern(model.match), model.match) for model in config.models]
+        self._names = ModelNames(config.models)
+        self._matches = [model.match for model in config.models]
         self._features: set[str] = set()
         registry = CollectorRegistry()
         self._requests = Counter(*_described("streamnorm_requests_total"), registry=registry)
@@ -130,7 +131,8 @@ class Metrics:
 
     def _model_label(self, model: str) -> str:
         """Return what the configuration calls a model: clients can name any number of others."""
-        return next((match for pattern, match in self._models if pattern.match(model)), _OTHER)
+        found = self._names.find(model)
+        return _OTHER if found is None else self._matches[found.entry]
 
     def _feature_label(self, feature: str) -> str:
         """Return the name of a feature: clients can make up any number of fields."""

@@ -21,6 +21,12 @@ from streamnorm._upstream.requests import Upstream
 __all__ = ["own_history"]
 
 
+# Servers that host the models of vendors.
+_HOSTS = ("azure", "bedrock", "vertex")
+# Field of reasoning in which an aggregator names the vendor; what it sent it also accepts.
+_FORMAT = "format"
+
+
 def own_history(upstream: Upstream, on_loss: OnLoss) -> Callable[[Request], Request]:
     """Return the function that removes what others than an upstream signed from a request.
 
@@ -30,7 +36,7 @@ def own_history(upstream: Upstream, on_loss: OnLoss) -> Callable[[Request], Requ
     """
     can = codec_of(upstream.dialect).capabilities
     # The vendor itself has stored nothing, so it knows no reasoning that is not encrypted.
-    is_vendor = upstream.server == can.reasoning_issuer
+    is_vendor = upstream.server in (can.reasoning_issuer, *_HOSTS)
 
     def remove(request: Request) -> Request:
         is_changed = False
@@ -83,6 +89,8 @@ def _is_sendable(
     signature = block.signature if isinstance(block, Reasoning) else block.data
     if not signature:
         return knows_unsigned
+    if block.extra is not None and any(_FORMAT in fields for fields in block.extra.values()):
+        return True
     if block.issuer not in (None, can.reasoning_issuer):
         return False
     return carried_signature(signature) is None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from fnmatch import translate
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -18,10 +16,11 @@ from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm._upstream.url import check_base_url
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.keys import checked_key, key_at
+from streamnorm.gateway.model_names import ModelNames
 from streamnorm.profiles import shipped_profiles
 from streamnorm.recording.operations import server_of
 
-__all__ = ["Routing", "Target", "model_pattern"]
+__all__ = ["Routing", "Target"]
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _OF_CLIENT = "client"  # an upstream's key: that of each request
@@ -54,7 +53,11 @@ class Routing:
         environ: The environment that holds the keys.
 
     Raises:
-        ConfigError: An upstream is wrong, its key is missing, or a model names no upstream.
+        ConfigError: An upstream is wrong, its key is missing, a model names no upstream, or an
+            alias is wrong.
+
+    Attributes:
+        names: The names of the models.
     """
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
@@ -63,9 +66,9 @@ class Routing:
         }
         if config.client_keys is not None:
             _check_key_owners(config)
+        self.names = ModelNames(config.models)
         self._models = [
-            (model_pattern(model.match), model, self._targets_of(model, at))
-            for at, model in enumerate(config.models)
+            (model, self._targets_of(model, at)) for at, model in enumerate(config.models)
         ]
 
     def targets(self, model: str, client: Dialect) -> tuple[Target, ...]:
@@ -82,9 +85,12 @@ class Routing:
             targets = tuple(self._targets.values())
             own = [target for target in targets if target.upstream.dialect == client.name]
             return (own[0] if own else targets[0],)
-        at = self.entry_of(model)
-        if at is not None:
-            return self._models[at][2]
+        found = self.names.find(model)
+        if found is not None:
+            _, targets = self._models[found.entry]
+            if found.name == model:
+                return targets
+            return tuple(_asking_for(found.name, target) for target in targets)
         if not model:
             raise RequestRefused("no name of a model, expected one", param="model")
         raise RequestRefused(
@@ -99,16 +105,10 @@ class Routing:
         targets = self._targets.values()
         return next((each for each in targets if each.upstream.dialect == client.name), None)
 
-    def entry_of(self, model: str) -> int | None:
-        """Return the number of the entry that a model is of; None if there is none."""
-        return next(
-            (at for at, (pattern, *_) in enumerate(self._models) if pattern.match(model)), None
-        )
-
     @property
     def entries(self) -> list[tuple[ModelConfig, tuple[Target, ...]]]:
         """The models of the configuration, and whom to ask for them."""
-        return [(model, targets) for _, model, targets in self._models]
+        return self._models
 
     def _targets_of(self, model: ModelConfig, at: int) -> tuple[Target, ...]:
         targets: list[Target] = []
@@ -128,9 +128,12 @@ class Routing:
         return tuple(targets)
 
 
-def model_pattern(match: str) -> re.Pattern[str]:
-    """Return the regular expression for a name with `*` and `?` as wildcards."""
-    return re.compile(translate(match.replace("[", "[[]")))
+def _asking_for(model: str, target: Target) -> Target:
+    """Return a target that is asked for a model, unless it has a name of its own for all."""
+    upstream = target.upstream
+    if upstream.model is not None:
+        return target
+    return structs.replace(target, upstream=structs.replace(upstream, model=model))
 
 
 def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Target:

@@ -27,7 +27,7 @@ from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import broken_connection
-from streamnorm._models import encode_models
+from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
@@ -48,13 +48,14 @@ from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.draining import stopping
+from streamnorm.gateway.model_names import is_one_name
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.sending import ClientStream, raw_headers
-from streamnorm.gateway.storing import GatewayStore
-from streamnorm.gateway.turns import ClientTurn
+from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.gateway.turns import ClientTurn, Turns
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.errors import response_not_found
 from streamnorm.transports.transcoded_state import client_scope
@@ -67,6 +68,7 @@ _JSON = (b"content-type", b"application/json")
 _WITH_BODY = ("count", "compact")
 _MODELS = ("models", "model")
 _LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
+_UNKNOWN = (404, 405, 501)  # of servers that describe no single model
 _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
@@ -111,6 +113,7 @@ class Side:
         self._store = store
         self._estimator = estimator
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._turns = Turns(self._request_limits, store)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
 
@@ -191,16 +194,30 @@ class Side:
     ) -> _Result[Encoded | PassedAnswer]:
         """Return what the upstream of a model says, or an estimate."""
         body: dict[str, Any] = {}
-        call.model = asked.model
+        model = asked.model
         if asked.operation in _WITH_BODY:
-            body, call.model = self._body_of(received, client, asked)
+            body, model = self._body_of(received, client, asked)
+            whole = await self._turns.whole_body(received, client, body)
+            if whole != body:
+                body, received = whole, structs.replace(received, body=dumps(whole))
+        call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         native = self._routing.native(client) if is_stored else None
-        target = native or self._routing.targets(call.model, client)[0]
+        target = native or self._routing.targets(model, client)[0]
         is_own = target.upstream.dialect == client.name
         received = self._compacting.open(received, body, is_own=is_own)
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
-        return await self._run(steps, target, client, call)
+        result: _Result[Encoded | PassedAnswer] = await self._run(steps, target, client, call)
+        if asked.operation == "model" and self._is_listed_unasked(model, result.value):
+            return _Result(encode_model(ModelInfo(model), client.name))
+        return result
+
+    def _is_listed_unasked(self, model: str, answer: object) -> bool:
+        """Return whether the list has a model of which an upstream cannot say anything."""
+        found = self._routing.names.find(model)
+        if found is None or not is_one_name(self._routing.entries[found.entry][0].match):
+            return False
+        return isinstance(answer, StreamError) and answer.status_hint in _UNKNOWN
 
     def _body_of(
         self, received: ClientRequest, client: Dialect, asked: Asked
@@ -257,10 +274,11 @@ class Side:
         models: dict[str, ModelInfo] = {}
         of_upstreams: dict[str, list[ModelInfo]] = {}
         failure: _Result[Encoded | PassedAnswer] | None = None
+        names = self._routing.names
         for at, (entry, targets) in enumerate(self._routing.entries):
-            if not any(wildcard in entry.match for wildcard in "*?"):
-                if self._routing.entry_of(entry.match) == at:
-                    models.setdefault(entry.match, ModelInfo(entry.match))
+            if is_one_name(entry.match):
+                for name in names.names_of(at, entry.match):
+                    models.setdefault(name, ModelInfo(name, name=entry.match))
                 continue
             for target in targets:
                 if target.upstream.model is not None:
@@ -273,8 +291,8 @@ class Side:
                     else:
                         of_upstreams[target.name] = found.value
                 for model in of_upstreams[target.name]:
-                    if self._routing.entry_of(model.id) == at:
-                        models.setdefault(model.id, model)
+                    for name in names.names_of(at, model.id):
+                        models.setdefault(name, structs.replace(model, id=name))
         if failure is not None and not models:
             return failure
         with refusals():
@@ -344,11 +362,12 @@ class Side:
     ) -> None:
         """Answer a request about a stored response from the store."""
         found = await store.afind(scope, operation.lookup)
-        try:
-            body = operation.answer(found)
-        except StateError as error:
-            await self._refuse(error, exchange, call)
-            return
+        with store_refusals():
+            try:
+                body = operation.answer(found)
+            except StateError as error:
+                await self._refuse(error, exchange, call)
+                return
         if operation.deletes:
             await store.adelete(scope, operation.id)
         call.status = 200

@@ -22,7 +22,7 @@ from streamnorm.state import (
     open_store,
 )
 
-__all__ = ["GatewayStore", "opened_store"]
+__all__ = ["GatewayStore", "opened_store", "store_refusals"]
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -47,32 +47,30 @@ class GatewayStore:
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
         """Return what is stored; see `ResponseStore`."""
-        with _refusals():
+        with store_refusals():
             async with asyncio.timeout(_STORE_S):
                 return await self._store.afind(scope, lookup)
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
         """Store a response; see `ResponseStore`."""
-        with _refusals():
+        with store_refusals():
             async with asyncio.timeout(_STORE_S):
                 await self._store.aput(scope, response)
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
-        with _refusals():
+        with store_refusals():
             async with asyncio.timeout(_STORE_S):
                 return await self._store.adelete(scope, id)
 
     async def aclose(self) -> None:
         """Close the store."""
-        try:
-            await self._store.aclose()
-        except StoreError as exc:
-            _LOG.warning("the store failed to close: %s", exc)
+        await self._store.aclose()
 
 
 @contextmanager
-def _refusals() -> Generator[None]:
+def store_refusals() -> Generator[None]:
+    """Raise `RequestRefused` where a store fails, or what it holds is damaged."""
     try:
         yield
     except (StoreError, TimeoutError) as exc:

@@ -38,7 +38,7 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.gateway.model_options import changes_requests
 from streamnorm.gateway.routing import Target
-from streamnorm.gateway.storing import GatewayStore
+from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import Found, Lookup, Turn
 from streamnorm.state.turn import unstored
@@ -46,6 +46,7 @@ from streamnorm.transports.transcoded_state import client_scope, stores_response
 
 __all__ = ["ClientTurn", "Turns"]
 
+_MAX_REFERENCES = 10_000  # a store looks up each
 _STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
 
 
@@ -203,10 +204,11 @@ class StatefulTurn(ClientTurn):
         if self.stores and lookup == Lookup():
             lookup = Lookup(self._turn.id)  # an answer that cannot be stored is not asked for
         found = await self._store.afind(self._scope, lookup)
-        try:
-            body = self._turn.expand(found)
-        except StateError as exc:
-            raise _refused(exc) from exc
+        with store_refusals():
+            try:
+                body = self._turn.expand(found)
+            except StateError as exc:
+                raise _refused(exc) from exc
         if self.fields:
             self.rewrite(body)
 
@@ -274,9 +276,26 @@ class Turns:
                 asked = Turn(body, limits=self._limits)
             except StateError as exc:
                 raise _refused(exc) from exc
+        count = len(asked.lookup.items)
+        if count > _MAX_REFERENCES:
+            found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
+            raise RequestRefused(found, param="input")
         turn = StatefulTurn(received, client, body, asked, self._store)
         await turn.expand()
         return turn
+
+    async def whole_body(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the body of a request for no message, with all that it refers to.
+
+        Raises:
+            RequestRefused: The request refers to what is not stored.
+        """
+        if self._store is None or not stores_responses(client):
+            return body
+        whole = (await self.begin(received, client, {**body, "store": False})).body
+        return {name: value for name, value in whole.items() if name != "store"}
 
 
 def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:

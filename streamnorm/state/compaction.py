@@ -17,6 +17,7 @@ none may be called.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -83,18 +84,19 @@ on from there.
 def asks_for_compaction(body: dict[str, Any]) -> bool:
     """Return whether the last item of an input asks for compaction.
 
+    One that precedes a compaction is answered: clients send inputs and outputs one after the
+    other.
+
     Raises:
         StateError: Such an item stands elsewhere, or there are several.
     """
     items = body.get("input")
     if not is_array(items):
         return False
-    places = [number for number, item in enumerate(items) if _is(item, _TRIGGER)]
-    if not places:
-        return False
-    if places[0] != len(items) - 1:
-        raise invalid_value(f"input[{places[0]}]", f"`{_TRIGGER}` as the last item alone")
-    return True
+    for number, (item, following) in enumerate(pairwise(items)):
+        if _is(item, _TRIGGER) and not _is(following, _ITEM):
+            raise invalid_value(f"input[{number}]", f"`{_TRIGGER}` as the last item alone")
+    return bool(items) and _is(items[-1], _TRIGGER)
 
 
 def triggered(body: dict[str, Any]) -> dict[str, Any]:
@@ -155,9 +157,7 @@ def summary_request(body: dict[str, Any]) -> dict[str, Any]:
     Raises:
         DecodeError: The input is no text and no array of objects.
     """
-    items = items_in(body)
-    if items and _is(items[-1], _TRIGGER):
-        items.pop()
+    items = [item for item in items_in(body) if not _is(item, _TRIGGER)]
     answered = {string_of(item, "call_id") for item in items if _is_output(item)}
     for item in [*items]:
         output, id = _OUTPUTS.get(_type_of(item)), string_of(item, "call_id")
@@ -247,7 +247,8 @@ def _lasting(before: list[Any], after: list[Any]) -> list[Any]:
     done = {string_of(item, "call_id") for item in before if _is_output(item)}
     late = {string_of(item, "call_id") for item in after if _is_output(item)} - done - {""}
     if any(is_object(item) and string_of(item, "call_id") in late for item in before):
-        return before  # a call was open at the time, and has its result behind the summary
+        # A call was open at the time, and has its result behind the summary.
+        return [item for item in before if not _is(item, _TRIGGER)]
     return [item for item in before if _lasts(item)]
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from streamnorm.state.memory import MemoryStore
 from streamnorm.state.redis import RedisStore
 from streamnorm.state.sqlite import SQLiteStore
+from streamnorm.state.stored import DEFAULT_TTL_S
 
-__all__ = ["DEFAULT_TTL_S", "open_store"]
-
-DEFAULT_TTL_S = 30 * 24 * 3600.0
-"""As long as the vendor stores a response."""
+__all__ = ["open_store"]
 
 
 def open_store(url: str, *, ttl_s: float = DEFAULT_TTL_S) -> MemoryStore | SQLiteStore | RedisStore:

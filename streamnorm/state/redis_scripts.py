@@ -10,7 +10,7 @@ All keys of a scope begin with one prefix, whose hash tag puts them in one slot 
 
 from __future__ import annotations
 
-__all__ = ["DELETE", "FIND", "PUT"]
+__all__ = ["DELETE", "FIND", "PUT", "READ"]
 
 _COMMON = """
 local prefix = KEYS[1]
@@ -41,13 +41,13 @@ local expires = math.ceil((time[1] * 1000 + time[2] / 1000 + ttl) / step) * step
 local function refresh(id)
     while id do
         local key = prefix .. 'r:' .. id
-        local found = redis.call('HMGET', key, 'e', 'p', 'i')
+        local found = redis.call('HMGET', key, 'e', 'p')
         if not found[1] or tonumber(found[1]) >= expires then
             return
         end
         redis.call('HSET', key, 'e', expires)
         redis.call('PEXPIREAT', key, expires)
-        for _, item in ipairs(cmsgpack.unpack(found[3])) do
+        for _, item in ipairs(cmsgpack.unpack(redis.call('HGET', key, 'i'))) do
             redis.call('PEXPIREAT', prefix .. 'i:' .. item, expires)
         end
         id = found[2]
@@ -57,16 +57,16 @@ end
 
 # Arguments: time to live; bytes to find; bytes to return; how many ids of responses follow,
 # none or one; that; ids of items.
-# Returns: id, id of the response that it continues, and content of the responses found, the
-# content false where it would exceed the bytes; how many of them are the chain; for each item
-# the id of a response, or false.
+# Returns: the responses found; how many of them are the chain; for each item the
+# number of the response that has it, from 1, or 0.  All are one string each, since clients
+# read many values slowly.
 FIND = (
     _COMMON
     + _USE
     + """
 local bytes_to_find, bytes_to_return = tonumber(ARGV[2]), tonumber(ARGV[3])
 local starts = tonumber(ARGV[4])
-local found, known, length = {}, {}, 0
+local found, number_of, count = {}, {}, 0
 
 local function add(id)
     local key = prefix .. 'r:' .. id
@@ -74,50 +74,61 @@ local function add(id)
     if not fields[2] then
         return false
     end
-    local size = tonumber(fields[2])
-    bytes_to_find = bytes_to_find - size
+    bytes_to_find = bytes_to_find - tonumber(fields[2])
     if bytes_to_find < 0 then
         return false
     end
+    local size = redis.call('HSTRLEN', key, 'c')
     bytes_to_return = bytes_to_return - size
     local content = bytes_to_return >= 0 and redis.call('HGET', key, 'c')
-    known[id] = true
-    for _, value in ipairs({id, fields[1], content}) do
-        found[#found + 1] = value
-    end
-    return true, fields[1]
+    count = count + 1
+    number_of[id] = count
+    local previous = fields[1]
+    found[#found + 1] = struct.pack(
+        '>I4i4I4i4', #id, previous and #previous or -1, size, content and #content or -1
+    ) .. id .. (previous or '')
+    found[#found + 1] = content or ''
+    return true, previous
 end
 
 if starts == 1 then
     local id = ARGV[5]
-    while id and not known[id] do
+    while id and not number_of[id] do
         local is_added, previous = add(id)
-        if not is_added then
-            break
-        end
-        length = length + 1
-        id = previous
+        id = is_added and previous
     end
     refresh(ARGV[5])
 end
 
-local holders = {}
+local length, holders = count, {}
 for at = 5 + starts, #ARGV do
-    local holder = false
+    local holder = 0
     for _, id in ipairs(redis.call('ZREVRANGE', prefix .. 'i:' .. ARGV[at], 0, -1)) do
-        if known[id] or redis.call('EXISTS', prefix .. 'r:' .. id) == 1 then
-            if known[id] or add(id) then
-                holder = id
+        if number_of[id] or redis.call('EXISTS', prefix .. 'r:' .. id) == 1 then
+            if not number_of[id] and add(id) then
                 refresh(id)
             end
+            holder = number_of[id] or 0
             break
         end
     end
-    holders[#holders + 1] = holder
+    holders[#holders + 1] = struct.pack('>I4', holder)
 end
-return {found, length, holders}
+return {table.concat(found), length, table.concat(holders)}
 """
 )
+
+# Arguments: ids of responses.
+# Returns: their contents as one string.
+READ = """
+local contents = {}
+for _, id in ipairs(ARGV) do
+    local content = redis.call('HGET', KEYS[1] .. 'r:' .. id, 'c')
+    contents[#contents + 1] = struct.pack('>i4', content and #content or -1)
+    contents[#contents + 1] = content or ''
+end
+return table.concat(contents)
+"""
 
 # Arguments: time to live; id of the response; content; size; how many ids of responses that it
 # continues follow, none or one; that; ids of its items.

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import id_of, key_of, pack, unpack
-from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import (
+    DEFAULT_TTL_S,
+    RESPONSE_BYTES,
+    Found,
+    Item,
+    Lookup,
+    StoredResponse,
+)
 
 if TYPE_CHECKING:
     # Loaded with the first connection: it takes some ten milliseconds.
@@ -36,7 +43,7 @@ FROM chain CROSS JOIN contents ON contents.key = chain.key
 _NEWEST_WITH_ITEM = """
 SELECT r.key, r.id, CAST(r.expires AS INTEGER)
 FROM items JOIN responses AS r ON r.key = items.response
-WHERE items.scope = :scope AND items.id = :id AND r.expires > :now
+WHERE items.scope = :scope AND items.id = :id AND r.scope = :scope AND r.expires > :now
 ORDER BY items.response DESC LIMIT 1
 """
 # A response expires no later than the one that it continues, so the first that need not be
@@ -62,8 +69,6 @@ DELETE FROM responses WHERE key IN (
 _MAX_IDLE = 8  # connections
 # By how much more than its time a response may be stored: chains are refreshed that seldom.
 _STEPS = 32
-# What a response costs in memory beside its content.
-_RESPONSE_BYTES = 512
 
 
 class SQLiteStore:
@@ -85,12 +90,12 @@ class SQLiteStore:
         self,
         path: str | os.PathLike[str],
         *,
-        ttl_s: float = 30 * 24 * 3600.0,
+        ttl_s: float = DEFAULT_TTL_S,
         max_chain_bytes: int = 64 * 1024 * 1024,
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
-        self._path = os.fspath(path)
+        self._path = os.path.abspath(path)
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._max_chain_bytes = max_chain_bytes
         self._timeout_s = timeout_s
@@ -146,7 +151,7 @@ class SQLiteStore:
         with self._connection() as connection, self._writing(connection):
             connection.execute("DELETE FROM responses WHERE scope = :scope AND id = :id", key)
             connection.execute(_CLEAN, {"now": now})
-            if response.size > self._max_chain_bytes:
+            if response.size + RESPONSE_BYTES > self._max_chain_bytes:
                 return
             previous = None if response.previous is None else key_of(response.previous)
             number = connection.execute(
@@ -155,10 +160,9 @@ class SQLiteStore:
                 {**key, "previous": previous, "expires": expires},
             ).lastrowid
             connection.execute("INSERT INTO contents VALUES (?, ?)", (number, pack(response)))
-            ids = dict.fromkeys([item.id for item in (*response.input, *response.output)])
             connection.executemany(
                 "INSERT INTO items VALUES (?, ?, ?)",
-                [(key["scope"], key_of(id), number) for id in ids],
+                [(key["scope"], key_of(id), number) for id in response.items_by_id],
             )
             if previous is not None:
                 used = {"scope": key["scope"], "id": previous}
@@ -203,7 +207,9 @@ class SQLiteStore:
 
         from streamnorm.state.sqlite_file import connect, failure
 
-        if self._process != os.getpid():  # a child must not use the connections of its parent
+        if self._process != os.getpid():
+            # A child must not use the connections of its parent, nor close them.
+            self._inherited = self._idle
             self._forget_connections()
         try:
             try:
@@ -215,7 +221,7 @@ class SQLiteStore:
             except BaseException:
                 connection.close()
                 raise
-        except Error as exc:
+        except (Error, UnicodeError) as exc:
             raise failure(exc) from exc
         if len(self._idle) < _MAX_IDLE:
             self._idle.append(connection)
@@ -298,5 +304,5 @@ class _Reader:
 
     def _counted(self, response: StoredResponse) -> StoredResponse | None:
         """Return a response, or None if it exceeds the bound with those before."""
-        self._bytes_left -= response.size + _RESPONSE_BYTES
+        self._bytes_left -= response.size + RESPONSE_BYTES
         return None if self._bytes_left < 0 else response

@@ -57,7 +57,7 @@ _FAILURES = {
     14: "cannot be opened",
     26: "is no SQLite database",
 }
-_BUSY = 5
+_BUSY, _CORRUPT = 5, 11
 _RETRY_S = 0.01
 
 
@@ -84,11 +84,9 @@ def connect(path: str, timeout_s: float) -> Connection:
         _use_write_ahead_log(connection, timeout_s)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if not _has_schema(connection):
+        if _marks(connection) != (_APPLICATION, _VERSION):
             with transaction(connection, "BEGIN IMMEDIATE"):
-                if not _has_schema(connection):  # another process may have been faster
-                    for statement in _SCHEMA.split(";"):
-                        connection.execute(statement)
+                _create(connection)
     except BaseException:
         connection.close()
         raise
@@ -103,9 +101,13 @@ def transaction(connection: Connection, begin: str) -> Generator[None]:
     connection.execute("COMMIT")
 
 
-def failure(error: sqlite3.Error) -> StoreError:
-    """Return the error that SQLite's stands for."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
+    """Return the error that one of SQLite stands for.
+
+    A `UnicodeError` is one whose text quotes a damaged schema.
+    """
+    code = _CORRUPT if isinstance(error, UnicodeError) else getattr(error, "sqlite_errorcode", 0)
+    code &= 0xFF
     return StoreError(f"the store {_FAILURES.get(code, 'failed')}")
 
 
@@ -124,18 +126,25 @@ def _use_write_ahead_log(connection: Connection, timeout_s: float) -> None:
             return
 
 
-def _has_schema(connection: Connection) -> bool:
-    """Return whether the file has our schema; False if it is empty.
+def _marks(connection: Connection) -> tuple[int, int]:
+    """Return the application and the version of the schema that a file says it has."""
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
+
+def _create(connection: Connection) -> None:
+    """Create the schema, if the file is still empty.
 
     Raises:
         StoreError: It has another.
     """
-    [application] = connection.execute("PRAGMA application_id").fetchone()
-    [version] = connection.execute("PRAGMA user_version").fetchone()
+    application, version = _marks(connection)
     if application == _APPLICATION:
         if version != _VERSION:
             raise StoreError(f"the store has schema {version}, expected {_VERSION}")
-        return True
+        return  # another process has created it meanwhile
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
         raise StoreError("the store is a database of another application")
-    return False
+    for statement in _SCHEMA.split(";"):
+        connection.execute(statement)

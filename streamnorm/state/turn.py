@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
@@ -28,7 +27,7 @@ from streamnorm.state.errors import (
     previous_not_found,
     unsupported,
 )
-from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import Found, Item, Lookup, StoredResponse, value_of
 
 __all__ = ["Turn", "history_of", "items_in", "unstored"]
 
@@ -87,6 +86,7 @@ class Turn:
         Raises:
             StateError: A response of the chain or an item is missing, or an item is referred
                 to that the input has already.
+            StoreError: What is stored is damaged.
         """
         previous, references = self.lookup.response, self.lookup.items
         history: list[Item] = []
@@ -112,8 +112,7 @@ class Turn:
         if previous is not None or references:
             body.pop("previous_response_id", None)
             body["input"] = [
-                msgspec.json.decode(item.json) if isinstance(item, Item) else item
-                for item in (*history, *own)
+                value_of(item.json) if isinstance(item, Item) else item for item in (*history, *own)
             ]
         return body
 

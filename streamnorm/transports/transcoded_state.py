@@ -21,7 +21,14 @@ from streamnorm.state import (
     scope_of,
 )
 
-__all__ = ["AnyStore", "StoredTurn", "client_scope", "last_response", "stores_responses"]
+__all__ = [
+    "AnyStore",
+    "StoredTurn",
+    "client_scope",
+    "last_response",
+    "refused",
+    "stores_responses",
+]
 
 AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 """A store for clients of either kind."""
@@ -43,8 +50,8 @@ def client_scope(received: ClientRequest, client: Dialect) -> str:
     return scope_of("\n".join(keys))
 
 
-def _refused(exc: StateError) -> RequestRefused:
-    """Return the refusal of a request that needs what is not stored."""
+def refused(exc: StateError) -> RequestRefused:
+    """Return the refusal of a request that an error of state says to be wrong."""
     return RequestRefused(str(exc), exc.status, code=exc.code, param=exc.param)
 
 
@@ -79,7 +86,7 @@ class StoredTurn:
             try:
                 self.turn = Turn(json_body(self._received))
             except StateError as exc:
-                raise _refused(exc) from exc
+                raise refused(exc) from exc
         return self.turn
 
     def expand(self) -> ClientRequest:
@@ -123,7 +130,7 @@ class StoredTurn:
             try:
                 body = turn.expand(found)
             except StateError as exc:
-                raise _refused(exc) from exc
+                raise refused(exc) from exc
         return structs.replace(self._received, body=dumps(body))
 
     def _stored(self, response: dict[str, Any]) -> StoredResponse | None:
@@ -141,4 +148,4 @@ def _answer(operation: Operation, found: Found) -> dict[str, Any]:
     try:
         return operation.answer(found)
     except StateError as exc:
-        raise _refused(exc) from exc
+        raise refused(exc) from exc

@@ -68,6 +68,7 @@ class Agent(NamedTuple):
         report: Returns what it printed, from its output and exit status.
         expect: Returns how a run must end, from the variant's name and the upstream's dialect.
         variants: Variants of its own.
+        keeps_call_ids: Whether it sends the ids of calls and results back, or leaves them out.
     """
 
     name: str
@@ -79,3 +80,4 @@ class Agent(NamedTuple):
     report: Callable[[str, int], Report]
     expect: Callable[[str, str], Expected]
     variants: tuple[Variant, ...] = ()
+    keeps_call_ids: bool = True

@@ -68,13 +68,20 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     home.mkdir()
     for name, text in task.files.items():
         (work / name).write_text(text)
-    upstream = Upstream(cell.variant, cell.agent.read, work)
+    upstream = Upstream(
+        cell.upstream, cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+    )
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
             served(upstream.app) as url,
             gateway_process(
-                url, folder, dialect=cell.upstream, settings=cell.variant.settings, log=log
+                url,
+                folder,
+                dialect=cell.upstream,
+                settings=cell.variant.settings,
+                upstream=cell.variant.upstream,
+                log=log,
             ) as gateway,
         ):
             ended, report = await _run_agent(cell, folder, gateway.url, upstream)
@@ -83,7 +90,11 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     for number, body in enumerate(bodies, 1):
         (folder / f"request-{number}.json").write_text(json.dumps(body, indent=1))
     outcome = ended or _outcome(report, task.final)
-    wrong = [*upstream.unanswered]
+    sent = json.dumps(bodies)
+    wrong = [
+        *upstream.unanswered,
+        *(f"a request has {piece}" for piece in cell.variant.forbidden if piece in sent),
+    ]
     if (len(bodies), outcome) != cell.expected[:2]:
         expected = cell.expected
         wrong.append(
@@ -91,7 +102,13 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             f"{expected.outcome}: {expected.why}"
         )
     if outcome == "answered":
-        wrong += task.wrong(cell.upstream, bodies, cell.agent.read, work)
+        wrong += task.wrong(
+            upstream.requests,
+            cell.agent.read,
+            folder,
+            reasons=cell.variant.reasons,
+            has_ids=cell.agent.keeps_call_ids,
+        )
     return Run(len(bodies), outcome, seconds, wrong)
 
 

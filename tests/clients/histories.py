@@ -1,4 +1,4 @@
-"""The tool calls, results and signatures in a request, as each vendor's reference writes them.
+"""The tools, calls, results and signatures in a request, as each vendor's reference writes them.
 
 Independent of the package's own readers: these judge what its writers send.
 """
@@ -6,6 +6,7 @@ Independent of the package's own readers: these judge what its writers send.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["History", "history_of"]
@@ -15,28 +16,33 @@ class History(NamedTuple):
     """What a request holds.
 
     Attributes:
-        tools: Names of the declared tools, as the upstream reads them.
+        tools: Kinds of the declared tools, `function` or another, by name; a name within a
+            namespace is written behind it and a dot.
         calls: Ids of the tool calls, in order; where there is no id, the tool's name.
         results: Results by the id of their call.
         signatures: Opaque proofs of reasoning.
-        text: The whole body as JSON, to search in.
     """
 
-    tools: tuple[str, ...]
+    tools: dict[str, str]
     calls: tuple[str, ...]
     results: dict[str, str]
     signatures: tuple[str, ...]
-    text: str
+
+    def with_ids(self, ids: Sequence[str]) -> History:
+        """Return the history with other ids for its calls, in their order."""
+        renamed = dict(zip(dict.fromkeys(self.calls), ids, strict=False))
+        calls = tuple(renamed.get(id, id) for id in self.calls)
+        results = {renamed.get(id, id): text for id, text in self.results.items()}
+        return self._replace(calls=calls, results=results)
 
 
 def history_of(dialect: str, body: dict[str, Any]) -> History:
     """Return what a request of a dialect holds."""
     tools, calls, results, signatures = _READERS[dialect](body)
-    text = json.dumps(body, ensure_ascii=False)
-    return History(tuple(tools), tuple(calls), results, tuple(signatures), text)
+    return History(tools, tuple(calls), results, tuple(signatures))
 
 
-_Found = tuple[list[str], list[str], dict[str, str], list[str]]
+_Found = tuple[dict[str, str], list[str], dict[str, str], list[str]]
 
 
 def _text(content: Any) -> str:
@@ -61,7 +67,8 @@ def _anthropic(body: dict[str, Any]) -> _Found:
                     signatures.append(block["signature"])
                 case _:
                     pass
-    return [tool["name"] for tool in body.get("tools", ())], calls, results, signatures
+    tools = {tool["name"]: tool.get("type", "function") for tool in body.get("tools", ())}
+    return tools, calls, results, signatures
 
 
 def _chat(body: dict[str, Any]) -> _Found:
@@ -70,14 +77,28 @@ def _chat(body: dict[str, Any]) -> _Found:
         calls += [call["id"] for call in message.get("tool_calls") or ()]
         if message["role"] == "tool":
             results[message["tool_call_id"]] = _text(message["content"])
-    return [tool["function"]["name"] for tool in body.get("tools", ())], calls, results, []
+    tools = {tool[tool["type"]]["name"]: tool["type"] for tool in body.get("tools", ())}
+    return tools, calls, results, []
+
+
+def _responses_tools(declared: Any) -> dict[str, str]:
+    tools = {}
+    for tool in declared:
+        if tool["type"] == "namespace":
+            inner = _responses_tools(tool["tools"])
+            tools |= {f"{tool['name']}.{name}": kind for name, kind in inner.items()}
+        else:
+            tools[tool.get("name", tool["type"])] = tool["type"]
+    return tools
 
 
 def _responses(body: dict[str, Any]) -> _Found:
-    tools = [tool.get("name", tool["type"]) for tool in body.get("tools", ())]
+    tools = _responses_tools(body.get("tools", ()))
     calls, results, signatures = [], {}, []
     for item in body["input"] if isinstance(body["input"], list) else []:
         match item.get("type"):
+            case "additional_tools":
+                tools |= _responses_tools(item["tools"])
             case "function_call" | "custom_tool_call":
                 calls.append(item["call_id"])
             case "function_call_output" | "custom_tool_call_output":
@@ -100,10 +121,12 @@ def _gemini(body: dict[str, Any]) -> _Found:
                 results[answer.get("id") or answer["name"]] = _text(answer["response"])
             if "thoughtSignature" in part:
                 signatures.append(part["thoughtSignature"])
-    declared = [
-        one for tool in body.get("tools", ()) for one in tool.get("functionDeclarations", ())
-    ]
-    return [tool["name"] for tool in declared], calls, results, signatures
+    tools = {
+        declared["name"]: "function"
+        for tool in body.get("tools", ())
+        for declared in tool.get("functionDeclarations", ())
+    }
+    return tools, calls, results, signatures
 
 
 _READERS = {

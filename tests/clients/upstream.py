@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from clients.histories import history_of
 from clients.tasks import Call
 from clients.variants import Variant
 from msgspec import structs
@@ -25,7 +26,8 @@ from streamnorm._core.accumulate import message_events
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording.chunking import cut_points, pieces_of
 from streamnorm.recording.exchange import Playback, Step, WireRequest
-from streamnorm.testing import FakeProvider, FakeRequest
+from streamnorm.recording.fault_injection import FaultQueue
+from streamnorm.testing import FakeProvider, FakeRequest, faults
 
 __all__ = ["Upstream"]
 
@@ -36,23 +38,30 @@ class Upstream:
     """A responder for one run of an agent.
 
     Args:
+        dialect: Dialect of the gateway's first upstream.
         variant: What it does besides answering.
         read: The agent's way of reading a file.
         folder: The agent's working directory.
+        has_ids: Whether the agent sends the ids of calls back.
 
     Attributes:
         overrun: Set when there were too many requests.
         unanswered: Requests that the script has no answer to.
     """
 
-    def __init__(self, variant: Variant, read: Call, folder: Path) -> None:
+    def __init__(
+        self, dialect: str, variant: Variant, read: Call, folder: Path, *, has_ids: bool = True
+    ) -> None:
         self.overrun = asyncio.Event()
         self.unanswered: list[str] = []
+        self._dialect = dialect
         self._variant = variant
         self._read = read
         self._folder = folder
-        self._answered = 0
-        self._provider = FakeProvider(self._turn, faults=variant.refusals)
+        self._has_ids = has_ids
+        self._streamed = 0
+        self._refusals = FaultQueue(variant.refusals)
+        self._provider = FakeProvider(self._turn)
 
     @property
     def app(self) -> ReplayApp:
@@ -84,12 +93,21 @@ class Upstream:
         assert request.dialect is not None
         variant = self._variant
         blocks: list[Block] = variant.task.turn(
-            request.dialect, request.body, self._read, self._folder
+            request.dialect, request.body, self._read, self._folder, has_ids=self._has_ids
         )
+        if not history_of(request.dialect, request.body).tools:
+            return blocks  # no turn of the task: which request is the first must not vary
+        if refusals := self._refusals.take():
+            return refusals
         if not variant.reasons:
             blocks = [block for block in blocks if not isinstance(block, Reasoning)]
-        self._answered += 1
-        injected = [*(variant.first if self._answered == 1 else ()), *variant.each]
+        if variant.moves and self._streamed and request.dialect == self._dialect:
+            return faults.http(529)
+        if _streams(request):
+            injected = [*variant.streams[self._streamed : self._streamed + 1], *variant.each]
+            self._streamed += 1
+        else:
+            injected = [*variant.whole]
         if variant.interleaves and any(isinstance(block, ToolCall) for block in blocks):
             return [*_interleaved(blocks), *injected]
         return [*blocks, *injected]
@@ -97,6 +115,10 @@ class Upstream:
 
 def _asks_for_message(request: FakeRequest) -> bool:
     return request.method == "POST" and not request.path.endswith(("count_tokens", ":countTokens"))
+
+
+def _streams(request: FakeRequest) -> bool:
+    return bool(request.body.get("stream")) or request.path.endswith(":streamGenerateContent")
 
 
 def _interleaved(blocks: list[Block]) -> list[Event]:

@@ -144,6 +144,14 @@ def test_configuration_is_read(written: Any) -> None:
             f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local/']",
             "models[0].to[0]: no model after the slash, expected one",
         ),
+        (
+            f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local']\nalias = '*'",
+            "models[0].alias: '*', expected a name, with one * at most",
+        ),
+        (
+            f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local']\nalias = ''",
+            "models[0].alias: expected `str` of length >= 1",
+        ),
         # upstreams
         (UPSTREAM.replace("local", '"a/b"'), "upstreams.a/b: a name with a slash, expected none"),
         (UPSTREAM.replace("local", '""'), "upstreams: expected `str` of length >= 1"),

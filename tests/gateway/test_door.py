@@ -68,7 +68,10 @@ async def test_request_for_a_message_is_let_in(target: str, body: Any) -> None:
 @pytest.mark.parametrize(
     ("target", "method", "client"),
     [
-        ("/", "GET", "openai"),
+        ("/", "POST", "openai"),
+        ("/api/hello", "POST", "openai"),
+        ("/healthz", "POST", "openai"),
+        ("/api", "GET", "openai"),
         ("/v1", "POST", "openai"),
         ("/v2/messages", "POST", "anthropic"),
         ("/v1/organizations/o/messages", "POST", "anthropic"),
@@ -128,10 +131,12 @@ async def test_path_below_that_of_the_application_counts() -> None:
         assert status == 200
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/", "/api/hello"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_health_needs_no_key(method: str) -> None:
+async def test_health_needs_no_key(method: str, path: str) -> None:
+    """Claude Code asks for the second or third, and takes another status for a failure."""
     async with opened(client_keys="env:KEYS", environ={"KEYS": "k"}) as app:
-        assert await asked(app, "/healthz", method=method) == (200, {"status": "ok"})
+        assert await asked(app, path, method=method) == (200, {"status": "ok"})
 
 
 # Framing
@@ -200,13 +205,10 @@ async def test_odd_bytes_in_headers_and_query_are_harmless() -> None:
     [
         ("content-type", "multipart/form-data; boundary=x"),
         ("content-type", "text/plain"),
-        ("content-encoding", "gzip"),
-        ("content-encoding", "zstd"),
-        ("content-encoding", "identity, gzip"),
     ],
 )
 @every_dialect
-async def test_upload_or_compressed_body_is_refused(client: str, name: str, value: str) -> None:
+async def test_upload_is_refused(client: str, name: str, value: str) -> None:
     target, body = POSTS[client]
     async with opened() as app:
         caller = await called(app, target, body, headers=[("host", "here"), (name, value)])
@@ -370,12 +372,30 @@ async def test_websocket_is_refused_at_once(
         assert shape_of(json.loads(messages[1]["body"])) == "openai"
 
 
-async def test_upgrade_that_a_server_does_not_know_is_refused_too() -> None:
-    headers = [("host", "here"), ("connection", "upgrade"), ("upgrade", "WebSocket")]
-    async with opened() as app:
-        caller = await called(app, "/v1/responses", method="GET", headers=headers)
-    assert refused(caller, 426) == "a WebSocket, expected a request over HTTP"
-    assert caller.headers["upgrade"] == "HTTP/1.1"
+# What Codex 0.169 sends with its built-in provider, before it goes on over HTTP.
+CODEX_UPGRADE = [
+    ("host", "here"),
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "xbn5Vcr16nqXzzjgbQhx/Q=="),
+    ("authorization", "Bearer sk-dummy"),
+    ("openai-beta", "responses_websockets=2026-02-06"),
+    ("sec-websocket-extensions", "permessage-deflate; client_max_window_bits"),
+]
+
+
+@pytest.mark.parametrize("settings", [{}, {"client_keys": "env:KEYS"}, {"max_streams": 1}])
+@pytest.mark.parametrize("dialect", POSTS)
+async def test_upgrade_that_a_server_does_not_know_is_refused_too(
+    dialect: str, settings: dict[str, Any]
+) -> None:
+    """For every upstream, also of the same dialect, which has WebSockets."""
+    async with opened(dialect=dialect, environ={"KEYS": "k"}, **settings) as app:
+        for headers in (CODEX_UPGRADE, [("upgrade", "h2c, WebSocket")]):
+            caller = await called(app, "/v1/responses", method="GET", headers=headers)
+            assert refused(caller, 426) == "a WebSocket, expected a request over HTTP"
+            assert caller.headers["upgrade"] == "HTTP/1.1"
 
 
 async def test_other_scope_is_the_servers_fault() -> None:

@@ -62,7 +62,7 @@ def test_first_entry_that_matches_counts() -> None:
     assert names(found, "claude-opus-5") == [("claude", "opus"), ("local", "qwen3/32b")]
     assert names(found, "claude-x") == [("local", None), ("claude", None)]
     assert names(found, "gpt[1m]") == [("codex", None)]
-    assert found.entry_of("claude-x") == 1
+    assert found.names.find("claude-x") == (1, "claude-x")
     for model in ("Claude-x", "gpt1", "gpt", "x-claude-"):
         with pytest.raises(RequestRefused, match="a model that is not configured") as raised:
             names(found, model)

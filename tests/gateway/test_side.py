@@ -51,6 +51,42 @@ async def test_upstream_counts_the_tokens(target: str, body: Any, answer: Any) -
     assert b'"Hi."' in sent.body
 
 
+@pytest.mark.parametrize(
+    ("dialect", "path", "answer"),
+    [
+        ("anthropic", COUNT, {"input_tokens": 42}),
+        ("openai_responses", "/v1/responses/input_tokens", {"input_tokens": 42}),
+        ("gemini", "/v1beta/models/m:countTokens", {"totalTokens": 42}),
+        ("openai_chat", "", None),
+    ],
+)
+async def test_tokens_of_a_responses_request_are_counted_by_every_upstream(
+    dialect: str, path: str, answer: Any
+) -> None:
+    body = {
+        "model": "m",
+        "instructions": "Be brief.",
+        "input": [
+            {"type": "message", "role": "user", "content": "Weather in Lagos?"},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "Rain."},
+        ],
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+    }
+    async with scripted({path: answer}, dialect) as (app, upstream):
+        caller = await called(app, "/v1/responses/input_tokens", body)
+    found = body_of(caller)
+    assert (caller.status, found["object"]) == (200, "response.input_tokens")
+    if answer is None:  # no server of Chat Completions counts
+        assert found["input_tokens"] > 10
+        assert caller.headers["x-streamnorm-estimated"] == "input_tokens"
+        assert upstream.requests == []
+    else:
+        assert found["input_tokens"] == 42
+        assert [sent.target for sent in upstream.requests] == [path]
+        assert b"Weather in Lagos?" in upstream.requests[0].body
+
+
 async def test_count_of_the_same_dialect_asks_the_vendor() -> None:
     answers = {COUNT: Answered({"input_tokens": 7}, headers={"request-id": "req_1"})}
     async with scripted(answers, "anthropic") as (app, upstream):

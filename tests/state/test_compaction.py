@@ -60,6 +60,8 @@ def summarized(*items: Any, **fields: Any) -> dict[str, Any]:
         ({"input": [ASKED, {**TRIGGER, "id": "x"}]}, True),
         ({"input": [ASKED]}, False),
         ({"input": []}, False),
+        ({"input": [ASKED, TRIGGER, {"type": "compaction"}, ASKED]}, False),
+        ({"input": [ASKED, TRIGGER, {"type": "compaction"}, TRIGGER]}, True),
         ({"input": "compaction_trigger"}, False),
         ({"input": None}, False),
         ({"input": [5, None, "compaction_trigger"]}, False),
@@ -121,7 +123,7 @@ def test_what_a_summary_stands_for_is_left_out() -> None:
         output("c1"),
         {"type": "web_search_call", "id": "ws_1"},
     ]
-    items = [*lasting, *gone, sealed("It snows."), *gone, *lasting]
+    items = [*lasting, *gone, TRIGGER, sealed("It snows."), *gone, *lasting]
     assert input_of(*items) == [*lasting, shown(OPENED + "It snows."), *gone, *lasting]
 
 
@@ -132,7 +134,7 @@ def test_last_summary_counts() -> None:
 
 def test_call_whose_result_follows_the_summary_stays() -> None:
     before = [ASKED, reasoning("rs_1", "Hm."), call("c0"), call("c1"), output("c0")]
-    items = [*before, sealed("It snows."), output("c1")]
+    items = [*before, TRIGGER, sealed("It snows."), output("c1")]
     assert input_of(*items) == [*before, shown(OPENED + "It snows."), output("c1")]
 
 
@@ -205,6 +207,11 @@ def test_instruction_follows_the_unchanged_conversation(end: list[Any]) -> None:
         "stream": True,
         "store": False,
     }
+
+
+def test_answered_trigger_beside_a_compaction_of_the_provider_is_left_out() -> None:
+    theirs = {"type": "compaction", "encrypted_content": "gAAAAA"}
+    assert summarized(ASKED, TRIGGER, theirs, TRIGGER)["input"][:-1] == [ASKED, theirs]
 
 
 def test_conversation_may_be_a_text() -> None:

@@ -24,6 +24,7 @@ _CONFIG = """
 [upstreams.local]
 dialect = "{dialect}"
 base_url = "{url}"
+{upstream}
 """
 
 
@@ -47,6 +48,7 @@ async def gateway_process(
     *,
     dialect: str = "openai_chat",
     settings: str = "",
+    upstream: str = "",
     log: int | IO[str] = DEVNULL,
 ) -> AsyncIterator[GatewayProcess]:
     """Run a gateway in front of an upstream; kill it at the end.
@@ -58,10 +60,14 @@ async def gateway_process(
             `APP` stand for the configuration file, a free port and the factory of the gateway.
         dialect: Dialect of the upstream.
         settings: Settings of the gateway, in TOML.
+        upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
+            stands for its URL.
         log: Takes what the gateway prints.
     """
     config = directory / "gateway.toml"
-    config.write_text(_CONFIG.format(url=upstream_url, dialect=dialect, settings=settings))
+    further = upstream.replace("{url}", upstream_url)
+    text = _CONFIG.format(url=upstream_url, dialect=dialect, settings=settings, upstream=further)
+    config.write_text(text)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     values = {"CONFIG": str(config), "PORT": port, "APP": "streamnorm.gateway:from_environment"}

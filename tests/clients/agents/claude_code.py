@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -22,12 +23,13 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
         "ANTHROPIC_API_KEY": "sk-ant-dummy",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10 by default, over minutes
     }
     return Launch(arguments, environ)
 
 
-def _read(id: str, path: Path) -> ToolCall:
-    return structs.replace(tool_call("Read", file_path=str(path)), id=id)
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("Read", file_path=str(asked.folder / name)), id=id)
 
 
 def _report(output: str, status: int) -> Report:
@@ -38,12 +40,22 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
+    if variant.startswith("to_"):
+        return Expected(3, "answered", "the gateway asks both upstreams for the second turn")
     return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
 
 
+_AGAIN_WHOLE = "after a stream that broke off it asks once more, for no stream"
 _EXPECTED = {
-    "429_first": Expected(3, "answered", "the SDK sends a request again that got a 429"),
-    "529_first": Expected(3, "answered", "the SDK sends a request again that got a 529"),
+    "429_first": Expected(3, "answered", "a request that got a 429 is sent again"),
+    "529_first": Expected(3, "answered", "a request that got a 529 is sent again"),
+    "cut": Expected(3, "answered", _AGAIN_WHOLE),
+    "cut_calls": Expected(3, "answered", _AGAIN_WHOLE),
+    "cut_final": Expected(3, "answered", _AGAIN_WHOLE),
+    "error": Expected(3, "answered", "an overloaded_error is retried as a 529 is"),
+    "silent": Expected(3, "answered", _AGAIN_WHOLE),
+    "always_cut": Expected(3, "failed", "one stream, and CLAUDE_CODE_MAX_RETRIES whole bodies"),
+    "always_529": Expected(3, "failed", "the first request and CLAUDE_CODE_MAX_RETRIES"),
 }
 
 CLAUDE_CODE = Agent(

@@ -37,7 +37,7 @@ from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
-from streamnorm._core.json import compact
+from streamnorm._core.json import compact, object_in, string_of
 from streamnorm._core.losses import Losses
 
 __all__ = ["ContentProjector"]
@@ -267,6 +267,10 @@ class ContentProjector:
             case OpaqueBlock(dialect, kind) if dialect != can.dialect and kind in _OFFERS:
                 losses.add("tools_moved", "messages", "offered from the start")
                 return None
+            case OpaqueBlock(dialect, "tool_reference", data) if dialect != can.dialect:
+                losses.add("tool_reference", "messages", "written as text")
+                name = self._names.of(string_of(object_in(data), "tool_name"), None)
+                return Text(f"[tool {name} loaded]")
             case OpaqueBlock(dialect, kind) if dialect != can.dialect:
                 losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None

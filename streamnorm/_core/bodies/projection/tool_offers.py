@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -26,6 +26,8 @@ from streamnorm._core.tools import (
 
 __all__ = ["project_choice", "project_tools"]
 
+T = TypeVar("T", Tool, CustomTool)
+
 _WRAPPED_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
@@ -47,13 +49,21 @@ def project_tools(
         EncodeError: There are more than the target allows.
     """
     projected: list[AnyTool] = []
+    searches = any(
+        isinstance(tool, ServerTool)
+        and tool.kind == "tool_search"
+        and (tool.dialect == can.dialect or tool.kind in can.server_tools)
+        for tool in tools
+    )
     for number, tool in enumerate(tools):
         match tool:
             case Tool():
                 path = f"tools[{number}].input_schema"
-                changed: AnyTool | None = _function(tool, can, names, losses, path)
+                function = _loaded(tool, can, losses, searches=searches)
+                changed: AnyTool | None = _function(function, can, names, losses, path)
             case CustomTool():
-                changed = _custom(tool, can, names, losses)
+                custom = _loaded(tool, can, losses, searches=searches)
+                changed = _custom(custom, can, names, losses)
             case ServerTool():
                 changed = _server_tool(tool, can, losses)
             case _:
@@ -70,10 +80,27 @@ def project_tools(
     return same_parts(tools, tuple(projected))
 
 
+def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
+    """Return a tool that the model sees from the start, if nothing in the target finds it.
+
+    Args:
+        tool: The tool.
+        can: Capabilities of the target.
+        losses: Counts a tool that is changed.
+        searches: Whether the provider searches for tools.  A client that does it itself loads
+            them by messages which only its own dialect has.
+    """
+    finds = can.deferred_tools and (searches or tool.source is None or is_own(tool, can.dialect))
+    if finds or not tool.deferred:
+        return tool
+    losses.add("deferred_tool_loaded", "tools", "offered from the start")
+    return structs.replace(tool, deferred=False)
+
+
 def _function(
     tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses, path: str
 ) -> Tool:
-    changes = _common(tool, can, names, losses)
+    changes = _common(tool, can, names)
     if tool.vendor_type is not None and not is_own(tool, can.dialect):
         changes["vendor_type"] = None
     if tool.input_schema is not None and can.schema == "simple":
@@ -90,7 +117,7 @@ def _function(
 def _custom(
     tool: CustomTool, can: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> Tool | CustomTool:
-    changes = _common(tool, can, names, losses)
+    changes = _common(tool, can, names)
     if can.custom_tools:
         return structs.replace(tool, **changes) if changes else tool
     losses.add("custom_tool_wrapped", "tools", "written as a function with one string `input`")
@@ -113,9 +140,7 @@ def _custom(
     )
 
 
-def _common(
-    tool: Tool | CustomTool, can: BodyCapabilities, names: ToolNames, losses: Losses
-) -> dict[str, Any]:
+def _common(tool: Tool | CustomTool, can: BodyCapabilities, names: ToolNames) -> dict[str, Any]:
     """Return the changes that functions and custom tools share."""
     changes: dict[str, Any] = {}
     namespace = None if tool.namespace is None else tool.namespace.name
@@ -124,9 +149,6 @@ def _common(
         changes["name"] = name
     if namespace is not None and not can.namespaces:
         changes["namespace"] = None
-    if tool.deferred and not can.deferred_tools:
-        losses.add("deferred_tool_loaded", "tools", "offered from the start")
-        changes["deferred"] = False
     return changes
 
 

@@ -36,6 +36,8 @@ _FIELDS = {
     "context_window": ModelField("max_input_tokens", count_of),  # Groq
 }
 
+_CODEX_QUERY = "client_version"
+
 
 def _read_model(value: dict[str, Any]) -> ModelInfo:
     return model_from_wire(value, DIALECT, "id", _FIELDS)
@@ -55,7 +57,9 @@ def _read_list(body: dict[str, Any]) -> ModelPage:
 
 def _write_list(models: Sequence[ModelInfo], query: Mapping[str, str]) -> dict[str, Any]:
     """Return the list, which has no pages whatever the query."""
-    return {"object": "list", "data": [_write_model(model) for model in models]}
+    body: dict[str, Any] = {"object": "list", "data": [_write_model(model) for model in models]}
+    # Codex asks for its own catalog, of prompts and tools, and goes on with that which it has.
+    return {**body, "models": []} if _CODEX_QUERY in query else body
 
 
 MODELS = ModelsCodec(

@@ -28,6 +28,7 @@ from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
 from streamnorm.dialects.openai_responses.body.read_input import InputReader
 from streamnorm.dialects.openai_responses.body.tools import (
+    CLIENT_SEARCH,
     choice_from_wire,
     choice_to_wire,
     tools_from_wire,
@@ -116,7 +117,8 @@ def _items_of(body: dict[str, Any], fields: dict[str, Any]) -> list[Any]:
 def _declared(tools: list[AnyTool]) -> frozenset[str] | None:
     """Return the names of the client's tools; None if the request may not list them all."""
     if not tools or any(
-        isinstance(tool, ServerTool) and tool.kind == "tool_search" for tool in tools
+        isinstance(tool, ServerTool) and tool.kind in ("tool_search", CLIENT_SEARCH)
+        for tool in tools
     ):
         return None
     return frozenset(tool.name for tool in tools if isinstance(tool, (Tool, CustomTool)))

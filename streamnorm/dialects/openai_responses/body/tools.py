@@ -34,7 +34,13 @@ from streamnorm._core.tools import (
 from streamnorm.dialects.openai_responses.body.extra import extra_of, own_fields
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
+__all__ = [
+    "CLIENT_SEARCH",
+    "choice_from_wire",
+    "choice_to_wire",
+    "tools_from_wire",
+    "tools_to_wire",
+]
 
 _Value: TypeAlias = dict[str, Any]
 
@@ -57,6 +63,8 @@ _KINDS = {
     "computer_use_preview": "computer",
 }
 """The unified word for server tools whose type is another."""
+CLIENT_SEARCH = "client_tool_search"
+"""A search for tools that the client executes: other vendors have no calls of such a kind."""
 _HOSTED: dict[str, _Value] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
@@ -176,6 +184,8 @@ def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:
     filters = value.get("filters")
     domains: tuple[str, ...] | None = None
     unified = _KINDS.get(kind, kind)
+    if kind == "tool_search" and value.get("execution") == "client":
+        unified = CLIENT_SEARCH
     if unified == "web_search" and is_object(filters):
         domains = texts_in(filters, "allowed_domains")
     return ServerTool(unified, DIALECT, value, domains)

@@ -171,6 +171,21 @@ def test_opaque_blocks_stay_in_their_dialect() -> None:
     assert done.lost == {"opaque_block": 1}
 
 
+def test_reference_to_a_tool_is_text_elsewhere() -> None:
+    """A result without any text would make the model search again."""
+    reference = OpaqueBlock("other", "tool_reference", '{"tool_name":"get weather"}')
+    asked = request(
+        assistant(ToolCall("c", "search")),
+        user(ToolResult("c", (reference,))),
+        tools=(Tool("search"), Tool("get weather")),
+    )
+    done = Projection(asked, name_pattern="[a-z_]+")
+    assert done.messages[1][1] == (ToolResult("c", (Text("[tool get_weather__80af2a19 loaded]"),)),)
+    assert done.lost == {"tool_reference": 1, "tool_renamed": 1}
+    mine = OpaqueBlock("target", "tool_reference", "{}")
+    assert blocks_of(mine).messages == [("user", (mine,))]
+
+
 @pytest.mark.parametrize("kind", ["additional_tools", "tool_addition"])
 def test_tools_that_a_message_adds_are_offered_from_the_start(kind: str) -> None:
     done = blocks_of(Text("a"), OpaqueBlock("other", kind, "{}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from support.request_targets import Projection, assistant, own, request, user
 
 from streamnorm import (
@@ -20,6 +21,7 @@ from streamnorm import (
     ToolResult,
 )
 from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import Source
 
 PATCH = CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/"))
 CRM = Namespace("crm", "CRM")
@@ -140,6 +142,26 @@ def test_deferred_tools_are_loaded_where_there_is_no_search() -> None:
     done = offered(Tool("f", deferred=True), deferred_tools=False)
     assert done.request.tools == (Tool("f"),)
     assert done.lost == {"deferred_tool_loaded": 1}
+
+
+def test_deferred_tools_of_another_dialect_are_loaded_where_nothing_finds_them() -> None:
+    """Their client searches itself, and loads them by messages that the target does not have."""
+    tools = (Tool("f", deferred=True), CustomTool("g", deferred=True))
+    foreign = [structs.replace(tool, source=Source("other", {}, tool)) for tool in tools]
+    search = ServerTool("tool_search", "other")
+    for beside in (Tool("h"), search):  # of which the second has no counterpart
+        done = offered(*foreign, beside, server_tools={})
+        assert [getattr(tool, "deferred", None) for tool in done.request.tools[:2]] == [False] * 2
+        assert done.lost["deferred_tool_loaded"] == 2
+    for offer in (
+        [*foreign, search],
+        [*foreign, ServerTool("tool_search", "target")],
+        [own(tool) for tool in tools],
+        tools,
+    ):
+        done = offered(*offer, server_tools={"tool_search": frozenset()})
+        assert [getattr(tool, "deferred", None) for tool in done.request.tools[:2]] == [True] * 2
+        assert done.lost == {}
 
 
 def test_strict_is_dropped_where_there_is_no_field() -> None:

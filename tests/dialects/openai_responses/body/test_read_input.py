@@ -335,6 +335,7 @@ EXEC = {"type": "custom", "name": "exec"}
         ([SEARCH], [EXEC], True),
         ([SEARCH], [], False),
         ([SEARCH], [{"type": "tool_search"}, EXEC], False),
+        ([SEARCH], [{"type": "tool_search", "execution": "client"}, EXEC], False),
         ([SEARCH], [{"type": "web_search"}], True),
         ([{**SEARCH, "name": "exec"}], [EXEC], False),
         ([{**SEARCH, "namespace": "n"}], [EXEC], False),

@@ -9,7 +9,7 @@ from msgspec import structs
 from support.body_types import problems
 from support.openai_responses.requests import bare, read, read_tool, write
 
-from streamnorm import DecodeError
+from streamnorm import DecodeError, encode_request
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.tools import (
     AnyTool,
@@ -187,6 +187,24 @@ def test_server_tool_of_another_vendor(tool: ServerTool, value: dict[str, Any]) 
     body = write(Request(tools=(tool,)))
     assert body["tools"] == [value]
     assert problems(OWN, body) == []
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "gemini"])
+def test_search_for_tools_that_the_client_executes_is_offered_by_no_other_vendor(
+    target: str,
+) -> None:
+    """Codex: its calls and their results are items that no other dialect has."""
+    search = {"type": "tool_search", "execution": "client", "description": "d", "parameters": {}}
+    deferred = {"type": "function", "name": "f", "parameters": {}, "strict": False}
+    tools = [search, {**deferred, "defer_loading": True}]
+    request = read({"input": "Hi.", "tools": tools})
+    assert write(request)["tools"] == tools
+    assert write(bare(request))["tools"] == tools
+    made = encode_request(structs.replace(request, model="m"), target)
+    assert "tool_search" not in str(made.body)
+    assert "defer_loading" not in str(made.body)
+    lost = {loss.feature for loss in made.losses}
+    assert {"server_tool_dropped", "deferred_tool_loaded"} <= lost
 
 
 @pytest.mark.parametrize(
