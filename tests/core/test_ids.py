@@ -137,3 +137,9 @@ def test_foreign_base64_is_not_unwrapped(value: str) -> None:
 def test_body_with_a_value_of_ours_is_found(value: str) -> None:
     assert holds_tagged(b'{"signature": "%s"}' % value.encode())
     assert not holds_tagged(b'{"text": "as in %s"}' % value.encode())
+
+
+def test_compacted_conversation_is_no_such_value() -> None:
+    """It is opened for every upstream, also for one that gets the client's bytes."""
+    assert not holds_tagged(b'{"encrypted_content": "sn1.compaction.k.t.p"}')
+    assert holds_tagged(b'{"encrypted_content": "sn1.compactions.k.p"}')
