@@ -25,7 +25,8 @@ from streamnorm._core.losses import Capabilities
 from streamnorm._registry import DIALECTS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("clients/*.md"))]
 # Drawings, and what `test_docs_gateway` checks.
 NOT_RUN = ("text", "toml", "json", "yaml")
 
@@ -174,12 +175,21 @@ def test_command_gives_the_output_of_the_page(command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", SERVING, ids=str)
-def test_serving_command_listens(command: Command, tmp_path: Path) -> None:
-    """On any free port, and with recordings of this repository."""
+def test_serving_command_listens(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On any free port, with recordings of this repository, or the configuration of the page."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
     _, *arguments = command.line.replace("'", "").split()
     arguments[arguments.index("--port") + 1] = "0"
     found = ROOT / "recordings/openai_chat/openai"
-    paths = {"recordings/agent": tmp_path if "record" in arguments else found}
+    config = tmp_path / "gateway.toml"
+    paths = {
+        "recordings/agent": tmp_path if "record" in arguments else found,
+        "gateway.toml": config,
+    }
+    if "gateway.toml" in arguments:
+        config.write_text(blocks("toml", command.block.page)[0].code, encoding="utf-8")
     arguments = [str(paths.get(one, one)) for one in arguments]
     with running(*arguments) as server:
         assert server.url.startswith("http://127.0.0.1:")
@@ -326,7 +336,7 @@ def test_reference_lists_every_public_name() -> None:
 def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
     config = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
     navigation, sections = config.split("\ntheme:")[0], config.split("llmstxt:")[1]
-    pages = sorted(page.name for page in PAGES[1:])
-    assert sorted(re.findall(r": ([\w-]+\.md)$", navigation, re.MULTILINE)) == pages
-    listed = re.findall(r"- ([\w-]+\.md): ", sections)
+    pages = sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
+    assert sorted(re.findall(r": ([\w/-]+\.md)$", navigation, re.MULTILINE)) == pages
+    listed = re.findall(r"- ([\w/-]+\.md): ", sections)
     assert sorted([*listed, "CONTRIBUTING.md"]) == pages

@@ -18,7 +18,7 @@ from streamnorm._core.ids import carried_signature
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._upstream.requests import Upstream
 
-__all__ = ["own_history"]
+__all__ = ["own_history", "signs_reasoning"]
 
 
 # Servers that host the models of vendors.
@@ -35,14 +35,14 @@ def own_history(upstream: Upstream, on_loss: OnLoss) -> Callable[[Request], Requ
         on_loss: Called with each loss.
     """
     can = codec_of(upstream.dialect).capabilities
-    # The vendor itself has stored nothing, so it knows no reasoning that is not encrypted.
-    is_vendor = upstream.server in (can.reasoning_issuer, *_HOSTS)
+    # It has stored nothing, so it knows no reasoning that is not encrypted.
+    knows_unsigned = not signs_reasoning(upstream)
 
     def remove(request: Request) -> Request:
         is_changed = False
         messages: list[InputMessage] = []
         for message in request.messages:
-            blocks = tuple(_kept(message.blocks, can, on_loss, knows_unsigned=not is_vendor))
+            blocks = tuple(_kept(message.blocks, can, on_loss, knows_unsigned=knows_unsigned))
             if blocks == message.blocks:
                 messages.append(message)
                 continue
@@ -52,6 +52,15 @@ def own_history(upstream: Upstream, on_loss: OnLoss) -> Callable[[Request], Requ
         return structs.replace(request, messages=tuple(messages)) if is_changed else request
 
     return remove
+
+
+def signs_reasoning(upstream: Upstream) -> bool:
+    """Return whether an upstream is the vendor or a host of its models, where reasoning is signed.
+
+    Other servers of the dialect may know reasoning that nobody signed.
+    """
+    issuer = codec_of(upstream.dialect).capabilities.reasoning_issuer
+    return issuer is not None and upstream.server in (issuer, *_HOSTS)
 
 
 def _kept(

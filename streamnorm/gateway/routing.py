@@ -169,8 +169,11 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
 
 def _servers() -> frozenset[str]:
     """Return the names of the servers of which something is known."""
+    bodies = [codec_of(name) for name, dialect in DIALECTS.items() if dialect.body is not None]
+    vendors = [codec.capabilities.reasoning_issuer for codec in bodies]
     return shipped_profiles().servers.union(
-        *(dialect.servers_with_quirks for dialect in DIALECTS.values())
+        [vendor for vendor in vendors if vendor is not None],
+        *(dialect.servers_with_quirks for dialect in DIALECTS.values()),
     )
 
 

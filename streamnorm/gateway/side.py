@@ -208,8 +208,8 @@ class Side:
         received = self._compacting.open(received, body, is_own=is_own)
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
         result: _Result[Encoded | PassedAnswer] = await self._run(steps, target, client, call)
-        if asked.operation == "model" and self._is_listed_unasked(model, result.value):
-            return _Result(encode_model(ModelInfo(model), client.name))
+        if asked.operation == "model" and self._is_listed_unasked(call.model, result.value):
+            return _Result(encode_model(ModelInfo(call.model), client.name))
         return result
 
     def _is_listed_unasked(self, model: str, answer: object) -> bool:

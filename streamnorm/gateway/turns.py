@@ -37,6 +37,7 @@ from streamnorm._upstream.requests import (
     refusals,
 )
 from streamnorm.gateway.model_options import changes_requests
+from streamnorm.gateway.own_history import signs_reasoning
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
@@ -86,7 +87,11 @@ class ClientTurn:
             return False
         if target.normalize or changes_requests(target.options):
             return False
-        return not holds_tagged(self._request.body or b"")
+        if holds_tagged(self._request.body or b""):
+            return False
+        if not signs_reasoning(target.upstream):
+            return True
+        return not codec_of(self._client.name).holds_unsigned(self.body)
 
     def rewrite(self, body: dict[str, Any]) -> None:
         """Replace the body of the request; it then passes to no upstream as it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -9,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from clients.tasks import Call
 from clients.variants import Variant
 
-__all__ = ["Agent", "Expected", "Launch", "Outcome", "Report"]
+__all__ = ["Agent", "Expected", "Launch", "Outcome", "Report", "one_after_the_other"]
 
 Outcome: TypeAlias = Literal["answered", "failed", "false end", "hung", "looped"]
 """How a run ends: with the script's final answer, with an error that the agent reports, with
@@ -26,6 +27,11 @@ class Launch(NamedTuple):
 
     arguments: Sequence[str | Path]
     environ: Mapping[str, str] = {}
+
+
+def one_after_the_other(*commands: Sequence[str | Path]) -> list[str | Path]:
+    """Return the command that runs several, until one fails."""
+    return ["/bin/sh", "-c", " && ".join(shlex.join(map(str, one)) for one in commands)]
 
 
 class Report(NamedTuple):
@@ -54,6 +60,13 @@ class Expected(NamedTuple):
     why: str
 
 
+def default_of(variant: str) -> Expected:
+    """Return how a run ends in which the agent has nothing to decide."""
+    if variant.startswith("to_"):
+        return Expected(3, "answered", "two turns, the second of two upstreams")
+    return Expected(2, "answered", "two turns")
+
+
 class Agent(NamedTuple):
     """An agent.
 
@@ -69,6 +82,8 @@ class Agent(NamedTuple):
         expect: Returns how a run must end, from the variant's name and the upstream's dialect.
         variants: Variants of its own.
         keeps_call_ids: Whether it sends the ids of calls and results back, or leaves them out.
+        drops_signatures: Dialects of the upstreams whose signatures it does not send back.
+        skips: Names of the variants that it is not run with, as it would not end.
     """
 
     name: str
@@ -81,3 +96,5 @@ class Agent(NamedTuple):
     expect: Callable[[str, str], Expected]
     variants: tuple[Variant, ...] = ()
     keeps_call_ids: bool = True
+    drops_signatures: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()

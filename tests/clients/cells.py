@@ -89,7 +89,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     bodies = [request.body for request in upstream.requests]
     for number, body in enumerate(bodies, 1):
         (folder / f"request-{number}.json").write_text(json.dumps(body, indent=1))
-    outcome = ended or _outcome(report, task.final)
+    outcome = ended or _outcome(report, task.answer)
     sent = json.dumps(bodies)
     wrong = [
         *upstream.unanswered,
@@ -108,6 +108,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             folder,
             reasons=cell.variant.reasons,
             has_ids=cell.agent.keeps_call_ids,
+            has_signatures=cell.upstream not in cell.agent.drops_signatures,
         )
     return Run(len(bodies), outcome, seconds, wrong)
 

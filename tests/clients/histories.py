@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 __all__ = ["History", "history_of"]
 
 
+_REPEATED = "_2"
+
+
 class History(NamedTuple):
     """What a request holds.
 
@@ -27,6 +30,16 @@ class History(NamedTuple):
     calls: tuple[str, ...]
     results: dict[str, str]
     signatures: tuple[str, ...]
+
+    def without_repeated_calls(self) -> History:
+        """Return the history with calls that were repeated, and renamed, as one.
+
+        opencode executes the calls of an answer that then breaks off, and asks for it again:
+        the script gives its calls the same ids, which the gateway tells apart.
+        """
+        calls = tuple(dict.fromkeys(id.removesuffix(_REPEATED) for id in self.calls))
+        results = {id.removesuffix(_REPEATED): text for id, text in self.results.items()}
+        return self._replace(calls=calls, results=results)
 
     def with_ids(self, ids: Sequence[str]) -> History:
         """Return the history with other ids for its calls, in their order."""

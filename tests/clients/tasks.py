@@ -25,6 +25,10 @@ SIGNATURE = {
 """Issuer and signature of the scripted reasoning, by the upstream's dialect, if it has one."""
 
 
+# Written where a vendor demands a signature, and another one answered.
+_PLACEHOLDERS = {"skip_thought_signature_validator"}
+
+
 class Asked(NamedTuple):
     """What the scripted model knows when it answers.
 
@@ -52,7 +56,9 @@ class Task(NamedTuple):
         final: The final answer.
         rounds: Return the calls of each turn before the final one, from what the model knows
             and the agent's way of reading a file.
-        results: What the results must contain, in the order of the calls.
+        results: What the results must contain, in the order of the calls; a call behind them
+            ends the task.
+        follow_up: What the user says then, and the answer to that; None for nothing.
         problems: Returns what else is wrong, from the requests that reached the upstream and
             the folder of the run, with the agent's working directory and the log.
     """
@@ -62,7 +68,13 @@ class Task(NamedTuple):
     final: str
     rounds: Sequence[Callable[[Asked, Call], list[ToolCall]]]
     results: Sequence[str]
+    follow_up: tuple[str, str] | None = None
     problems: Callable[[list[dict[str, Any]], Path], list[str]] = lambda requests, folder: []
+
+    @property
+    def answer(self) -> str:
+        """The last answer of the agent."""
+        return self.final if self.follow_up is None else self.follow_up[1]
 
     def turn(
         self,
@@ -93,7 +105,10 @@ class Task(NamedTuple):
             calls = [call for call in calls_of(asked, read) if call.id not in history.results]
             if calls:
                 return [*signed(dialect, "Tools are needed."), Text("One moment."), *calls]
-        return [*signed(dialect, "All results are there."), Text(self.final)]
+        final = self.final
+        if self.follow_up is not None and self.follow_up[0] in json.dumps(body):
+            final = self.follow_up[1]
+        return [*signed(dialect, "All results are there."), Text(final)]
 
     def wrong(
         self,
@@ -103,6 +118,7 @@ class Task(NamedTuple):
         *,
         reasons: bool = True,
         has_ids: bool = True,
+        has_signatures: bool = True,
     ) -> list[str]:
         """Return what is wrong with the requests of a task that was completed.
 
@@ -112,6 +128,7 @@ class Task(NamedTuple):
             folder: The folder of the run.
             reasons: Whether the model reasoned.
             has_ids: Whether calls must have the ids of the script, or else any of their own.
+            has_signatures: Whether the agent sends signatures back.
         """
         found = [
             f"request {at}: {rule}"
@@ -121,14 +138,16 @@ class Task(NamedTuple):
         dialect = str(requests[-1].dialect)
         last = history_of(dialect, requests[-1].body)
         calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
+        calls = calls[: len(self.results)]
         ids = [call.id for call in calls]
-        last = last if has_ids else last.with_ids(ids)
+        last = last.without_repeated_calls() if has_ids else last.with_ids(ids)
         found += _differing_results(last, ids, self.results)
         blocks = [*(signed(dialect, "") if reasons else ()), *calls]
         # Signatures are for the upstream that gave them.
         is_same = dialect == requests[0].dialect
-        expected = [block.signature for block in blocks if is_same and block.signature]
-        if {*last.signatures} != {*expected}:
+        comes_back = has_signatures and is_same
+        expected = [block.signature for block in blocks if comes_back and block.signature]
+        if {*last.signatures} - _PLACEHOLDERS != {*expected}:
             found.append(f"signatures {last.signatures}, expected {expected}")
         return found + self.problems([request.body for request in requests], folder)
 

@@ -66,7 +66,7 @@ def _moved_to(dialect: str) -> Variant:
     """Return the variant of a task that goes on on an upstream of another dialect."""
     return Variant(
         f"to_{dialect}",
-        upstream=_OTHER.replace("{dialect}", dialect),
+        upstream=_OTHER.replace("{dialect}", dialect).replace("{server}", _VENDORS[dialect]),
         moves=True,
         dialects=tuple(name for name in _ALL if name != dialect),
     )
@@ -76,11 +76,20 @@ _OTHER = """
 [upstreams.other]
 dialect = "{dialect}"
 base_url = "{url}"
+{server}
 
 [[models]]
 match = "*"
 to = ["local", "other"]
 """
+
+# Vendors that refuse what they did not sign; other servers of their dialects may not.
+_VENDORS = {
+    "anthropic": 'server = "anthropic"',
+    "openai_chat": "",
+    "openai_responses": 'server = "openai"',
+    "gemini": "",
+}
 
 VARIANTS = {
     variant.name: variant

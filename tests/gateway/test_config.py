@@ -176,7 +176,7 @@ def test_configuration_is_read(written: Any) -> None:
         ),
         (
             f'{UPSTREAM}server = "vlm"',
-            "upstreams.local.server: 'vlm', expected one of azure, bedrock, cerebras, ",
+            "upstreams.local.server: 'vlm', expected one of anthropic, azure, bedrock, ",
         ),
         # no TOML
         ("upstreams = ", "Invalid value (at end of document)"),

@@ -94,7 +94,9 @@ def ends_in_error(data: bytes, dialect: str, *, foreign: bool = False) -> bool:
         foreign: Whether it may have events that no client knows.
     """
     if foreign:  # such a client may only look for the end
-        last = re.split(rb"(?>\r\n|\r|\n)[\r\n]+", data.rstrip(b"\r\n"))[-1].lstrip()
+        last = re.split(rb"(?>\r\n|\r|\n)[\r\n]+", data.removesuffix(b":").rstrip(b"\r\n"))[
+            -1
+        ].lstrip()
         failed, ended = (re.match(end, last) is not None for end in _ENDS[dialect])
         assert failed or ended
         return failed

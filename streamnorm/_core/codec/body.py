@@ -164,6 +164,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
         models: Reader and writer of lists of models; None if the dialect has none.
         echoed_fields: Returns the fields of a request's body that its responses repeat; None
             if they repeat none and have no fields that `Reply.response` replaces.
+        holds_unsigned: Returns whether a request has reasoning without a signature, which the
+            vendor refuses: another provider's, that signs none.
     """
 
     capabilities: BodyCapabilities
@@ -176,3 +178,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     count: CountCodec | None = None
     models: ModelsCodec | None = None
     echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    holds_unsigned: Callable[[dict[str, Any]], bool] = lambda body: False

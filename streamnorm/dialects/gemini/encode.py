@@ -71,6 +71,12 @@ _THOUGHT = b',"thought":true'
 _LINE_END = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
+# @google/genai before its version 3 ignores an error event, and takes the end of the body for
+# that of the answer.  An unfinished event makes it raise "Incomplete JSON segment at the end"
+# (`processStreamResponse` of 1.52.0, read 2026-11-23).  A comment is read by none.
+_UNFINISHED = b":"
+
+
 class _OpenBlock(Struct):
     """A block that has started.
 
@@ -244,7 +250,8 @@ class GeminiEncoder(Encoder):
         if code not in FAILED:
             counts = self._counts()
             told = self._candidate({}, counts) if counts else b""
-            return citations + told + _frame(error_to_wire(event, extras=self.extras))
+            error = _frame(error_to_wire(event, extras=self.extras))
+            return citations + told + error + _UNFINISHED
         finish = {"finishReason": code, "finishMessage": event.message}
         return citations + self._candidate(finish, self._counts())
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from clients.agent import Agent, Expected, Launch, Report
-from clients.tasks import Asked
+from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
+from clients.tasks import READ_FILES, Asked, Call
+from clients.variants import Variant
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -16,8 +18,9 @@ __all__ = ["CLAUDE_CODE"]
 
 
 def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]) -> Launch:
-    arguments = [program, "-p", prompt, "--allowedTools", "Read"]
-    arguments += ["--output-format", "stream-json", "--verbose", "--model", "claude-sonnet-4-5"]
+    model = next((word[6:] for word in options if word.startswith("model=")), "claude-sonnet-4-5")
+    arguments: list[str | Path] = [program, "-p", prompt, "--allowedTools", "Read"]
+    arguments += ["--output-format", "stream-json", "--verbose", "--model", model]
     environ = {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "sk-ant-dummy",
@@ -25,7 +28,26 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10 by default, over minutes
     }
+    if "schema" in options:
+        arguments += ["--json-schema", json.dumps(_SCHEMA)]
+    if "discovery" in options:
+        environ["CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY"] = "1"
+    if "follow-up" in options:
+        further = [*arguments, "--continue"]
+        further[2] = _FOLLOW_UP[0]
+        arguments = one_after_the_other(arguments, further)
     return Launch(arguments, environ)
+
+
+_FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
+
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"words": {"type": "array", "items": {"type": "string"}}},
+    "required": ["words"],
+    "additionalProperties": False,
+}
 
 
 def _read(asked: Asked, id: str, name: str) -> ToolCall:
@@ -47,6 +69,7 @@ def _expect(variant: str, upstream: str) -> Expected:
 
 _AGAIN_WHOLE = "after a stream that broke off it asks once more, for no stream"
 _EXPECTED = {
+    "follow_up": Expected(3, "answered", "two turns, and the answer to what the user says then"),
     "429_first": Expected(3, "answered", "a request that got a 429 is sent again"),
     "529_first": Expected(3, "answered", "a request that got a 529 is sent again"),
     "cut": Expected(3, "answered", _AGAIN_WHOLE),
@@ -58,6 +81,30 @@ _EXPECTED = {
     "always_529": Expected(3, "failed", "the first request and CLAUDE_CODE_MAX_RETRIES"),
 }
 
+
+def _write_structured(asked: Asked, read: Call) -> list[ToolCall]:
+    words = tool_call("StructuredOutput", words=["larch", "fjäll ✓"])
+    return [structs.replace(words, id="call_Structured")]
+
+
+_STRUCTURED = READ_FILES._replace(
+    rounds=[*READ_FILES.rounds, _write_structured],
+    final='{"words":["larch","fjäll ✓"]}',
+)
+
+_LISTED = """
+[[models]]
+match = "claude-sonnet-4-5"
+to = ["local"]
+"""
+
+
+def _models_not_listed(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    lines = (folder / "gateway.log").read_text().splitlines()
+    listed = [line for line in lines if "operation=models" in line]
+    return [] if any("status=200" in line for line in listed) else [f"{len(listed)} lists"]
+
+
 CLAUDE_CODE = Agent(
     name="claude-code",
     dialect="anthropic",
@@ -67,4 +114,18 @@ CLAUDE_CODE = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    variants=(
+        Variant(
+            "follow_up", options=("follow-up",), task=READ_FILES._replace(follow_up=_FOLLOW_UP)
+        ),
+        # A model that decides itself how much it thinks.
+        Variant("adaptive", options=("model=claude-opus-4-8",)),
+        Variant("json_schema", options=("schema",), task=_STRUCTURED),
+        Variant(
+            "discovery",
+            options=("discovery",),
+            settings=_LISTED,
+            task=READ_FILES._replace(problems=_models_not_listed),
+        ),
+    ),
 )

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
-from clients.variants import Variant
+from clients.variants import VARIANTS, Variant
 from support.history_rules import broken_rules
 
 from streamnorm import Block, Text, ToolCall
@@ -26,7 +26,6 @@ check_for_update_on_startup = false
 [model_providers.gateway]
 name = "{name}"
 base_url = "{url}/v1"
-env_key = "GATEWAY_KEY"
 wire_api = "responses"
 request_max_retries = 2
 stream_max_retries = 2
@@ -60,10 +59,16 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     (home / ".codex").mkdir()
     text = config.format(url=url, model=model, name=name, limit=limit)
     (home / ".codex" / "config.toml").write_text(text)
-    arguments = [program, "exec", "--json", "--skip-git-repo-check"]
+    arguments: list[str | Path] = [program, "exec", "--json", "--skip-git-repo-check"]
     arguments += ["--dangerously-bypass-approvals-and-sandbox", prompt]
-    environ = {"GATEWAY_KEY": "sk-dummy", "CODEX_API_KEY": "sk-dummy"}
+    if "follow-up" in options:
+        further = [program, "exec", "resume", "--last", *arguments[2:-1], _FOLLOW_UP[0]]
+        arguments = one_after_the_other(arguments, further)
+    environ = {"CODEX_API_KEY": "sk-dummy"} if "built-in" in options else {}
     return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
+
+
+_FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
 
 
 def _read(asked: Asked, id: str, name: str) -> ToolCall:
@@ -91,6 +96,7 @@ def _expect(variant: str, upstream: str) -> Expected:
 
 _AGAIN = "a stream that broke off is asked for again, stream_max_retries times"
 _EXPECTED = {
+    "follow_up": Expected(3, "answered", "two turns, and the answer to what the user says then"),
     "429_first": Expected(3, "answered", "a turn that got a 429 is begun again"),
     "529_first": Expected(3, "answered", "a request that got a 5xx is sent again"),
     "cut": Expected(3, "answered", _AGAIN),
@@ -197,6 +203,9 @@ CODEX = Agent(
     report=_report,
     expect=_expect,
     variants=(
+        Variant(
+            "follow_up", options=("follow-up",), task=READ_FILES._replace(follow_up=_FOLLOW_UP)
+        ),
         Variant("gpt-6-sol", options=("model=gpt-6-sol",)),
         Variant("built_in", options=("built-in",), task=_OVER_HTTP),
         Variant(
@@ -206,5 +215,6 @@ CODEX = Agent(
             task=_Compacted(*READ_FILES),
         ),
         Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
+        VARIANTS["vllm"]._replace(name="vllm_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -15,7 +15,7 @@ from streamnorm.testing import tool_call
 __all__ = ["GEMINI_CLI"]
 
 _SETTINGS = {
-    "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+    "general": {"disableAutoUpdate": True, "enableAutoUpdate": False, "maxAttempts": 3},
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
     "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
@@ -40,7 +40,10 @@ def _read(asked: Asked, id: str, name: str) -> ToolCall:
 
 
 def _report(output: str, status: int) -> Report:
-    """Read the lines of `--output-format stream-json`: the text behind the last tool's result."""
+    """Read the lines of `--output-format stream-json`: the text behind the last tool's result.
+
+    The text of an answer that broke off precedes that of the second attempt.
+    """
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     answer = ""
     for line in lines:
@@ -49,14 +52,19 @@ def _report(output: str, status: int) -> Report:
         elif line["type"] == "message" and line["role"] == "assistant":
             answer += line["content"]
     result = lines[-1] if lines else {}
+    answer = answer[max(answer.rfind("FINAL"), 0) :]
     return Report(answer, bool(status) or result.get("status") != "success")
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
-_EXPECTED: dict[str, Expected] = {}
+_AGAIN = "a request that got a 429 or 5xx, or whose stream broke off, is sent again after a pause"
+_EXPECTED = dict.fromkeys(
+    ("429_first", "529_first", "cut", "cut_calls", "cut_final", "error", "silent"),
+    Expected(3, "answered", _AGAIN),
+)
 
 GEMINI_CLI = Agent(
     name="gemini-cli",
@@ -67,4 +75,6 @@ GEMINI_CLI = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    # It sends back signatures of calls, but no thoughts.
+    drops_signatures=("anthropic", "openai_responses"),
 )

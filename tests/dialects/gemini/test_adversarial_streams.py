@@ -192,7 +192,7 @@ def test_verbatim_output_shows_a_contradiction_as_an_error() -> None:
         whole = b"".join(BROKEN[name])
         transcoder = Transcoder("gemini", "gemini")
         out = b"".join([*transcoder.feed(whole), *transcoder.close()])
-        last = json.loads(out.rstrip().splitlines()[-1].removeprefix(b"data: "))
+        last = json.loads(out.removesuffix(b":").rstrip().splitlines()[-1].removeprefix(b"data: "))
         assert last["error"]["code"] == 500
 
 

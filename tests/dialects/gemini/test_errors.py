@@ -39,10 +39,10 @@ from streamnorm.dialects.gemini.encode import GeminiEncoder
     ids=lambda value: getattr(value, "message", ""),
 )
 def test_error_comes_first_in_its_frame(error: StreamError, wire: dict[str, Any]) -> None:
-    """The client looks for `{"error":` at the start."""
+    """The client looks for `{"error":` at the start, or for an event that does not end."""
     writer = GeminiEncoder()
     frame = b"data: " + json.dumps({"error": wire}, separators=(",", ":")).encode() + b"\r\n\r\n"
-    assert writer.encode(error) == frame
+    assert writer.encode(error) == frame + b":"
     assert writer.error_body(error) == frame[6:-4]
     assert writer.close() == b""
 

@@ -27,7 +27,7 @@ def encode(*events: Event, **options: Any) -> list[dict[str, Any]]:
     writer = encoder("gemini", **options)
     wire = b"".join(writer.encode(event) for event in (START, *events)) + writer.close()
     payloads = []
-    for frame in wire.decode().removesuffix("\r\n\r\n").split("\r\n\r\n"):
+    for frame in wire.decode().removesuffix(":").removesuffix("\r\n\r\n").split("\r\n\r\n"):
         payload = json.loads(frame.removeprefix("data: "))
         if "error" not in payload:
             assert {key: payload.pop(key) for key in NAMES} == NAMES

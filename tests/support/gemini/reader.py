@@ -51,9 +51,14 @@ class Read(NamedTuple):
 
 
 def chunks(data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the payloads of a stream, each framed as the API frames it."""
-    assert data.endswith(b"\r\n") or not data
-    for frame in data.decode().split("\r\n\r\n")[:-1]:
+    """Yield the payloads of a stream, each framed as the API frames it.
+
+    Behind an error, and only there, is an event that does not end.
+    """
+    *frames, rest = data.decode().split("\r\n\r\n")
+    is_error = bool(frames) and frames[-1].removeprefix("\r\n").startswith('data: {"error"')
+    assert rest.removeprefix("\r\n") == (":" if is_error else "")
+    for frame in frames:
         line = frame.removeprefix("\r\n")  # an empty line says nothing
         if not line:
             continue

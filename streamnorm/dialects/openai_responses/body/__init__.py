@@ -7,6 +7,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.count import COUNT
 from streamnorm.dialects.openai_responses.body.models import MODELS
+from streamnorm.dialects.openai_responses.body.read_input import holds_unsigned
 from streamnorm.dialects.openai_responses.body.request import read_request, write_request
 from streamnorm.dialects.openai_responses.body.response import read_response, write_response
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
@@ -28,4 +29,5 @@ def codec() -> BodyCodec:
         models=MODELS,
         answer_fields={"item_id": "id"},
         echoed_fields=echoed_fields,
+        holds_unsigned=holds_unsigned,
     )

@@ -1,0 +1,105 @@
+"""The command that runs agents: its judges, and a short run where the agents are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients import installs
+from clients.agents import AGENTS
+from clients.agents.claude_code import CLAUDE_CODE
+from clients.histories import history_of
+from clients.tasks import READ_FILES
+from clients.variants import VARIANTS
+from support.history_rules import PROMPTS
+
+from streamnorm import InputMessage, Request, Text, Tool, ToolResult, encode_request
+from streamnorm.testing import FakeRequest
+
+SIGNATURES = {
+    "anthropic": ("EqMBCkYIARgCKkBtb2Nr",),
+    "openai_chat": (),
+    "openai_responses": ("gAAAAABmockmockmock",),
+    "gemini": ("CiQBcsjafE1vY2s=",),
+}
+each_dialect = pytest.mark.parametrize("dialect", SIGNATURES)
+
+
+def last_request(dialect: str, folder: Path) -> dict[str, Any]:
+    """Return the last request of a task, as an agent without faults sends it."""
+    tool = Tool("Read", "Reads", {"type": "object", "properties": {}})
+    asked = Request(model="m", messages=(InputMessage("user", (Text("Read."),)),), tools=(tool,))
+    first = encode_request(asked, dialect).body
+    answer = READ_FILES.turn(dialect, first, CLAUDE_CODE.read, folder / "work")
+    results = [
+        ToolResult(f"call_Read{number}", (Text(text),), name="Read")
+        for number, text in enumerate(READ_FILES.files.values(), 1)
+    ]
+    turns = (InputMessage("assistant", tuple(answer)), InputMessage("user", tuple(results)))
+    whole = Request(model="m", messages=(*asked.messages, *turns), tools=(tool,))
+    return encode_request(whole, dialect).body
+
+
+def wrong(dialect: str, body: dict[str, Any], folder: Path) -> list[str]:
+    request = FakeRequest("POST", "/", dialect, {}, body)
+    return READ_FILES.wrong([request], CLAUDE_CODE.read, folder, reasons=True)
+
+
+@each_dialect
+def test_history_of_a_task_is_read(dialect: str, tmp_path: Path) -> None:
+    history = history_of(dialect, last_request(dialect, tmp_path))
+    assert history.calls == ("call_Read1", "call_Read2")
+    assert [*history.results] == ["call_Read1", "call_Read2"]
+    assert history.signatures == SIGNATURES[dialect]
+    assert history.tools == {"Read": "function"}
+
+
+@each_dialect
+def test_request_of_the_task_is_right(dialect: str, tmp_path: Path) -> None:
+    assert wrong(dialect, last_request(dialect, tmp_path), tmp_path) == []
+
+
+@each_dialect
+def test_lost_content_is_found(dialect: str, tmp_path: Path) -> None:
+    body = last_request(dialect, tmp_path)
+    changed = json.dumps(body).replace("larch", "birch")
+    assert wrong(dialect, json.loads(changed), tmp_path) == [
+        "result of call_Read1 lacks 'The first word is larch.'"
+    ]
+
+
+@each_dialect
+def test_lost_turn_is_found(dialect: str, tmp_path: Path) -> None:
+    body = last_request(dialect, tmp_path)
+    assert wrong(dialect, {**body, PROMPTS[dialect]: body[PROMPTS[dialect]][:1]}, tmp_path)
+
+
+def test_expectations_are_of_variants_that_exist() -> None:
+    for agent in AGENTS.values():
+        own = {variant.name for variant in agent.variants}
+        assert own.isdisjoint(VARIANTS), agent.name
+        for variant in (*VARIANTS.values(), *agent.variants):
+            for upstream in agent.upstreams:
+                assert agent.expect(variant.name, upstream).why
+
+
+@pytest.mark.outside
+@pytest.mark.slow
+@pytest.mark.skipif(bool(installs.missing()), reason=installs.missing())
+def test_agents_complete_the_task() -> None:
+    command = [sys.executable, str(Path(__file__).parent / "run.py"), "claude-code", "codex"]
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [*command, "--upstream", "openai_chat", "--variant", "plain"],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.count("  answered in ")) == (0, 2), done.stdout
