@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.gateway_calls import opened
 from support.gateway_servers import served
-from support.gateway_state import Client
+from support.gateway_state import StateClient
 
 from streamnorm.testing import FakeProvider
 
@@ -27,6 +27,6 @@ async def test_translated_response_repeats_its_request(
         served(FakeProvider("Hi.").app()) as url,
         opened(url, dialect="anthropic", state=state) as app,
     ):
-        response = await Client(app).create("Hi", stream=stream, store=store, **OPTIONS)
+        response = await StateClient(app).create("Hi", stream=stream, store=store, **OPTIONS)
     assert {name: response[name] for name in OPTIONS} == OPTIONS
     assert response["store"] is (store and state is not None)
