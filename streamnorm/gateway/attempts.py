@@ -13,21 +13,26 @@ from typing import TypeAlias
 import aiohttp
 from msgspec import Struct, structs
 
+from streamnorm._bodies import decode_request
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
+from streamnorm._core.errors import DecodeError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.stream_failures import broken_connection, response_status
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
+from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import passed_request
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
+    Upstream,
     UpstreamRequest,
+    json_body,
+    refusals,
     upstream_request,
 )
 from streamnorm.aio import Stream
@@ -247,7 +252,8 @@ class Attempts:
     def _translate(self, target: Target) -> UpstreamRequest:
         upstream = target.upstream
         is_own = upstream.dialect == self._client.name
-        if is_own and not target.normalize and not changes_requests(target.options):
+        may_pass = is_own and not target.normalize and not changes_requests(target.options)
+        if may_pass and not self._has_foreign_turns(upstream):
             return passed_request(self._received, upstream, limits=self._request_limits)
         stores = None
         if not is_own:
@@ -256,7 +262,7 @@ class Attempts:
             self._received,
             self._client.name,
             upstream,
-            adjust=adjusted(target.options, self._count),
+            adjust=self._adjusted(target, is_own=is_own),
             limits=self._request_limits,
         )
         if stores is not None:
@@ -264,6 +270,32 @@ class Attempts:
         for loss in sent.losses:
             self._count(loss)
         return sent
+
+    def _has_foreign_turns(self, upstream: Upstream) -> bool:
+        """Return whether another vendor wrote a part of a history in the upstream's dialect."""
+        received = self._received
+        with refusals():
+            body = json_body(received)
+            if not may_have_foreign_turns(body):
+                return False
+            try:
+                request = decode_request(
+                    body,
+                    self._client.name,
+                    path=received.path,
+                    headers=received.headers,
+                    limits=self._request_limits,
+                )
+            except DecodeError:
+                return False  # what it is is the upstream's affair
+        return without_owner(request, upstream) is not request
+
+    def _adjusted(self, target: Target, *, is_own: bool) -> Callable[[Request], Request]:
+        """Return the function that changes a translated request."""
+        adjust = adjusted(target.options, self._count)
+        if not is_own:
+            return adjust
+        return lambda request: adjust(without_owner(request, target.upstream))
 
     async def _begin(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
