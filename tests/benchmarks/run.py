@@ -3,8 +3,8 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts, whole bodies and the gateway.  The runs are interleaved in rounds; of each run the
-fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
+starts, whole bodies, compressed requests and the gateway.  The runs are interleaved in rounds; of
+each run the fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import asynchronous
 import bodies
+import compressed_requests
 import conversations
 import gateway
 import long_streams
@@ -39,6 +40,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "partial values": partial.report,
     "bodies": bodies.report,
     "conversations": conversations.report,
+    "compressed requests": compressed_requests.report,
     "gateway": gateway.report,
 }
 
