@@ -3,7 +3,8 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts, whole bodies, stores, the gateway and its state.  The runs are interleaved in rounds; of
+starts, whole bodies, compressed requests, stores, the gateway and its state.  The runs are
+interleaved in rounds; of
 each run the fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 import asynchronous
 import bodies
+import compressed_requests
 import conversations
 import gateway
 import gateway_state
@@ -41,6 +43,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "partial values": partial.report,
     "bodies": bodies.report,
     "conversations": conversations.report,
+    "compressed requests": compressed_requests.report,
     "gateway": gateway.report,
     "stores": stores.report,
     "state": gateway_state.report,
