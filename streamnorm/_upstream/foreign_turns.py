@@ -1,0 +1,135 @@
+"""The turns of a history that another vendor than the upstream wrote.
+
+A client that was answered by several upstreams sends back what each of them wrote.  A request in
+the upstream's own dialect may then hold signatures that its vendor refuses: ours, which name
+another issuer, or none at all.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Any, NamedTuple, Self
+
+from msgspec import structs
+
+from streamnorm._bodies import codec_of
+from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
+from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.ids import carried_signature, sealed_reasoning
+from streamnorm._upstream.requests import Upstream
+from streamnorm.profiles import shipped_profiles
+
+__all__ = ["may_have_foreign_turns", "without_owner"]
+
+# Of a signature of ours, as text or in base64; of reasoning that may have none; of calls that may
+# have none.
+_MARK = re.compile(
+    rb'"(?:sn1[.-]|c24x)|"signature"\s*+:\s*+""|"type"\s*+:\s*+"reasoning"|"function_?[Cc]all"\s*+:'
+)
+
+
+def may_have_foreign_turns(body: bytes) -> bool:
+    """Return whether a body must be decoded to know that its vendor wrote the whole history."""
+    return _MARK.search(body) is not None
+
+
+def without_owner(request: Request, upstream: Upstream) -> Request:
+    """Return a request whose turns of other vendors are written as those of another dialect.
+
+    The same object is returned if there are none.
+
+    Args:
+        request: The request, decoded from the upstream's own dialect.
+        upstream: The upstream.
+    """
+    target = _Target.of(request, upstream)
+    messages = tuple(
+        message
+        if message.role != "assistant" or target.has_written(message)
+        else structs.replace(message, blocks=_without_carriers(message.blocks), source=None)
+        for message in request.messages
+    )
+    if all(map(operator.is_, messages, request.messages)):
+        return request
+    return structs.replace(request, messages=messages)
+
+
+class _Target(NamedTuple):
+    """What an upstream demands of the turns that it is sent.
+
+    Attributes:
+        issuers: Who signs what it verifies; empty if it verifies nothing.
+        needs_reasoning_signed: Whether it refuses reasoning without a signature.
+        needs_calls_signed: Whether it refuses a first call without a signature.
+    """
+
+    issuers: frozenset[str]
+    needs_reasoning_signed: bool
+    needs_calls_signed: bool
+
+    @classmethod
+    def of(cls, request: Request, upstream: Upstream) -> Self:
+        base = codec_of(upstream.dialect).capabilities
+        model, server = upstream.own_model(request.model), upstream.server
+        profiles = upstream.profiles or shipped_profiles()
+        can = profiles.resolve(base, server=server, model=model, version=None)
+        signs_calls = base.signature_placeholder is not None
+        # Other servers than the vendor's may write both without a signature, and read them again.
+        verifies = server in (base.reasoning_issuer, base.dialect)
+        # One that stores its answers has reasoning of which the client has the id alone.
+        is_stored = "store" in base.fields and request.store is not False
+        return cls(
+            issuers=frozenset(filter(None, (base.reasoning_issuer, can.reasoning_issuer))),
+            needs_reasoning_signed=verifies and not (signs_calls or is_stored),
+            needs_calls_signed=verifies and can.signature_placeholder is not None,
+        )
+
+    def has_written(self, message: InputMessage) -> bool:
+        """Return whether a message of the assistant may be the upstream's own."""
+        if not self.issuers:
+            return True
+        for block in message.blocks:
+            match block:
+                case Reasoning(extra=dict(extra)) if _names_vendor(extra):
+                    pass
+                case Reasoning(signature=None):
+                    if self.needs_reasoning_signed:
+                        return False
+                case Reasoning(signature=str(signature), issuer=issuer):
+                    if issuer not in self.issuers or _is_carrier(signature):
+                        return False
+                case RedactedReasoning(data, issuer):
+                    if issuer not in self.issuers or _is_carrier(data):
+                        return False
+                case (
+                    Text(signature=str(), issuer=issuer) | ToolCall(signature=str(), issuer=issuer)
+                ):
+                    if issuer not in self.issuers:
+                        return False
+                case _:
+                    pass
+        calls = message.tool_calls
+        return not (self.needs_calls_signed and calls and calls[0].signature is None)
+
+
+def _names_vendor(extra: dict[str, dict[str, Any]]) -> bool:
+    """Return whether an aggregator names the vendor of reasoning, which it sent and accepts."""
+    return any("format" in fields for fields in extra.values())
+
+
+def _is_carrier(signature: str) -> bool:
+    """Return whether a signature of reasoning holds what another block was signed with."""
+    return carried_signature(signature) is not None or sealed_reasoning(signature) is not None
+
+
+def _without_carriers(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
+    """Return blocks without reasoning that only holds a signature for another vendor."""
+    return tuple(
+        block
+        for block in blocks
+        if not (
+            (isinstance(block, Reasoning) and _is_carrier(block.signature or ""))
+            or (isinstance(block, RedactedReasoning) and _is_carrier(block.data))
+        )
+    )

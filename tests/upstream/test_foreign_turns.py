@@ -1,0 +1,186 @@
+"""Histories in the upstream's own dialect of which another vendor wrote a part."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import decode_request, encode_request
+from streamnorm._core.ids import Carried, carry_signature, seal_reasoning, tag_signature
+from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
+from streamnorm._upstream.requests import Upstream
+
+PROOF = "cHJvb2Y="
+FOREIGN = tag_signature(PROOF, "openai")
+WRAPPED = base64.b64encode(FOREIGN.encode()).decode()
+VENDORS = {"anthropic": "anthropic", "openai_responses": "openai", "gemini": "gemini"}
+USER = {"role": "user", "content": "Hi."}
+CALL = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}
+
+
+def thinking(signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": "Well.", "signature": signature}
+
+
+def messages(*blocks: dict[str, Any]) -> dict[str, Any]:
+    answer = {"role": "assistant", "content": [*blocks, CALL]}
+    said = [USER, answer, {"role": "user", "content": [RESULT]}]
+    return {"model": "m", "max_tokens": 9, "messages": said}
+
+
+def items(*output: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"model": "m", "input": [USER, *output, USER], "store": False, **fields}
+
+
+def reasoning(**fields: Any) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": "Well."}]
+    return {"type": "reasoning", "id": "rs_1", "summary": summary, **fields}
+
+
+def contents(*parts: dict[str, Any]) -> dict[str, Any]:
+    response = {"functionResponse": {"name": "f", "response": {"output": "ok"}}}
+    said = [{"role": "user", "parts": [{"text": "Hi."}]}, {"role": "model", "parts": [*parts]}]
+    return {"contents": [*said, {"role": "user", "parts": [response]}]}
+
+
+def function_call(**fields: Any) -> dict[str, Any]:
+    return {"functionCall": {"name": "f", "args": {}}, **fields}
+
+
+def sent(body: dict[str, Any], dialect: str, model: str = "", server: str | None = None) -> Any:
+    """Return the body that an upstream gets, and what was lost."""
+    assert may_have_foreign_turns(json.dumps(body).encode())
+    assert may_have_foreign_turns(json.dumps(body, separators=(",", ":")).encode())
+    path = f"/v1beta/models/{model}:generateContent" if dialect == "gemini" else ""
+    request = decode_request(body, dialect, path=path)
+    upstream = Upstream(dialect=dialect, base_url="http://x", server=server or VENDORS.get(dialect))
+    changed = without_owner(request, upstream)
+    if changed is request:
+        return None, ()
+    made = encode_request(changed, dialect, server=server)
+    return made.body, tuple(loss.feature for loss in made.losses)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        thinking(FOREIGN),
+        thinking(tag_signature(PROOF, None)),
+        thinking(""),
+        {
+            "type": "thinking",
+            "thinking": "",
+            "signature": carry_signature(Carried(PROOF, "google", "c1")),
+        },
+        {"type": "redacted_thinking", "data": seal_reasoning(PROOF, "openai")},
+    ],
+)
+def test_thinking_that_anthropic_did_not_sign_is_not_sent_to_it(block: dict[str, Any]) -> None:
+    body, lost = sent(messages(block), "anthropic")
+    assert body == messages()
+    assert lost in ((), ("reasoning_dropped",))
+
+
+def test_thinking_of_anthropic_stays_among_that_of_others() -> None:
+    own = [USER, {"role": "assistant", "content": [thinking(PROOF), CALL]}]
+    body = messages(thinking(FOREIGN))
+    body["messages"] = [*own, {"role": "user", "content": [RESULT]}, *body["messages"][1:]]
+    body["messages"][3] = {"role": "assistant", "content": [thinking(FOREIGN), CALL | {"id": "c2"}]}
+    body["messages"][4] = {"role": "user", "content": [RESULT | {"tool_use_id": "c2"}]}
+    made, _ = sent(body, "anthropic")
+    assert made["messages"][:3] == body["messages"][:3]
+    assert made["messages"][3]["content"] == [CALL | {"id": "c2"}]
+
+
+def test_thinking_without_a_signature_stays_for_a_server_that_nobody_knows() -> None:
+    """Such as vLLM, which writes it so; but a signature of ours is none of its own."""
+    assert sent(messages(thinking("")), "anthropic", server="vllm") == (None, ())
+    body, _ = sent(messages(thinking(FOREIGN)), "anthropic", server="vllm")
+    assert body == messages()
+
+
+@pytest.mark.parametrize(
+    "item", [reasoning(), reasoning(encrypted_content=tag_signature(PROOF, "anthropic"))]
+)
+def test_reasoning_that_openai_did_not_encrypt_is_not_sent_to_it(item: dict[str, Any]) -> None:
+    answer = {"type": "message", "role": "assistant", "content": "Hm."}
+    body, lost = sent(items(item, answer), "openai_responses")
+    assert "rs_1" not in json.dumps(body)
+    assert [each.get("content") for each in body["input"]] == ["Hi.", "Hm.", "Hi."]
+    assert lost == ("reasoning_dropped",)
+
+
+@pytest.mark.parametrize("store", [True, None])
+def test_reasoning_that_a_server_may_have_stored_stays(store: bool | None) -> None:
+    assert sent(items(reasoning(), store=store), "openai_responses") == (None, ())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [function_call(), function_call(thoughtSignature=WRAPPED)],
+)
+def test_call_that_google_did_not_sign_has_the_placeholder(part: dict[str, Any]) -> None:
+    body, lost = sent(contents(part), "gemini", "gemini-3-pro-preview")
+    (written,) = body["contents"][1]["parts"]
+    assert written["thoughtSignature"] == "skip_thought_signature_validator"
+    assert "signature_placeholder" in lost
+
+
+def test_calls_after_a_signed_one_need_no_signature() -> None:
+    parts = (function_call(thoughtSignature=PROOF), function_call())
+    assert sent(contents(*parts), "gemini", "gemini-3-pro-preview") == (None, ())
+
+
+def test_model_that_signs_no_calls_gets_them_unsigned() -> None:
+    assert sent(contents(function_call()), "gemini", "gemini-2.5-flash") == (None, ())
+
+
+def test_text_that_another_vendor_signed_is_sent_without_the_signature() -> None:
+    text = {"text": "Hm.", "thoughtSignature": WRAPPED}
+    signed = function_call(thoughtSignature=PROOF)
+    body, lost = sent(contents(text, signed), "gemini", "gemini-3-pro-preview")
+    named = {**signed, "functionCall": {"id": "call_1_0", **signed["functionCall"]}}
+    assert body["contents"][1]["parts"] == [{"text": "Hm."}, named]
+    assert "signature_dropped" in lost
+
+
+def test_chat_completions_verifies_nothing() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    signed = {**call, "extra_content": {"google": {"thought_signature": PROOF}}}
+    said = [USER, {"role": "assistant", "tool_calls": [signed], "function_call": None}]
+    said.append({"role": "tool", "tool_call_id": "c1", "content": ""})
+    assert sent({"model": "m", "messages": said}, "openai_chat") == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect"),
+    [
+        (messages(thinking(PROOF)), "anthropic"),
+        (messages({"type": "redacted_thinking", "data": PROOF}), "anthropic"),
+        (messages({"type": "text", "text": "sn1."}), "anthropic"),
+        (items(reasoning(encrypted_content=PROOF)), "openai_responses"),
+    ],
+)
+def test_history_of_its_own_vendor_stays_the_same_object(
+    body: dict[str, Any], dialect: str
+) -> None:
+    request = decode_request(body, dialect)
+    upstream = Upstream(dialect=dialect, base_url="http://x", server=VENDORS[dialect])
+    assert without_owner(request, upstream) is request
+
+
+def test_body_without_a_mark_need_not_be_decoded() -> None:
+    for body in (messages(), messages(thinking(PROOF)), items(), {"contents": []}):
+        assert not may_have_foreign_turns(json.dumps(body).encode())
+
+
+def test_reasoning_whose_vendor_an_aggregator_names_is_the_aggregators_own() -> None:
+    named = reasoning(encrypted_content=PROOF, format="anthropic-claude-v1")
+    body = items(named)
+    upstream = Upstream(dialect="openai_responses", base_url="http://x", server="openrouter")
+    request = decode_request(body, "openai_responses")
+    assert without_owner(request, upstream) is request
