@@ -151,7 +151,6 @@ async def test_server_that_starts_again() -> None:
     with valkey_server() as server:
         store = RedisStore(f"redis://127.0.0.1:{server.port}/0")
         await store.aput("a", response("r1"))
-        server._desired_port = server.port
         server.stop()
         with pytest.raises(StoreError, match=r"^the store cannot be reached$"):
             await store.afind("a", _ALL)

@@ -220,9 +220,11 @@ def test_connections_are_used_again(path: Path) -> None:
 def test_unused_connections_are_closed_beyond_a_bound(path: Path) -> None:
     store = opened(path)
     with ExitStack() as stack:
-        for _ in range(9):
-            stack.enter_context(store._connection())
+        connections = [stack.enter_context(store._connection()) for _ in range(9)]
     assert len(store._idle) == 8
+    [closed] = [connection for connection in connections if connection not in store._idle]
+    with pytest.raises(sqlite3.ProgrammingError):
+        closed.execute("SELECT 1")
 
 
 def test_child_process_opens_connections_of_its_own(

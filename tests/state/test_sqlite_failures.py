@@ -223,3 +223,5 @@ def test_failed_connection_is_not_used_again(store: SQLiteStore) -> None:
         _ = 1 / 0
     with store._connection() as connection:
         assert connection is not failed
+    with pytest.raises(sqlite3.ProgrammingError):
+        failed.execute("SELECT 1")

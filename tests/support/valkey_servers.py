@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,7 +19,10 @@ def valkey_server() -> Iterator[ValkeyServer]:
     The test is skipped where none can start.
     """
     try:
-        server = ValkeyServer(save="", appendonly="no")
+        # Its own choice is the first free port above a fixed one, at several places at once.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port: int = listener.getsockname()[1]
+        server = ValkeyServer(port, save="", appendonly="no")
         server.start()
     except (ValkeyServerError, OSError) as exc:
         pytest.skip(f"no server of Valkey starts: {type(exc).__name__}")
