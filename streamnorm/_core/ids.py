@@ -18,7 +18,6 @@ __all__ = [
     "carried_signature",
     "carry_signature",
     "escape_id",
-    "holds_tagged",
     "mint_id",
     "seal_reasoning",
     "sealed_reasoning",
@@ -33,8 +32,6 @@ _TAGGED = "sn1."
 _CARRIED = "sn1-of."
 _SEALED = "sn1-redacted."
 _BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
-# But for summaries of compacted conversations, which are no part of another item.
-_ANY_TAGGED = re.compile(rf'"(?:{_TAGGED[:3]}(?:-|\.(?!compaction\.))|{_BASE64_TAGGED})'.encode())
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
@@ -125,11 +122,6 @@ def unwrap_base64(value: str) -> str:
         return base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
-
-
-def holds_tagged(body: bytes) -> bool:
-    """Return whether a JSON body may hold a value that was tagged, carried or sealed by us."""
-    return _ANY_TAGGED.search(body) is not None
 
 
 def _untagged(value: str, prefix: str) -> tuple[str, str | None] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from msgspec import structs
 
@@ -27,6 +27,10 @@ __all__ = ["may_have_foreign_turns", "without_owner"]
 _MARK = re.compile(
     rb'"(?:sn1[.-]|c24x)|"signature"\s*+:\s*+""|"type"\s*+:\s*+"reasoning"|"function_?[Cc]all"\s*+:'
 )
+
+
+# Servers that host the models of vendors.
+_HOSTS = ("azure", "bedrock", "vertex")
 
 
 def may_have_foreign_turns(body: bytes) -> bool:
@@ -76,7 +80,7 @@ class _Target(NamedTuple):
         can = profiles.resolve(base, server=server, model=model, version=None)
         signs_calls = base.signature_placeholder is not None
         # Other servers than the vendor's may write both without a signature, and read them again.
-        verifies = server in (base.reasoning_issuer, base.dialect)
+        verifies = server in (base.reasoning_issuer, base.dialect, *_HOSTS)
         # One that stores its answers has reasoning of which the client has the id alone.
         is_stored = "store" in base.fields and request.store is not False
         return cls(
@@ -91,6 +95,8 @@ class _Target(NamedTuple):
             return True
         for block in message.blocks:
             match block:
+                case Reasoning(extra=dict(extra)) if _names_vendor(extra):
+                    pass
                 case Reasoning(signature=None):
                     if self.needs_reasoning_signed:
                         return False
@@ -109,6 +115,11 @@ class _Target(NamedTuple):
                     pass
         calls = message.tool_calls
         return not (self.needs_calls_signed and calls and calls[0].signature is None)
+
+
+def _names_vendor(extra: dict[str, dict[str, Any]]) -> bool:
+    """Return whether an aggregator names the vendor of reasoning, which it sent and accepts."""
+    return any("format" in fields for fields in extra.values())
 
 
 def _is_carrier(signature: str) -> bool:

@@ -23,6 +23,7 @@ from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.stream_failures import broken_connection
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status, whole_answer
+from streamnorm._upstream.foreign_turns import without_owner
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import passed_request
 from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstream_request
@@ -31,7 +32,6 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping
-from streamnorm.gateway.own_history import own_history
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
@@ -260,12 +260,11 @@ class Attempts:
         return sent
 
     def _adjusted(self, target: Target) -> Callable[[Request], Request]:
-        """Return the function that makes a request fit for an upstream and its options."""
+        """Return the function that changes a translated request."""
         adjust = adjusted(target.options, self._count)
         if target.upstream.dialect != self._client.name:
             return adjust
-        remove = own_history(target.upstream, self._count)
-        return lambda request: adjust(remove(request))
+        return lambda request: adjust(without_owner(request, target.upstream))
 
     async def _begin(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]

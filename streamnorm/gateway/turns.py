@@ -21,14 +21,14 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._bodies import codec_of
+from streamnorm._bodies import codec_of, decode_request
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import StateError
+from streamnorm._core.errors import DecodeError, StateError
 from streamnorm._core.events import StreamError
-from streamnorm._core.ids import holds_tagged
 from streamnorm._core.json import dumps, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
+from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -37,7 +37,6 @@ from streamnorm._upstream.requests import (
     refusals,
 )
 from streamnorm.gateway.model_options import changes_requests
-from streamnorm.gateway.own_history import signs_reasoning
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
@@ -87,11 +86,7 @@ class ClientTurn:
             return False
         if target.normalize or changes_requests(target.options):
             return False
-        if holds_tagged(self._request.body or b""):
-            return False
-        if not signs_reasoning(target.upstream):
-            return True
-        return not codec_of(self._client.name).holds_unsigned(self.body)
+        return not self._has_foreign_turns(target.upstream)
 
     def rewrite(self, body: dict[str, Any]) -> None:
         """Replace the body of the request; it then passes to no upstream as it is."""
@@ -121,6 +116,18 @@ class ClientTurn:
             response: The whole answer, in the client's dialect.
         """
         return None
+
+    def _has_foreign_turns(self, upstream: Upstream) -> bool:
+        """Return whether another vendor wrote a part of a history in the upstream's dialect."""
+        received = self._request
+        if not may_have_foreign_turns(received.body or b""):
+            return False
+        path, headers = received.path, received.headers
+        try:
+            request = decode_request(self.body, self._client.name, path=path, headers=headers)
+        except DecodeError:
+            return False  # what it is is the upstream's affair
+        return without_owner(request, upstream) is not request
 
     def _edited(self, target: Target) -> dict[str, Any]:
         return self.body if self.edit is None else self.edit(self.body, target)

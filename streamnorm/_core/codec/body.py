@@ -162,8 +162,6 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             in a request, where they have another one.
         count: Reader and writer of counts of tokens; None if the dialect has none.
         models: Reader and writer of lists of models; None if the dialect has none.
-        holds_unsigned: Returns whether a request has reasoning without a signature, which the
-            vendor refuses: another provider's, that signs none.
         echoed_fields: Returns the fields of a request's body that its responses repeat; None
             if they repeat none and have no fields that `Reply.response` replaces.
     """
@@ -177,5 +175,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None
     models: ModelsCodec | None = None
-    holds_unsigned: Callable[[dict[str, Any]], bool] = lambda body: False
     echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.count import COUNT
-from streamnorm.dialects.anthropic.body.messages import holds_unsigned
 from streamnorm.dialects.anthropic.body.models import MODELS
 from streamnorm.dialects.anthropic.body.request import read_request, write_request
 from streamnorm.dialects.anthropic.body.response import read_response, write_response
@@ -32,5 +31,4 @@ _CODEC = BodyCodec(
     write_response=write_response,
     count=COUNT,
     models=MODELS,
-    holds_unsigned=holds_unsigned,
 )

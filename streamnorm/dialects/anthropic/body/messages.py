@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.content import (
     blocks_from_wire,
     content_to_wire,
@@ -28,7 +28,6 @@ from streamnorm.dialects.anthropic.body.content import (
 from streamnorm.dialects.anthropic.body.extra import DIALECT, own_fields
 
 __all__ = [
-    "holds_unsigned",
     "messages_from_wire",
     "messages_to_wire",
     "system_from_wire",
@@ -146,14 +145,3 @@ def system_to_wire(system: tuple[Text, ...], context: WriteContext) -> object:
     """Return the system prompt: text if it is one plain text, else blocks."""
     blocks: tuple[InputBlock, ...] = system
     return content_to_wire(blocks, context, "system")
-
-
-def holds_unsigned(body: dict[str, Any]) -> bool:
-    """Return whether a request has thinking without a signature."""
-    messages = body.get("messages")
-    for message in messages if is_array(messages) else ():
-        content = message.get("content") if is_object(message) else None
-        for block in content if is_array(content) else ():
-            if is_object(block) and block.get("type") == "thinking" and not block.get("signature"):
-                return True
-    return False

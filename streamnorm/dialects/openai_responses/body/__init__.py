@@ -7,7 +7,6 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.count import COUNT
 from streamnorm.dialects.openai_responses.body.models import MODELS
-from streamnorm.dialects.openai_responses.body.read_input import holds_unsigned
 from streamnorm.dialects.openai_responses.body.request import read_request, write_request
 from streamnorm.dialects.openai_responses.body.response import read_response, write_response
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
@@ -28,6 +27,5 @@ def codec() -> BodyCodec:
         count=COUNT,
         models=MODELS,
         answer_fields={"item_id": "id"},
-        holds_unsigned=holds_unsigned,
         echoed_fields=echoed_fields,
     )

@@ -33,7 +33,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Role, Source
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.ids import carried_signature
-from streamnorm._core.json import compact, is_array, is_object, string_of
+from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body.answer import Answer
 from streamnorm.dialects.openai_responses.body.content import blocks_from_wire
@@ -44,7 +44,7 @@ from streamnorm.dialects.openai_responses.opaque import block_from_wire
 from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["InputReader", "holds_unsigned"]
+__all__ = ["InputReader"]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -308,14 +308,3 @@ def _hosted_call(item: _Item) -> ServerToolCall:
     extra = {DIALECT: status} if status else None
     name = string_of(item, "name") or kind
     return ServerToolCall(id, name, compact(fields) if fields else "", kind, extra=extra)
-
-
-def holds_unsigned(body: dict[str, Any]) -> bool:
-    """Return whether a request of a client that stores nothing has reasoning in plain text."""
-    items = body.get("input")
-    if body.get("store") is not False or not is_array(items):
-        return False
-    return any(
-        is_object(item) and item.get("type") == "reasoning" and not item.get("encrypted_content")
-        for item in items
-    )

@@ -18,7 +18,6 @@ from streamnorm import (
     ToolResult,
 )
 from streamnorm._core.codec import ReadContext
-from streamnorm.dialects.anthropic.body import codec
 from streamnorm.dialects.anthropic.body.request import read_request
 
 MARKED: Body = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
@@ -210,18 +209,3 @@ def test_longer_conversation_begins_as_the_shorter_one_was_written() -> None:
     for count in range(len(turns)):
         part = read_request(asked(messages=turns[:count]), ReadContext())
         assert write(parts_of(part)).body["messages"] == whole[:count]
-
-
-@pytest.mark.parametrize(
-    ("messages", "is_unsigned"),
-    [
-        (None, False),
-        ([1, {"content": "So."}, {"content": ["So."]}], False),
-        ([{"content": [{"type": "thinking", "thinking": "So.", "signature": "Eq"}]}], False),
-        ([{"content": [{"type": "text", "text": "So."}]}], False),
-        ([{"content": [{"type": "thinking", "thinking": "So.", "signature": ""}]}], True),
-        ([{"content": [{"type": "thinking", "thinking": "So."}]}], True),
-    ],
-)
-def test_thinking_without_a_signature_is_found(messages: object, *, is_unsigned: bool) -> None:
-    assert codec().holds_unsigned({"messages": messages}) == is_unsigned

@@ -13,7 +13,6 @@ from streamnorm._core.blocks import (
     Reasoning,
     RedactedReasoning,
 )
-from streamnorm.dialects.openai_responses.body import codec
 
 OWN = "openai_responses"
 
@@ -102,20 +101,3 @@ def test_text_before_a_signed_call_is_sent_with_it() -> None:
             {"functionCall": {"id": "c", "name": "f", "args": {}}, "thoughtSignature": "s"},
         ],
     }
-
-
-@pytest.mark.parametrize(
-    ("fields", "is_unsigned"),
-    [
-        ({"store": False, "input": "So."}, False),
-        ({"store": False, "input": [1, {"type": "message"}]}, False),
-        ({"store": False, "input": [{"type": "reasoning", "encrypted_content": "gA"}]}, False),
-        ({"store": True, "input": [{"type": "reasoning"}]}, False),
-        ({"input": [{"type": "reasoning"}]}, False),
-        ({"store": False, "input": [{"type": "reasoning"}]}, True),
-        ({"store": False, "input": [{"type": "reasoning", "encrypted_content": None}]}, True),
-    ],
-)
-def test_reasoning_in_plain_text_is_found(fields: dict[str, Any], *, is_unsigned: bool) -> None:
-    """Unless the vendor may have stored it."""
-    assert codec().holds_unsigned(fields) == is_unsigned

@@ -12,10 +12,6 @@ from support.gateway_calls import asked as requested
 from support.gateway_servers import served
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm import InputMessage, Loss, Reasoning, Request, Text
-from streamnorm._upstream.requests import Upstream
-from streamnorm.gateway.own_history import own_history
-
 pytestmark = pytest.mark.anyio
 
 
@@ -65,10 +61,10 @@ async def test_request_without_values_of_others_passes_unchanged() -> None:
         assert received == data
 
 
-async def test_text_that_looks_like_a_value_of_others_stays() -> None:
+async def test_text_that_looks_like_a_value_of_others_passes_unchanged() -> None:
     body = claude_body({"type": "text", "text": "sn1.openai.gAAA is a signature"})
-    _, received = await sent("anthropic", "/v1/messages", body)
-    assert received == body
+    data, received = await sent("anthropic", "/v1/messages", body)
+    assert received == data
 
 
 async def test_signature_of_a_call_of_others_is_removed() -> None:
@@ -89,31 +85,13 @@ async def test_signature_of_a_call_of_others_is_removed() -> None:
     assert "Z29vZ2xl" in shown
 
 
-def test_reasoning_that_nobody_signed_goes_to_servers_that_may_know_it() -> None:
-    """The vendor itself looks such an item up by its id, and stores nothing."""
-    request = Request(
-        messages=(
-            InputMessage("user", (Text("1"),)),
-            InputMessage("assistant", (Reasoning(("Hm.",)), Text("2"))),
-        )
-    )
-    losses: list[Loss] = []
-    url = "https://host.test"
-    dialect = "openai_responses"
-    for server in (None, "vllm"):
-        own = Upstream(dialect=dialect, base_url=url, server=server)
-        assert own_history(own, losses.append)(request) is request
-    for server in ("openai", "azure"):
-        vendor = Upstream(dialect=dialect, base_url=url, server=server)
-        assert own_history(vendor, losses.append)(request).messages[1].blocks == (Text("2"),)
-    assert [loss.feature for loss in losses] == ["reasoning_dropped"] * 2
-
-
 async def test_reasoning_goes_back_to_the_aggregator_that_sent_it() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
-    named = {**reasoning, "format": "anthropic-claude-v1"}
-    tagged = {**reasoning, "encrypted_content": "sn1.anthropic.c2ln"}
-    said = [{"role": "user", "content": "1"}, named, tagged, {"role": "user", "content": "2"}]
+    said = [
+        {"role": "user", "content": "1"},
+        {**reasoning, "format": "anthropic-claude-v1"},
+        {"role": "user", "content": "2"},
+    ]
     body = {"model": "m", "input": said, "store": False}
-    _, received = await sent("openai_responses", "/v1/responses", body)
-    assert [item.get("format") for item in received["input"]] == [None, named["format"], None]
+    data, received = await sent("openai_responses", "/v1/responses", body)
+    assert received == data
