@@ -103,6 +103,12 @@ def test_thinking_without_a_signature_stays_for_a_server_that_nobody_knows() -> 
     assert body == messages()
 
 
+@pytest.mark.parametrize("server", ["bedrock", "vertex"])
+def test_hosts_of_a_vendor_verify_as_it_does(server: str) -> None:
+    body, _ = sent(messages(thinking("")), "anthropic", server=server)
+    assert body["messages"] == messages()["messages"]
+
+
 @pytest.mark.parametrize(
     "item", [reasoning(), reasoning(encrypted_content=tag_signature(PROOF, "anthropic"))]
 )
