@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from streamnorm._core.errors import RecordingError as RecordingError
     from streamnorm._core.errors import RemoteProtocolError as RemoteProtocolError
     from streamnorm._core.errors import StateError as StateError
+    from streamnorm._core.errors import StoreError as StoreError
     from streamnorm._core.errors import StreamnormError as StreamnormError
     from streamnorm._core.errors import TruncatedStream as TruncatedStream
     from streamnorm._core.errors import UnknownDialect as UnknownDialect
@@ -153,7 +154,7 @@ _MODULES = {
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
         "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError StateError "
-        "StreamnormError TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
+        "StoreError StreamnormError TruncatedStream UnknownDialect UnrecordedRequest UpstreamError"
     ),
     "streamnorm._core.events": (
         "Abandoned BlockStart BlockStop CitationDelta Completed Event Failed JSONDelta "

@@ -14,6 +14,7 @@
     ├── LossyEncoding              strict encoding would drop something; .losses
     ├── ProfileError               a file of profiles cannot be read
     ├── StateError                 a request needs what is not stored; .status, .code, .param
+    ├── StoreError                 the store of responses failed
     ├── RecordingError             a recording cannot be read or written
     ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
     └── UnknownDialect             no dialect of that name (also a LookupError)
@@ -46,6 +47,7 @@ __all__ = [
     "RecordingError",
     "RemoteProtocolError",
     "StateError",
+    "StoreError",
     "StreamnormError",
     "TruncatedStream",
     "UnknownDialect",
@@ -237,6 +239,13 @@ class StateError(StreamnormError):
         self.status = status
         self.code = code
         self.param = param
+
+
+class StoreError(StreamnormError):
+    """A store of responses cannot be reached or used, or what it holds is damaged.
+
+    The text says how it failed.  It names neither the store's URL or path nor what it holds.
+    """
 
 
 class RecordingError(StreamnormError):

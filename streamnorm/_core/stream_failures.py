@@ -46,6 +46,10 @@ _HINTS = {
 _TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
 _NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
 
+# No registered status: google-genai sends a request again after 503, not after 529
+# (`_RETRY_HTTP_STATUS_CODES` of google-genai, read 2026-11-23).
+_OVERLOADED = 529
+
 _STOPPED = "ServerStopping"  # of our gateway
 
 
@@ -114,15 +118,20 @@ def body_kind(body: bytes | bytearray) -> str:
     return "binary data" if b"\0" in start else "plain text"
 
 
-def response_status(error: StreamError) -> int:
+def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) -> int:
     """Return the HTTP status of a response that reports an error before a stream begins.
 
     It is the provider's, 504 for a timeout or 502 for all else.
+
+    Args:
+        error: The error.
+        overloaded_status: Status of an overloaded server in the client's dialect, if that is
+            not the provider's.
     """
     status = error.status_hint if error.kind == "upstream" else None
     if status is None or status < 400:  # the provider's redirect does not concern the client
         return 504 if error.kind == "stalled" else 502
-    return status
+    return overloaded_status if status == _OVERLOADED else status
 
 
 def as_exception(

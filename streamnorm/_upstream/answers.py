@@ -16,7 +16,14 @@ from streamnorm._core.stream_failures import NOT_A_STREAM, body_kind, response_s
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
 
-__all__ = ["ErrorAnswer", "WholeAnswer", "error_answer", "reported_error", "whole_answer"]
+__all__ = [
+    "ErrorAnswer",
+    "WholeAnswer",
+    "error_answer",
+    "error_status",
+    "reported_error",
+    "whole_answer",
+]
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -47,6 +54,19 @@ class WholeAnswer(Struct, frozen=True):
     losses: tuple[Loss, ...]
 
 
+def error_status(error: StreamError, client: str, *, upstream: str | None) -> int:
+    """Return the HTTP status of the response that reports an error before a stream begins.
+
+    Args:
+        error: The error.
+        client: The client's dialect.
+        upstream: Dialect of who reports it; None for us.
+    """
+    if upstream is not None and lookup(upstream) is lookup(client):
+        return response_status(error)
+    return response_status(error, lookup(client).overloaded_status)
+
+
 def error_answer(error: StreamError, client: str, *, upstream: str | None) -> ErrorAnswer:
     """Return the response that reports an error before a stream begins.
 
@@ -56,8 +76,8 @@ def error_answer(error: StreamError, client: str, *, upstream: str | None) -> Er
         upstream: Dialect of who reports it, whose fields pass to clients of the same dialect;
             None for us.
     """
-    status = response_status(error)
     is_own = upstream is None or lookup(upstream) is lookup(client)
+    status = error_status(error, client, upstream=upstream)
     body = encoder(client, extras=is_own).error_body(structs.replace(error, status_hint=status))
     return ErrorAnswer(status, body)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from msgspec import structs
 
@@ -91,6 +91,8 @@ class _Target(NamedTuple):
             return True
         for block in message.blocks:
             match block:
+                case Reasoning(extra=dict(extra)) if _names_vendor(extra):
+                    pass
                 case Reasoning(signature=None):
                     if self.needs_reasoning_signed:
                         return False
@@ -109,6 +111,11 @@ class _Target(NamedTuple):
                     pass
         calls = message.tool_calls
         return not (self.needs_calls_signed and calls and calls[0].signature is None)
+
+
+def _names_vendor(extra: dict[str, dict[str, Any]]) -> bool:
+    """Return whether an aggregator names the vendor of reasoning, which it sent and accepts."""
+    return any("format" in fields for fields in extra.values())
 
 
 def _is_carrier(signature: str) -> bool:

@@ -19,6 +19,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.gateway.compacting import Compacting, sealer_of, warn_of_random_key
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals, stopping
@@ -29,6 +30,7 @@ from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
+from streamnorm.gateway.storing import opened_store
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -68,8 +70,10 @@ class Gateway:
         environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
-        self._messages = Messages(config, routing, self._network, estimator)
-        self._side = Side(config, routing, self._network, estimator)
+        compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
+        self._store = store = opened_store(config, environ)
+        self._messages = Messages(config, routing, self._network, estimator, store, compacting)
+        self._side = Side(config, routing, self._network, estimator, store, compacting)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -105,6 +109,7 @@ class Gateway:
                 )
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        warn_of_random_key(self._config)
         try:
             with chained_signals(self.begin_drain):
                 while (await receive())["type"] != "lifespan.shutdown":
@@ -116,6 +121,9 @@ class Gateway:
             self._draining.close()
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._network.aclose()
+            if self._store is not None:
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await self._store.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,10 +197,10 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if asked.operation in ("message", "stream"):
-                await self._messages.answer(received, client, exchange, call)
-            else:
+            if self._side.answers(received, client, asked):
                 await self._side.answer(received, client, asked, exchange, call)
+            else:
+                await self._messages.answer(received, client, exchange, call)
         except RequestRefused:
             raise
         except Exception as exc:

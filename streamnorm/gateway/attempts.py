@@ -13,37 +13,30 @@ from typing import TypeAlias
 import aiohttp
 from msgspec import Struct, structs
 
-from streamnorm._bodies import decode_request
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import DecodeError, NotAStream, ProtocolError, UpstreamError
+from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
+from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._core.stream_failures import broken_connection, response_status
+from streamnorm._core.stream_failures import broken_connection
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
-from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
+from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status, whole_answer
+from streamnorm._upstream.foreign_turns import without_owner
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import passed_request
-from streamnorm._upstream.requests import (
-    ClientRequest,
-    RequestRefused,
-    Upstream,
-    UpstreamRequest,
-    json_body,
-    refusals,
-    upstream_request,
-)
+from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstream_request
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
-from streamnorm.gateway.model_options import adjusted, changes_requests
+from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
-from streamnorm.gateway.stateless import refuse_state, unstored
+from streamnorm.gateway.stored_stream import StoredStream
+from streamnorm.gateway.turns import ClientTurn
 
 __all__ = ["Attempts", "Begun", "Failure", "Whole"]
 
@@ -112,7 +105,7 @@ class Attempts:
     """The attempts for one request.
 
     Args:
-        received: The request.
+        turn: The request, and what becomes of its answer.
         client: The client's dialect.
         targets: Whom to ask, one after the other; at least one.
         network: Sends the requests.
@@ -133,7 +126,7 @@ class Attempts:
 
     def __init__(
         self,
-        received: ClientRequest,
+        turn: ClientTurn,
         client: Dialect,
         targets: tuple[Target, ...],
         network: Network,
@@ -153,7 +146,7 @@ class Attempts:
         self._is_pausing = False  # between two requests
         self._has_begun = False
         self._held: list[Loss | Outcome] = []  # of an answer that has not begun
-        self._received = received
+        self._turn = turn
         self._client = client
         self._targets = targets
         self._network = network
@@ -182,7 +175,7 @@ class Attempts:
                 break
             further = await self._ask_patiently(target)
             # The failure of an upstream says more than that the next one cannot be asked.
-            if not isinstance(further, Failure) or further.target is not None:
+            if not isinstance(further, Failure) or further.target is not None or further.is_final:
                 result = further
         return result
 
@@ -250,50 +243,26 @@ class Attempts:
             self._on_end(known)
 
     def _translate(self, target: Target) -> UpstreamRequest:
-        upstream = target.upstream
-        is_own = upstream.dialect == self._client.name
-        may_pass = is_own and not target.normalize and not changes_requests(target.options)
-        if may_pass and not self._has_foreign_turns(upstream):
-            return passed_request(self._received, upstream, limits=self._request_limits)
-        stores = None
-        if not is_own:
-            stores = refuse_state(self._received, self._client, self._request_limits)
+        turn, upstream, limits = self._turn, target.upstream, self._request_limits
+        request = turn.request_for(target)
+        if turn.passes(target):
+            return passed_request(request, upstream, limits=limits)
         sent = upstream_request(
-            self._received,
+            request,
             self._client.name,
             upstream,
-            adjust=self._adjusted(target, is_own=is_own),
-            limits=self._request_limits,
+            adjust=self._adjusted(target),
+            limits=limits,
         )
-        if stores is not None:
-            sent = unstored(sent, is_asked=stores)
+        sent = turn.answered(sent, target)
         for loss in sent.losses:
             self._count(loss)
         return sent
 
-    def _has_foreign_turns(self, upstream: Upstream) -> bool:
-        """Return whether another vendor wrote a part of a history in the upstream's dialect."""
-        received = self._received
-        with refusals():
-            body = json_body(received)
-            if not may_have_foreign_turns(body):
-                return False
-            try:
-                request = decode_request(
-                    body,
-                    self._client.name,
-                    path=received.path,
-                    headers=received.headers,
-                    limits=self._request_limits,
-                )
-            except DecodeError:
-                return False  # what it is is the upstream's affair
-        return without_owner(request, upstream) is not request
-
-    def _adjusted(self, target: Target, *, is_own: bool) -> Callable[[Request], Request]:
+    def _adjusted(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
         adjust = adjusted(target.options, self._count)
-        if not is_own:
+        if target.upstream.dialect != self._client.name:
             return adjust
         return lambda request: adjust(without_owner(request, target.upstream))
 
@@ -316,7 +285,9 @@ class Attempts:
             on_loss=self._count,
         )
         answer.watch(pump)
-        stream = Stream(pump, answer)
+        stream: Stream[bytes] = Stream(pump, answer)
+        if self._turn.stores and not self._turn.makes_answer:
+            stream = StoredStream(pump, answer, self._turn, self._client)
         first = b""
         try:
             first = await self._first_event(stream, pump)
@@ -372,6 +343,10 @@ class Attempts:
         )
         if isinstance(whole, StreamError):
             return self._failure(whole, target, headers)
+        if self._turn.stores:
+            failure = await self._turn.store(object_in(whole.body.decode()))
+            if failure is not None:
+                return self._failure(failure, None, {}, is_final=True)
         self._count(whole.outcome)
         return Whole(whole, headers, target)
 
@@ -386,9 +361,9 @@ class Attempts:
     ) -> Failure:
         if target is not None:
             error = scrubbed_error(error, target.upstream)
-        status = response_status(error)
+        upstream = None if target is None else target.upstream.dialect
+        status = error_status(error, self._client.name, upstream=upstream)
         if error_body is None:
-            upstream = None if target is None else target.upstream.dialect
             body = error_answer(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))

@@ -27,6 +27,7 @@ from msgspec import Meta, Struct
 
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.json import is_object
+from streamnorm.state.stored import DEFAULT_TTL_S
 
 __all__ = ["Config", "ConfigError", "ModelConfig", "UpstreamConfig", "checked", "read_config"]
 
@@ -104,6 +105,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             of its own dialect, or else to the first of all, for the model that it names.
         client_keys: Where the keys that clients must have come from: `env:NAME`, a variable
             that holds them separated by commas; None lets everybody in.
+        seal_key: Where the key comes from that seals the summaries of compacted conversations:
+            `env:NAME`, a variable that holds one of 32 characters or more, or several separated
+            by commas, of which the first seals and all open.  None is a random key of each
+            process, whose summaries no other process can read, nor this one after a restart.
+        state: Where the answers of a client of Responses are stored: `memory:` in a server of one
+            process, `sqlite:PATH`, `redis://HOST` (also `rediss:`, `valkey:`, `valkeys:`), or
+            `env:NAME`, a variable that holds such a URL.  None stores nothing.
+        state_ttl_s: Seconds after its last use at which an answer is forgotten.
         on_disconnect: What becomes of an answer whose client has left: it is cancelled, or
             read to its end.
         keepalive_s: Seconds of silence after which a client is sent a ping.
@@ -124,6 +133,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     upstreams: Annotated[dict[_Name, UpstreamConfig], Meta(min_length=1)]
     models: list[ModelConfig] = []
     client_keys: str | None = None
+    seal_key: str | None = None
+    state: _Name | None = None
+    state_ttl_s: _Seconds = DEFAULT_TTL_S
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     keepalive_s: _Seconds = 15.0
     commit_after_s: _Delay | None = None

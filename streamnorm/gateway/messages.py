@@ -15,11 +15,14 @@ from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
+from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.storing import GatewayStore
+from streamnorm.gateway.turns import Turns
 
 __all__ = ["Messages"]
 
@@ -34,17 +37,27 @@ class Messages:
         routing: Chooses the upstreams.
         network: Asks them.
         estimator: Learns from the tokens that upstreams report.
+        store: Where answers are stored; None if none are.
+        compacting: Opens what is sealed in requests, and compacts conversations.
     """
 
     def __init__(
-        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+        self,
+        config: Config,
+        routing: Routing,
+        network: Network,
+        estimator: TokenEstimator,
+        store: GatewayStore | None,
+        compacting: Compacting,
     ) -> None:
         self._config = config
         self._routing = routing
         self._network = network
         self._estimator = estimator
+        self._compacting = compacting
         self._limits = Limits(max_event_bytes=config.max_event_bytes)
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._turns = Turns(self._request_limits, store)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -67,14 +80,19 @@ class Messages:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
         call.operation, call.model = asked.operation, asked.model
         targets = self._routing.targets(asked.model, client)
+        is_whole = asked.operation == "compact"
+        turn = await self._turns.begin(received, client, body)
+        compaction = self._compacting.begin(turn, client, is_whole=is_whole)
 
         def end(outcome: Outcome) -> None:
+            if turn.failure is not None:
+                outcome = error_outcome(turn.failure)
             call.outcome = outcome
             if isinstance(outcome, Completed) and attempts.request is not None:
                 self._estimator.observe(attempts.request, outcome.usage.input_tokens)
 
         attempts = Attempts(
-            received,
+            turn,
             client,
             targets,
             self._network,
@@ -101,6 +119,10 @@ class Messages:
         if not isinstance(result, Failure):
             call.first_event_at = asyncio.get_running_loop().time()
         match result:
+            case Begun() if compaction is not None and turn.makes_answer:
+                call.status = 200
+                streams = asked.operation == "stream"
+                await compaction.send(result, stream, call, streams=streams)
             case Begun():
                 call.status = 200
                 await self._send_stream(result, stream, call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 from msgspec import Struct, structs
@@ -45,6 +45,7 @@ from streamnorm.aio.passing import PassingPump
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import failed_request
+from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.model_names import is_one_name
@@ -53,15 +54,18 @@ from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
 from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.sending import ClientStream, raw_headers
-from streamnorm.state import error_body
+from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.gateway.turns import ClientTurn, Turns
+from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.errors import response_not_found
+from streamnorm.transports.transcoded_state import client_scope
 
 __all__ = ["Side"]
 
 T = TypeVar("T")
 
 _JSON = (b"content-type", b"application/json")
-_WITH_BODY = ("count",)
+_WITH_BODY = ("count", "compact")
 _MODELS = ("models", "model")
 _LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
 _UNKNOWN = (404, 405, 501)  # of servers that describe no single model
@@ -90,17 +94,43 @@ class Side:
         routing: Chooses the upstreams.
         network: Asks them.
         estimator: Estimates tokens that an upstream does not count.
+        store: Where responses are stored; None if none are.
+        compacting: Opens what is sealed in requests.
     """
 
     def __init__(
-        self, config: Config, routing: Routing, network: Network, estimator: TokenEstimator
+        self,
+        config: Config,
+        routing: Routing,
+        network: Network,
+        estimator: TokenEstimator,
+        store: GatewayStore | None,
+        compacting: Compacting,
     ) -> None:
         self._routing = routing
+        self._compacting = compacting
         self._network = network
+        self._store = store
         self._estimator = estimator
         self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._turns = Turns(self._request_limits, store)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
+
+    def answers(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
+        """Return whether a request is for no message, and is not answered by way of one.
+
+        A conversation that the upstream of its model does not compact is summarized by a
+        message.
+
+        Raises:
+            RequestRefused: The request is wrong.
+        """
+        if asked.operation != "compact":
+            return asked.operation not in ("message", "stream")
+        body, model = self._body_of(received, client, asked)
+        target = self._routing.targets(model, client)[0]
+        return self._store is None and ClientTurn(received, client, body).passes(target)
 
     async def answer(
         self,
@@ -122,9 +152,14 @@ class Side:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
+        operation = read_operation(received.method, received.path, dict(received.query))
+        if self._store is not None and operation is not None:
+            scope = client_scope(received, client)
+            await self._answer_stored(operation, self._store, scope, exchange, call)
+            return
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         if is_stored and self._routing.native(client) is None:
-            await self._refuse_stored(asked, exchange, call)
+            await self._refuse(response_not_found(asked.response_id), exchange, call)
             return
         try:
             result: _Result[Encoded | PassedAnswer]
@@ -158,16 +193,19 @@ class Side:
         self, received: ClientRequest, client: Dialect, asked: Asked, call: CallRecord
     ) -> _Result[Encoded | PassedAnswer]:
         """Return what the upstream of a model says, or an estimate."""
+        body: dict[str, Any] = {}
         model = asked.model
         if asked.operation in _WITH_BODY:
-            with refusals():
-                body = body_object(json_body(received), self._request_limits)
-            known = client.endpoints.asked(received.method, received.path, body)
-            model = asked.model if known is None else known.model
+            body, model = self._body_of(received, client, asked)
+            whole = await self._turns.whole_body(received, client, body)
+            if whole != body:
+                body, received = whole, structs.replace(received, body=dumps(whole))
         call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         native = self._routing.native(client) if is_stored else None
         target = native or self._routing.targets(model, client)[0]
+        is_own = target.upstream.dialect == client.name
+        received = self._compacting.open(received, body, is_own=is_own)
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
         result: _Result[Encoded | PassedAnswer] = await self._run(steps, target, client, call)
         if asked.operation == "model" and self._is_listed_unasked(model, result.value):
@@ -180,6 +218,15 @@ class Side:
         if found is None or not is_one_name(self._routing.entries[found.entry][0].match):
             return False
         return isinstance(answer, StreamError) and answer.status_hint in _UNKNOWN
+
+    def _body_of(
+        self, received: ClientRequest, client: Dialect, asked: Asked
+    ) -> tuple[dict[str, Any], str]:
+        """Return the decoded body of a request, and the model that it names."""
+        with refusals():
+            body = body_object(json_body(received), self._request_limits)
+        known = client.endpoints.asked(received.method, received.path, body)
+        return body, asked.model if known is None else known.model
 
     async def _resume(
         self,
@@ -305,12 +352,28 @@ class Side:
             status=answer.status or 0, content_type=answer.content_type or "", body=body
         )
 
-    async def _refuse_stored(self, asked: Asked, exchange: Exchange, call: CallRecord) -> None:
-        """Answer a request for a stored response: none is."""
-        if asked.response_id:
-            error = response_not_found(asked.response_id)
-        else:
-            error = StateError("This provider compacts no conversations.", status=404)
+    async def _answer_stored(
+        self,
+        operation: Operation,
+        store: GatewayStore,
+        scope: str,
+        exchange: Exchange,
+        call: CallRecord,
+    ) -> None:
+        """Answer a request about a stored response from the store."""
+        found = await store.afind(scope, operation.lookup)
+        with store_refusals():
+            try:
+                body = operation.answer(found)
+            except StateError as error:
+                await self._refuse(error, exchange, call)
+                return
+        if operation.deletes:
+            await store.adelete(scope, operation.id)
+        call.status = 200
+        await send_json(exchange, 200, [_JSON], dumps(body))
+
+    async def _refuse(self, error: StateError, exchange: Exchange, call: CallRecord) -> None:
         call.status = error.status
         call.outcome = error_outcome(StreamError("upstream", str(error), status_hint=error.status))
         await send_json(exchange, error.status, [_JSON], error_body(error))

@@ -33,13 +33,18 @@ A request that needs what is not stored raises `StateError`, here as in `Turn` a
 `error_body` writes the vendor's error.  It is never answered without its history: an agent
 that is would repeat its first step for ever.
 
-`MemoryStore` is for one process.  It has the methods of both protocols: `ResponseStore` for
-asynchronous callers, `SyncResponseStore` for others.
+`MemoryStore` is for one process, `SQLiteStore` for the processes of one machine, `RedisStore`
+for those of several; `open_store` returns the one that a URL names.  All have the methods of
+`ResponseStore`, for asynchronous callers; the first two also those of `SyncResponseStore`, for
+others.  A store that fails raises `StoreError`.
 """
 
 from streamnorm.state.errors import error_body
 from streamnorm.state.memory import MemoryStore
+from streamnorm.state.opening import open_store
 from streamnorm.state.operations import Operation, read_operation
+from streamnorm.state.redis import RedisStore
+from streamnorm.state.sqlite import SQLiteStore
 from streamnorm.state.stored import (
     Found,
     Item,
@@ -57,11 +62,14 @@ __all__ = [
     "Lookup",
     "MemoryStore",
     "Operation",
+    "RedisStore",
     "ResponseStore",
+    "SQLiteStore",
     "StoredResponse",
     "SyncResponseStore",
     "Turn",
     "error_body",
+    "open_store",
     "read_operation",
     "scope_of",
 ]

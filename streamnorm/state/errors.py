@@ -20,6 +20,7 @@ __all__ = [
     "previous_not_found",
     "response_not_found",
     "unsupported",
+    "unverified_content",
 ]
 
 _ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
@@ -88,6 +89,17 @@ def invalid_value(name: str, expected: str) -> StateError:
         f"Invalid value for '{name}': expected {expected}.",
         status=400,
         code="invalid_value",
+        param=name,
+    )
+
+
+def unverified_content(name: str) -> StateError:
+    """Return the error of sealed content that was not sealed here, or was changed."""
+    return StateError(
+        f"The encrypted content of '{name}' could not be verified. It was not made by this "
+        "provider, or was changed.",
+        status=400,
+        code="invalid_encrypted_content",
         param=name,
     )
 

@@ -74,6 +74,9 @@ class MemoryStore:
         """Delete a response and its items; see `ResponseStore`."""
         return self.delete(scope, id)
 
+    async def aclose(self) -> None:
+        """Return at once: there is nothing to close."""
+
     def find(self, scope: str, lookup: Lookup) -> Found:
         """Return what is stored; nothing if nothing is needed."""
         with self._lock:

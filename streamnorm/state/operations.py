@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from streamnorm.state.errors import invalid_value, not_cancellable, response_not_found
-from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import Found, Item, Lookup, StoredResponse, value_of
 from streamnorm.state.turn import history_of
 
 __all__ = ["Operation", "read_operation"]
@@ -62,6 +61,7 @@ class Operation(Struct, frozen=True):
 
         Raises:
             StateError: The response is not stored, or the request cannot be met.
+            StoreError: What is stored is damaged.
         """
         if not found.chain or found.chain[0].id != self.id:
             raise response_not_found(self.id)
@@ -87,8 +87,8 @@ def _retrieve(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[s
     if operation.query.get("stream", "false") != "false":
         raise invalid_value("stream", "false for a response without `background`")
     stored = chain[0]
-    output = [msgspec.json.decode(item.json) for item in stored.output]
-    return {**msgspec.json.decode(stored.body), "output": output}
+    output = [value_of(item.json) for item in stored.output]
+    return {**value_of(stored.body), "output": output}
 
 
 def _delete(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _items_after(items: list[Item], id: str) -> list[Item]:
 
 def _listed(item: Item) -> dict[str, Any]:
     """Return an item as lists have it: with type and id, and its text in parts."""
-    value: dict[str, Any] = {**msgspec.json.decode(item.json), "id": item.id}
+    value: dict[str, Any] = {**value_of(item.json), "id": item.id}
     if "role" in value:
         value.setdefault("type", "message")
         text = value.get("content")

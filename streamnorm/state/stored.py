@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
+from streamnorm._core.errors import StoreError
+from streamnorm._core.json import FAST_ERRORS, is_object
+
 __all__ = [
+    "DEFAULT_TTL_S",
+    "RESPONSE_BYTES",
     "Found",
     "Item",
     "Lookup",
@@ -16,10 +22,20 @@ __all__ = [
     "StoredResponse",
     "SyncResponseStore",
     "scope_of",
+    "value_of",
 ]
 
 # What an item costs in memory beside its JSON: its id, two objects, and an entry of an index.
 _ITEM_BYTES = 512
+
+DEFAULT_TTL_S = 30 * 24 * 3600.0
+"""Seconds for which a response is stored after its last use, as long as the vendor does."""
+
+RESPONSE_BYTES = 4096
+"""What a response counts beside its size where the bytes of a chain are bounded.
+
+More than it costs: the responses of a chain are bounded with its bytes.
+"""
 
 
 class Item(Struct, frozen=True):
@@ -56,6 +72,11 @@ class StoredResponse(Struct, frozen=True):
         """Bytes that it takes in memory, approximately."""
         items = self.input + self.output
         return len(self.body) + sum([len(item.json) + _ITEM_BYTES for item in items])
+
+    @property
+    def items_by_id(self) -> dict[str, Item]:
+        """Its items by their ids."""
+        return {item.id: item for item in (*self.input, *self.output)}
 
 
 class Lookup(Struct, frozen=True):
@@ -122,3 +143,18 @@ class SyncResponseStore(Protocol):
 def scope_of(credential: str) -> str:
     """Return the scope of a caller: a digest of its credential, which is never stored itself."""
     return sha256(credential.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def value_of(json: bytes) -> dict[str, Any]:
+    """Return the object that stored JSON is.
+
+    Raises:
+        StoreError: It is none.
+    """
+    try:
+        value = msgspec.json.decode(json)
+    except FAST_ERRORS as exc:
+        raise StoreError("the store holds damaged JSON") from exc
+    if not is_object(value):
+        raise StoreError(f"the store holds {type(value).__name__}, expected an object")
+    return value

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
@@ -28,12 +27,13 @@ from streamnorm.state.errors import (
     previous_not_found,
     unsupported,
 )
-from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import Found, Item, Lookup, StoredResponse, value_of
 
-__all__ = ["Turn", "history_of"]
+__all__ = ["Turn", "history_of", "items_in", "unstored"]
 
 _PREFIX = "resp_"
 _ENDED = ("completed", "incomplete")
+_ENCRYPTED = "reasoning.encrypted_content"
 # State of other kinds, which only the vendor's own server has.
 _UNSUPPORTED = ("background", "conversation", "prompt")
 
@@ -67,7 +67,7 @@ class Turn:
                 raise unsupported(name)
         self.id = _PREFIX + uuid4().hex
         self.stores = boolean_in(self._body, "store") is not False
-        self._input = _items_in(self._body)
+        self._input = items_in(self._body)
         self._references = _references_in(self._input)
         previous = text_in(self._body, "previous_response_id")
         self.lookup = Lookup(previous, tuple(self._references.values()))
@@ -86,6 +86,7 @@ class Turn:
         Raises:
             StateError: A response of the chain or an item is missing, or an item is referred
                 to that the input has already.
+            StoreError: What is stored is damaged.
         """
         previous, references = self.lookup.response, self.lookup.items
         history: list[Item] = []
@@ -111,8 +112,7 @@ class Turn:
         if previous is not None or references:
             body.pop("previous_response_id", None)
             body["input"] = [
-                msgspec.json.decode(item.json) if isinstance(item, Item) else item
-                for item in (*history, *own)
+                value_of(item.json) if isinstance(item, Item) else item for item in (*history, *own)
             ]
         return body
 
@@ -158,6 +158,22 @@ class Turn:
         )
 
 
+def unstored(body: dict[str, Any], *, encrypts_reasoning: bool) -> dict[str, Any]:
+    """Return a request whose answer its provider does not store, although it could.
+
+    Args:
+        body: The request, with its whole input.
+        encrypts_reasoning: Whether to ask for reasoning that can be sent back; models that do
+            not reason refuse that.
+    """
+    body = {**body, "store": False}
+    if encrypts_reasoning:
+        asked = body.get("include")
+        included: list[Any] = asked if is_array(asked) else []
+        body["include"] = list(dict.fromkeys([*included, _ENCRYPTED]))
+    return body
+
+
 def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
     """Return the items of a chain, oldest first; None if a response of it is missing.
 
@@ -175,7 +191,7 @@ def history_of(chain: tuple[StoredResponse, ...], id: str) -> list[Item] | None:
     return [item for stored in reversed(chain) for item in (*stored.input, *stored.output)]
 
 
-def _items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
+def items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the items of the input; text is a message of the user."""
     value = body.get("input")
     if value is None:

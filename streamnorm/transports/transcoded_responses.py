@@ -13,8 +13,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
-from streamnorm._core.stream_failures import response_status
-from streamnorm._upstream.answers import WholeAnswer, error_answer
+from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status
 from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
@@ -142,7 +141,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             case Truncated() if isinstance(cause := exc.__cause__, self._family.request_error):
                 raise cause
             case Failed(error) | Truncated(error):
-                status = response_status(error)
+                status = error_status(error, self._client.name, upstream=self._upstream.name)
                 body = stream.error_body(structs.replace(error, status_hint=status))
                 return self._respond(status, body, self._headers(response, _JSON))
             case _:

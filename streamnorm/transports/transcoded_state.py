@@ -21,7 +21,14 @@ from streamnorm.state import (
     scope_of,
 )
 
-__all__ = ["AnyStore", "StoredTurn", "last_response", "stores_responses"]
+__all__ = [
+    "AnyStore",
+    "StoredTurn",
+    "client_scope",
+    "last_response",
+    "refused",
+    "stores_responses",
+]
 
 AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 """A store for clients of either kind."""
@@ -32,8 +39,19 @@ def stores_responses(client: Dialect) -> bool:
     return any(route.operation == "response" for route in client.endpoints.routes)
 
 
-def _refused(exc: StateError) -> RequestRefused:
-    """Return the refusal of a request that needs what is not stored."""
+def client_scope(received: ClientRequest, client: Dialect) -> str:
+    """Return the scope of the client that sent a request: that of its key.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+    """
+    keys = [received.headers.get(name, "") for name in client.endpoints.key_headers]
+    return scope_of("\n".join(keys))
+
+
+def refused(exc: StateError) -> RequestRefused:
+    """Return the refusal of a request that an error of state says to be wrong."""
     return RequestRefused(str(exc), exc.status, code=exc.code, param=exc.param)
 
 
@@ -54,8 +72,7 @@ class StoredTurn:
         # One of the two protocols is that of the client's kind; callers choose by theirs.
         self._store = cast("ResponseStore", store)
         self._sync_store = cast("SyncResponseStore", store)
-        keys = [received.headers.get(name, "") for name in client.endpoints.key_headers]
-        self._scope = scope_of("\n".join(keys))
+        self._scope = client_scope(received, client)
         self.turn: Turn | None = None
 
     @property
@@ -69,7 +86,7 @@ class StoredTurn:
             try:
                 self.turn = Turn(json_body(self._received))
             except StateError as exc:
-                raise _refused(exc) from exc
+                raise refused(exc) from exc
         return self.turn
 
     def expand(self) -> ClientRequest:
@@ -113,7 +130,7 @@ class StoredTurn:
             try:
                 body = turn.expand(found)
             except StateError as exc:
-                raise _refused(exc) from exc
+                raise refused(exc) from exc
         return structs.replace(self._received, body=dumps(body))
 
     def _stored(self, response: dict[str, Any]) -> StoredResponse | None:
@@ -131,4 +148,4 @@ def _answer(operation: Operation, found: Found) -> dict[str, Any]:
     try:
         return operation.answer(found)
     except StateError as exc:
-        raise _refused(exc) from exc
+        raise refused(exc) from exc

@@ -35,6 +35,7 @@ Args:
     http: The HTTP client.
     base_url: URL of a gateway; None for that of the vendor.
     stream: Whether to ask for streams.
+    retries: How often the SDK repeats a request that failed.
 """
 
 
@@ -52,7 +53,7 @@ def assert_tools_were_run(provider: FakeProvider) -> None:
 
 
 async def run_pydantic_ai(
-    dialect: str, http: Any, base_url: str | None = None, *, stream: bool = True
+    dialect: str, http: Any, base_url: str | None = None, *, stream: bool = True, retries: int = 0
 ) -> str:
     from pydantic_ai import Agent
 
@@ -60,7 +61,8 @@ async def run_pydantic_ai(
         async for _event in events:
             pass
 
-    agent = Agent(_pydantic_model(dialect, SDKS[dialect].async_client(http, base_url)))
+    client = SDKS[dialect].async_client(http, base_url, retries=retries)
+    agent = Agent(_pydantic_model(dialect, client))
     agent.tool_plain(get_weather)
     run = await agent.run("Snow?", event_stream_handler=read if stream else None)
     return str(run.output)
@@ -87,7 +89,13 @@ def _pydantic_model(dialect: str, client: Any) -> Any:
 
 
 async def run_agents(
-    dialect: str, http: Any, base_url: str | None = None, *, stream: bool = True, **options: Any
+    dialect: str,
+    http: Any,
+    base_url: str | None = None,
+    *,
+    stream: bool = True,
+    retries: int = 0,
+    **options: Any,
 ) -> str:
     import agents
 
@@ -97,7 +105,7 @@ async def run_agents(
         if dialect == "openai_chat"
         else agents.OpenAIResponsesModel
     )
-    model = kind("m", SDKS[dialect].async_client(http, base_url))
+    model = kind("m", SDKS[dialect].async_client(http, base_url, retries=retries))
     agent = agents.Agent("a", tools=[agents.function_tool(get_weather)], model=model)
     if not stream:
         return str((await agents.Runner.run(agent, "Snow?", **options)).final_output)
@@ -108,7 +116,7 @@ async def run_agents(
 
 
 async def run_langchain(
-    dialect: str, http: Any, base_url: str | None = None, *, stream: bool = True
+    dialect: str, http: Any, base_url: str | None = None, *, stream: bool = True, retries: int = 0
 ) -> str:
     from langchain_core.messages import HumanMessage, ToolMessage
     from langchain_openai import ChatOpenAI
@@ -118,7 +126,7 @@ async def run_langchain(
         model="m",
         api_key=KEY,
         http_async_client=http,
-        max_retries=0,
+        max_retries=retries,
         use_responses_api=dialect == "openai_responses",
         **options,
     )

@@ -63,7 +63,13 @@ class SDK(ABC):
         return readings
 
     async def converse_async(
-        self, http: Any, turns: int = 1, *, stream: bool = True, base_url: str | None = None
+        self,
+        http: Any,
+        turns: int = 1,
+        *,
+        stream: bool = True,
+        base_url: str | None = None,
+        retries: int = 0,
     ) -> list[Reading]:
         """Return what is read of each turn.
 
@@ -72,8 +78,10 @@ class SDK(ABC):
             turns: Number of turns.
             stream: Whether to ask for streams.
             base_url: URL of a gateway; None for that of the vendor.
+            retries: How often the SDK repeats a request that failed.
         """
-        client, said, readings = self.async_client(http, base_url), self.first(), []
+        client = self.async_client(http, base_url, retries=retries)
+        said, readings = self.first(), []
         for _ in range(turns):
             ask = self.streamed_async if stream else self.whole_async
             answer = await ask(client, said)
@@ -85,7 +93,7 @@ class SDK(ABC):
     def client(self, http: Any) -> Any: ...
 
     @abstractmethod
-    def async_client(self, http: Any, base_url: str | None = None) -> Any: ...
+    def async_client(self, http: Any, base_url: str | None = None, *, retries: int = 0) -> Any: ...
 
     @abstractmethod
     def first(self, question: str = QUESTION) -> list[Any]: ...
@@ -117,9 +125,9 @@ class Anthropic(SDK):
     def client(self, http: Any) -> Any:
         return anthropic.Anthropic(api_key=KEY, http_client=http, max_retries=0)
 
-    def async_client(self, http: Any, base_url: str | None = None) -> Any:
+    def async_client(self, http: Any, base_url: str | None = None, *, retries: int = 0) -> Any:
         return anthropic.AsyncAnthropic(
-            api_key=KEY, http_client=http, base_url=base_url, max_retries=0
+            api_key=KEY, http_client=http, base_url=base_url, max_retries=retries
         )
 
     def first(self, question: str = QUESTION) -> list[Any]:
@@ -168,9 +176,9 @@ class _OpenAI(SDK):
     def client(self, http: Any) -> Any:
         return openai.OpenAI(api_key=KEY, http_client=http, max_retries=0)
 
-    def async_client(self, http: Any, base_url: str | None = None) -> Any:
+    def async_client(self, http: Any, base_url: str | None = None, *, retries: int = 0) -> Any:
         url = None if base_url is None else f"{base_url}/v1"
-        return openai.AsyncOpenAI(api_key=KEY, http_client=http, base_url=url, max_retries=0)
+        return openai.AsyncOpenAI(api_key=KEY, http_client=http, base_url=url, max_retries=retries)
 
     def first(self, question: str = QUESTION) -> list[Any]:
         return [{"role": "user", "content": question}]
@@ -276,9 +284,12 @@ class Gemini(SDK):
         options = types.HttpOptions(base_url="https://gemini.test", httpx_client=http)
         return genai.Client(api_key=KEY, http_options=options)
 
-    def async_client(self, http: Any, base_url: str | None = None) -> Any:
+    def async_client(self, http: Any, base_url: str | None = None, *, retries: int = 0) -> Any:
         url = base_url or "https://gemini.test"
-        options = types.HttpOptions(base_url=url, httpx_async_client=http)
+        again = types.HttpRetryOptions(attempts=retries + 1, initial_delay=0.001)
+        options = types.HttpOptions(
+            base_url=url, httpx_async_client=http, retry_options=again if retries else None
+        )
         return genai.Client(api_key=KEY, http_options=options)
 
     def first(self, question: str = QUESTION) -> list[Any]:

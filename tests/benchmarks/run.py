@@ -3,8 +3,9 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts, whole bodies, compressed requests and the gateway.  The runs are interleaved in rounds; of
-each run the fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
+starts, whole bodies, compressed requests, stores, the gateway and its state.  The runs are
+interleaved in rounds; of each run the fastest round counts, in CPU time.  The exit
+status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import bodies
 import compressed_requests
 import conversations
 import gateway
+import gateway_state
 import long_streams
 import matrix
 import memory
 import partial
 import real_streams
 import starts
+import stores
 import transports
 from timing import Figure
 
@@ -42,6 +45,8 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "conversations": conversations.report,
     "compressed requests": compressed_requests.report,
     "gateway": gateway.report,
+    "stores": stores.report,
+    "state": gateway_state.report,
 }
 
 

@@ -267,8 +267,9 @@ def test_log_goes_to_stdout(upstream: str, client: httpx.Client) -> None:
     with serving(upstream) as (url, process):
         client.post(f"{url}/v1/messages", json=REQUEST)
         assert process.stdout is not None
-        line = process.stdout.readline()
+        start, line = process.stdout.readline(), process.stdout.readline()
     time = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+    assert re.match(rf"{time} WARNING no seal_key is configured: ", start)
     assert re.match(rf"{time} INFO client=anthropic operation=message model=claude-x ", line)
     assert "upstream=openai_chat status=200 outcome=completed attempts=1 " in line
 
@@ -277,8 +278,8 @@ def test_log_json_is_one_object_a_line(upstream: str, client: httpx.Client) -> N
     with serving(upstream, "--log-json") as (url, process):
         client.post(f"{url}/v1/messages", json=REQUEST)
         assert process.stdout is not None
-        fields = json.loads(process.stdout.readline())
-    assert fields["level"] == "INFO"
+        start, fields = [json.loads(process.stdout.readline()) for _ in range(2)]
+    assert (start["level"], fields["level"]) == ("WARNING", "INFO")
     assert fields["outcome"] == "completed"
     assert fields["output_tokens"] > 0
 

@@ -52,6 +52,9 @@ VALUES = [
     [{"role": "tool", "tool_call_id": "x", "content": "y"}],
     [{"name": "f", "input_schema": {"type": "object"}}],
     [{"type": "function", "function": {"name": "f", "parameters": 5}}],
+    [{"type": "compaction_trigger"}],
+    [{"type": "compaction", "encrypted_content": "sn1.compaction.a.b.c"}, 5],
+    [{"type": "compaction", "encrypted_content": "\ud800"}, {"type": "compaction_trigger"}],
 ]
 FIELDS = [
     *("model", "messages", "max_tokens", "stream", "tools", "tool_choice", "system", "input"),

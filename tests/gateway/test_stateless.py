@@ -73,10 +73,6 @@ class Calls:
                 ("conversation", {"conversation": {"id": "conv_1"}}),
                 ("background", {"background": True}),
                 ("prompt", {"prompt": {"id": "p"}}),
-                (
-                    "compaction_trigger",
-                    {"input": [*REQUEST["input"], {"type": "compaction_trigger"}]},
-                ),
             )
         ],
     ],

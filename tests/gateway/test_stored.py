@@ -66,12 +66,6 @@ async def test_error_of_an_upstream_that_stores_responses_passes() -> None:
     assert (status, found) == (404, error)
 
 
-async def test_compaction_is_not_found() -> None:
-    async with opened() as app:
-        status, body = await asked(app, "/v1/responses/compact", {"model": "m", "input": []})
-    assert (status, body["error"]["type"]) == (404, "invalid_request_error")
-
-
 STORED = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
 STORED_PATH = "/v1/responses/resp_1"
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.compactions import KEY, TRIGGER, sealed
 from support.operation_counts import operations
 from support.stored_responses import response
 
 from streamnorm.state import Lookup, MemoryStore, Turn
+from streamnorm.state.compaction import asks_for_compaction, opened, summary_request
+from streamnorm.state.seals import Sealer
 
 COUNT = 80
 
@@ -59,9 +62,27 @@ def expand(store: MemoryStore, count: int) -> None:
     assert turn.stored({"id": turn.id, "status": "completed", "output": [{}] * count}) is not None
 
 
+def compact(store: MemoryStore, count: int) -> None:
+    said = {"role": "user", "content": "a"}
+    calls = [{"type": "function_call", "call_id": str(number)} for number in range(count)]
+    results = [{"type": "function_call_output", "call_id": str(number)} for number in range(count)]
+    body = {"input": [*calls, *results, sealed("It snows."), *[said] * count, TRIGGER]}
+    assert asks_for_compaction(body)
+    found = opened(body, Sealer([KEY]), passes_others=False)
+    assert len(summary_request(found)["input"]) == count + 2
+
+
 @pytest.mark.parametrize(
     "work",
-    [find_chain, find_items_of_a_chain, find_one_item_often, continue_chain, forget_all, expand],
+    [
+        find_chain,
+        find_items_of_a_chain,
+        find_one_item_often,
+        continue_chain,
+        forget_all,
+        expand,
+        compact,
+    ],
 )
 def test_cost_grows_in_proportion(work: Callable[[MemoryStore, int], None]) -> None:
     def cost(count: int) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.stored_responses import answered, message
 
-from streamnorm import DecodeError, StateError
-from streamnorm.state import MemoryStore, Turn, read_operation
+from streamnorm import DecodeError, StateError, StoreError
+from streamnorm.state import Found, Item, MemoryStore, StoredResponse, Turn, read_operation
 
 IDS = st.sampled_from(["resp_1", "msg_1", "", "\ud800", "a" * 1000])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | IDS
@@ -78,3 +79,35 @@ def test_no_request_finds_what_another_caller_stored(body: dict[str, Any]) -> No
         except (DecodeError, StateError):
             continue
         assert "secret" not in str(sent)
+
+
+DAMAGED = pytest.mark.parametrize(
+    ("json", "expected"),
+    [
+        (b"", "the store holds damaged JSON"),
+        (b"{", "the store holds damaged JSON"),
+        (b'{"a": "\xff"}', "the store holds damaged JSON"),
+        (b"[" * 100_000, "the store holds damaged JSON"),
+        (b"[]", "the store holds list, expected an object"),
+        (b"1", "the store holds int, expected an object"),
+    ],
+)
+
+
+@DAMAGED
+def test_damaged_item_is_no_input(json: bytes, expected: str) -> None:
+    turn = Turn({"input": [{"type": "item_reference", "id": "x"}]})
+    with pytest.raises(StoreError) as caught:
+        turn.expand(Found((), {"x": Item("x", json)}))
+    assert str(caught.value) == expected
+
+
+@DAMAGED
+@pytest.mark.parametrize("path", ["/v1/responses/r1", "/v1/responses/r1/input_items"])
+def test_damaged_response_is_no_answer(json: bytes, expected: str, path: str) -> None:
+    item = Item("x", json)
+    operation = read_operation("GET", path)
+    assert operation is not None
+    with pytest.raises(StoreError) as caught:
+        operation.answer(Found((StoredResponse("r1", None, json, (item,), (item,)),)))
+    assert str(caught.value) == expected

@@ -11,7 +11,9 @@ from support.stored_responses import answered, asked, call, message, output, rea
 from streamnorm import DecodeError, LocalProtocolError, Reply, StateError
 from streamnorm._core.bodies.reply import ToolName
 from streamnorm.state import Found, Item, Lookup, MemoryStore, StoredResponse, Turn
+from streamnorm.state.turn import unstored
 
+ENCRYPTED = "reasoning.encrypted_content"
 ASKED = said("Snow?")
 THOUGHT = reasoning("rs_1", "Look it up.")
 CALLED = call("c1", city="Oslo")
@@ -364,3 +366,22 @@ def test_answer_before_expand_is_a_mistake_of_the_caller() -> None:
     turn = Turn({"input": "Hi"})
     with pytest.raises(LocalProtocolError, match=r"^answer stored before `expand`, "):
         turn.stored({"id": turn.id, "status": "completed", "output": []})
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "included"),
+    [
+        ({}, [ENCRYPTED]),
+        ({"include": None}, [ENCRYPTED]),
+        ({"include": ["a", ENCRYPTED]}, ["a", ENCRYPTED]),
+        ({"include": ["a"]}, ["a", ENCRYPTED]),
+    ],
+)
+def test_request_for_a_provider_that_stores_nothing(
+    asked_for: dict[str, Any], included: list[str]
+) -> None:
+    body = {"input": "Hi", "store": True, **asked_for}
+    sent = unstored(body, encrypts_reasoning=True)
+    assert sent == {"input": "Hi", "store": False, "include": included}
+    assert unstored(body, encrypts_reasoning=False) == {**body, "store": False}
+    assert body == {"input": "Hi", "store": True, **asked_for}

@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import httpx
 
@@ -22,8 +22,9 @@ _CONFIG = """
 {settings}
 
 [upstreams.local]
-dialect = "openai_chat"
+dialect = "{dialect}"
 base_url = "{url}"
+{upstream}
 """
 
 
@@ -45,19 +46,28 @@ async def gateway_process(
     directory: Path,
     command: Sequence[str] = SERVE,
     *,
+    dialect: str = "openai_chat",
     settings: str = "",
+    upstream: str = "",
+    log: int | IO[str] = DEVNULL,
 ) -> AsyncIterator[GatewayProcess]:
-    """Run a gateway in front of an upstream of Chat Completions; kill it at the end.
+    """Run a gateway in front of an upstream; kill it at the end.
 
     Args:
         upstream_url: URL of the upstream.
         directory: Where to write the configuration.
         command: The Python module to run, and its arguments; in these, `CONFIG`, `PORT` and
             `APP` stand for the configuration file, a free port and the factory of the gateway.
+        dialect: Dialect of the upstream.
         settings: Settings of the gateway, in TOML.
+        upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
+            stands for its URL.
+        log: Takes what the gateway prints.
     """
     config = directory / "gateway.toml"
-    config.write_text(_CONFIG.format(url=upstream_url, settings=settings))
+    further = upstream.replace("{url}", upstream_url)
+    text = _CONFIG.format(url=upstream_url, dialect=dialect, settings=settings, upstream=further)
+    config.write_text(text)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     values = {"CONFIG": str(config), "PORT": port, "APP": "streamnorm.gateway:from_environment"}
@@ -67,8 +77,8 @@ async def gateway_process(
     process = await create_subprocess_exec(
         *[sys.executable, "-m", *arguments],
         env={**os.environ, "STREAMNORM_CONFIG": str(config)},
-        stdout=DEVNULL,
-        stderr=DEVNULL,
+        stdout=log,
+        stderr=log,
     )
     try:
         url = f"http://127.0.0.1:{port}"

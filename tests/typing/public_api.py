@@ -336,3 +336,16 @@ async def one_store_serves_both_kinds_of_callers(scope: str) -> None:
     if stored is not None:
         synchronous.put(scope, stored)
     assert_type(turn.reply(streamnorm.Reply()), streamnorm.Reply)
+
+
+async def a_url_opens_a_store(scope: str) -> None:
+    store = streamnorm.state.open_store("sqlite:state.db", ttl_s=3600)
+    asynchronous: streamnorm.state.ResponseStore = store
+    if not isinstance(store, streamnorm.state.RedisStore):
+        synchronous: streamnorm.state.SyncResponseStore = store
+        synchronous.delete(scope, "resp_1")
+    assert_type(await asynchronous.adelete(scope, "resp_1"), bool)
+    streamnorm.state.SQLiteStore("state.db", max_chain_bytes=1024, timeout_s=1)
+    streamnorm.state.SQLiteStore("state.db", ttl="1h")  # type: ignore[call-arg]
+    streamnorm.state.RedisStore("redis://127.0.0.1", ttl_s="1h")  # type: ignore[arg-type]
+    assert_type(await store.aclose(), None)

@@ -173,6 +173,22 @@ def test_error_has_the_status_of_the_provider(error: StreamError, status: int) -
 
 
 @pytest.mark.parametrize(
+    ("client", "upstream", "status"),
+    [
+        ("gemini", "anthropic", 503),
+        ("openai_responses", "openai_chat", 503),
+        ("anthropic", "openai_chat", 529),
+        ("openai_chat", "openai_chat", 529),
+    ],
+)
+def test_overloaded_provider_has_the_status_that_the_client_sends_again_after(
+    client: str, upstream: str, status: int
+) -> None:
+    error = StreamError("upstream", "no", status_hint=529)
+    assert error_answer(error, client, upstream=upstream).status == status
+
+
+@pytest.mark.parametrize(
     ("upstream", "param"), [(None, "input"), ("openai_chat", "input"), ("anthropic", None)]
 )
 def test_fields_of_the_vendor_pass_to_its_own_clients(

@@ -176,3 +176,11 @@ def test_history_of_its_own_vendor_stays_the_same_object(
 def test_body_without_a_mark_need_not_be_decoded() -> None:
     for body in (messages(), messages(thinking(PROOF)), items(), {"contents": []}):
         assert not may_have_foreign_turns(json.dumps(body).encode())
+
+
+def test_reasoning_whose_vendor_an_aggregator_names_is_the_aggregators_own() -> None:
+    named = reasoning(encrypted_content=PROOF, format="anthropic-claude-v1")
+    body = items(named)
+    upstream = Upstream(dialect="openai_responses", base_url="http://x", server="openrouter")
+    request = decode_request(body, "openai_responses")
+    assert without_owner(request, upstream) is request

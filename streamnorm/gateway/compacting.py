@@ -1,0 +1,266 @@
+"""Conversations that a client of the Responses API has compacted, and upstreams that cannot.
+
+An upstream of the client's own dialect compacts by itself, and is sent such requests as they
+are.  Any other is asked for a summary, which the client gets sealed in place of the answer, and
+sends back in its further requests; `streamnorm.state.compaction` says what both are.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._bodies import encode_message
+from streamnorm._core.accumulate import Accumulator, message_events
+from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.codec import Dialect, Encoder
+from streamnorm._core.errors import StateError
+from streamnorm._core.events import MessageStart, StreamError
+from streamnorm._core.json import dumps
+from streamnorm._core.limits import Limits
+from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import error_outcome
+from streamnorm._decoding import decoder
+from streamnorm._registry import encoder
+from streamnorm._upstream.answers import error_answer
+from streamnorm._upstream.requests import ClientRequest, refusals
+from streamnorm.gateway.attempts import Begun
+from streamnorm.gateway.config import Config, ConfigError
+from streamnorm.gateway.keys import key_at
+from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.routing import Target
+from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.turns import ClientTurn
+from streamnorm.state.compaction import (
+    asks_for_compaction,
+    compacted,
+    compacted_response,
+    opened,
+    summary_request,
+    triggered,
+)
+from streamnorm.state.seals import Sealer
+from streamnorm.transports.transcoded_state import refused, stores_responses
+
+__all__ = ["Compacting", "Compaction", "sealer_of", "warn_of_random_key"]
+
+_LOG = logging.getLogger(__name__)
+
+_MIN_KEY_CHARS = 32
+
+
+def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
+    """Return the sealer of a gateway.
+
+    Args:
+        config: The configuration.
+        environ: The environment that holds its keys.
+
+    Raises:
+        ConfigError: There is no key at the configured place, or one is too short.
+    """
+    if config.seal_key is None:
+        return Sealer()
+    keys = [key.strip() for key in key_at(config.seal_key, "seal_key", environ).split(",")]
+    for key in keys:
+        if len(key) < _MIN_KEY_CHARS:
+            raise ConfigError(
+                f"seal_key: a key of {len(key)} characters, expected at least {_MIN_KEY_CHARS}"
+            )
+    return Sealer([key.encode("utf-8", "surrogateescape") for key in keys])
+
+
+def warn_of_random_key(config: Config) -> None:
+    """Log that the key is one of this process, if it is."""
+    if config.seal_key is None:
+        _LOG.warning(
+            "no seal_key is configured: a conversation that is compacted here can be continued "
+            "by this process alone"
+        )
+
+
+class Compacting:
+    """Opens what is sealed in requests, and begins the compactions that they ask for.
+
+    Args:
+        sealer: Seals and opens summaries.
+        max_bytes: Bound on the answer that a summary is made of.
+    """
+
+    def __init__(self, sealer: Sealer, *, max_bytes: int) -> None:
+        self._sealer = sealer
+        self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
+
+    def begin(self, turn: ClientTurn, client: Dialect, *, is_whole: bool) -> Compaction | None:
+        """Set what a turn sends to upstreams; return the compaction that it asks for, if any.
+
+        Args:
+            turn: The turn.
+            client: The client's dialect.
+            is_whole: Whether the request is one for `/responses/compact`.
+
+        Raises:
+            RequestRefused: The request is wrong.
+        """
+        if not stores_responses(client):
+            return None
+        body = turn.body
+        if is_whole:
+            with refusals():
+                turn.rewrite(triggered(body))
+        compaction = Compaction(turn, client, body, self._sealer, self._limits, is_whole=is_whole)
+        turn.edit = compaction.edit
+        return compaction
+
+    def open(self, received: ClientRequest, body: dict[str, Any], *, is_own: bool) -> ClientRequest:
+        """Return a request for no message with what is sealed in it opened.
+
+        Args:
+            received: The request.
+            body: Its decoded body.
+            is_own: Whether the upstream is of the client's dialect.
+
+        Raises:
+            RequestRefused: Something was not sealed here.
+        """
+        found = _opened(body, self._sealer, passes_others=is_own)
+        return received if found is body else structs.replace(received, body=dumps(found))
+
+
+class Compaction:
+    """One request that may ask for compaction, and the answer to it.
+
+    Args:
+        turn: The turn.
+        client: The client's dialect.
+        body: The decoded body of the client's request.
+        sealer: Seals and opens summaries.
+        limits: Bounds of the answer that the summary is made of.
+        is_whole: Whether the client wants the body of `/responses/compact`.
+    """
+
+    def __init__(
+        self,
+        turn: ClientTurn,
+        client: Dialect,
+        body: dict[str, Any],
+        sealer: Sealer,
+        limits: Limits,
+        *,
+        is_whole: bool,
+    ) -> None:
+        self._turn = turn
+        self._client = client
+        self._body = body
+        self._sealer = sealer
+        self._limits = limits
+        self._is_whole = is_whole
+
+    def edit(self, body: dict[str, Any], target: Target) -> dict[str, Any]:
+        """Return the body for an upstream: opened, or a request for a summary.
+
+        Raises:
+            RequestRefused: Something was not sealed here, or the trigger is in a wrong place.
+        """
+        passes = self._turn.passes(target)
+        is_own = target.upstream.dialect == self._client.name
+        found = _opened(body, self._sealer, passes_others=is_own)
+        with _refusals():
+            asks = self._turn.makes_answer = not passes and asks_for_compaction(body)
+            return summary_request(found) if asks else found
+
+    async def send(
+        self, begun: Begun, stream: ClientStream, call: CallRecord, *, streams: bool
+    ) -> None:
+        """Send the compacted conversation, or why there is none.
+
+        Args:
+            begun: The answer that is the summary.
+            stream: The answer to the client.
+            call: Takes what becomes known.
+            streams: Whether the client reads a stream.
+        """
+        writer = encoder(self._client.name, extras=True)
+        writer.response_fields = self._turn.fields
+        has_started = False
+
+        async def start(event: MessageStart) -> None:
+            nonlocal has_started
+            if streams:  # at once: only behind this event pings keep clients waiting
+                has_started, stream.ping = True, writer.ping
+                await stream.start(begun.headers)
+                await stream.send(writer.encode(event))
+
+        try:
+            message = await self._read(begun, start)
+        finally:
+            call.partial_usage = begun.stream.usage
+            await begun.stream.aclose()
+        answer = message if isinstance(message, StreamError) else compacted(message, self._sealer)
+        if not isinstance(answer, StreamError):
+            response = self._response(answer)
+            failure = None if self._is_whole else await self._turn.store(response)
+            if failure is None and not streams:
+                await stream.send_body(200, begun.headers, dumps(response))
+                return
+            answer = failure or answer
+        if isinstance(answer, StreamError):
+            call.outcome = error_outcome(answer)
+            await self._fail(answer, writer, stream, call)
+            return
+        events = message_events(answer)[1 if has_started else 0 :]
+        await stream.start(begun.headers)
+        await stream.send(b"".join([writer.encode(event) for event in events]), more=False)
+
+    async def _read(
+        self, begun: Begun, on_start: Callable[[MessageStart], Awaitable[None]]
+    ) -> Message | StreamError:
+        """Return the answer of an upstream, or how it failed."""
+        reader = decoder(self._client.name, limits=self._limits)
+        message = Accumulator(limits=self._limits)
+        data = begun.first
+        while True:
+            for event in message.take(reader.feed(data)):
+                if isinstance(event, StreamError):
+                    return event
+                if isinstance(event, MessageStart):
+                    await on_start(event)
+            data = await anext(begun.stream, b"")
+            if not data:
+                return message.message()
+
+    def _response(self, answer: Message) -> dict[str, Any]:
+        """Return the body of an answer."""
+        reply = Reply(response=self._turn.fields)
+        body = encode_message(answer, self._client.name, reply=reply, created=time.time()).body
+        return compacted_response(body, self._body) if self._is_whole else body
+
+    async def _fail(
+        self, error: StreamError, writer: Encoder, stream: ClientStream, call: CallRecord
+    ) -> None:
+        if stream.is_started:
+            await stream.send(writer.encode(error), more=False)
+            return
+        failed = error_answer(error, self._client.name, upstream=None)
+        call.status = failed.status
+        await stream.send_body(failed.status, {}, failed.body)
+
+
+def _opened(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
+    with _refusals():
+        return opened(body, sealer, passes_others=passes_others)
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Raise `RequestRefused` for a request that has no legal form, or was not sealed here."""
+    with refusals():
+        try:
+            yield
+        except StateError as exc:
+            raise refused(exc) from exc

@@ -1,0 +1,113 @@
+"""The store that the configuration of a gateway names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+from streamnorm._core.errors import StoreError
+from streamnorm._upstream.requests import RequestRefused
+from streamnorm.gateway.config import Config, ConfigError
+from streamnorm.gateway.keys import key_at
+from streamnorm.state import (
+    Found,
+    Lookup,
+    MemoryStore,
+    RedisStore,
+    SQLiteStore,
+    StoredResponse,
+    open_store,
+)
+
+__all__ = ["GatewayStore", "opened_store", "store_refusals"]
+
+_LOG = logging.getLogger("streamnorm.gateway")
+
+_MEMORY = "memory:"
+_PLACE = "env:"
+# The stores have shorter bounds of their own; a client waits for no store longer than this.
+_STORE_S = 20.0
+
+
+class GatewayStore:
+    """A store whose failures are refusals with status 503.
+
+    Args:
+        store: The store.
+
+    Raises:
+        RequestRefused: By any method but `aclose`: the store failed or does not answer.
+    """
+
+    def __init__(self, store: MemoryStore | SQLiteStore | RedisStore) -> None:
+        self._store = store
+
+    async def afind(self, scope: str, lookup: Lookup) -> Found:
+        """Return what is stored; see `ResponseStore`."""
+        with store_refusals():
+            async with asyncio.timeout(_STORE_S):
+                return await self._store.afind(scope, lookup)
+
+    async def aput(self, scope: str, response: StoredResponse) -> None:
+        """Store a response; see `ResponseStore`."""
+        with store_refusals():
+            async with asyncio.timeout(_STORE_S):
+                await self._store.aput(scope, response)
+
+    async def adelete(self, scope: str, id: str) -> bool:
+        """Delete a response and its items; see `ResponseStore`."""
+        with store_refusals():
+            async with asyncio.timeout(_STORE_S):
+                return await self._store.adelete(scope, id)
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._store.aclose()
+
+
+@contextmanager
+def store_refusals() -> Generator[None]:
+    """Raise `RequestRefused` where a store fails, or what it holds is damaged."""
+    try:
+        yield
+    except (StoreError, TimeoutError) as exc:
+        _LOG.warning("the store of responses failed: %s", str(exc) or type(exc).__name__)
+        raise RequestRefused(
+            "the store of responses does not answer, try again", 503, code="store_unavailable"
+        ) from exc
+
+
+def opened_store(config: Config, environ: Mapping[str, str]) -> GatewayStore | None:
+    """Return the store of a configuration; None if it has none.
+
+    Args:
+        config: The configuration.
+        environ: The environment that holds the URL of `env:NAME`.
+
+    Raises:
+        ConfigError: There is no such store, or this process must not have one of its own.
+    """
+    url = config.state
+    if url is None:
+        return None
+    if url.startswith(_PLACE):
+        url = key_at(url, "state", environ)
+    if url == _MEMORY and _is_worker(environ):
+        raise ConfigError(
+            "state: memory: in a worker process, expected sqlite: or redis:, "
+            "which all workers share"
+        )
+    try:
+        return GatewayStore(open_store(url, ttl_s=config.state_ttl_s))
+    except (ValueError, ImportError) as exc:
+        raise ConfigError(f"state: {exc}") from exc
+
+
+def _is_worker(environ: Mapping[str, str]) -> bool:
+    """Return whether this process may be one of several that serve the same clients."""
+    if multiprocessing.parent_process() is not None:  # as uvicorn and hypercorn start them
+        return True
+    return environ.get("SERVER_SOFTWARE", "").startswith("gunicorn")

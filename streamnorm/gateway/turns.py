@@ -1,0 +1,339 @@
+"""Requests for messages, each with the state that it refers to and the answer that is stored.
+
+`Messages` begins the turn of a request before any upstream is asked:
+
+    turn = await turns.begin(received, client, body)
+
+`Attempts` sends each upstream `turn.request_for(target)`: unchanged if `turn.passes(target)`,
+else translated and completed by `turn.answered`.  The whole answer is passed to `turn.store`
+before the client gets the last bytes of it.
+
+Code that changes the request calls `turn.rewrite`, or sets `turn.edit` if the change depends on
+the upstream, as for what is sealed in the request: it may be the upstream's own.  Code that makes
+an answer itself sets `turn.makes_answer`, writes `turn.fields` into it, and passes it to
+`turn.store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._bodies import codec_of, decode_request
+from streamnorm._core.codec import Dialect
+from streamnorm._core.errors import DecodeError, StateError
+from streamnorm._core.events import StreamError
+from streamnorm._core.json import dumps, string_of
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
+from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    Upstream,
+    UpstreamRequest,
+    refusals,
+)
+from streamnorm.gateway.model_options import changes_requests
+from streamnorm.gateway.routing import Target
+from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.profiles import shipped_profiles
+from streamnorm.state import Found, Lookup, Turn
+from streamnorm.state.turn import unstored
+from streamnorm.transports.transcoded_state import client_scope, stores_responses
+
+__all__ = ["ClientTurn", "Turns"]
+
+_MAX_REFERENCES = 10_000  # a store looks up each
+_STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
+
+
+class ClientTurn:
+    """One request for a message, of a client whose dialect stores no answers.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        body: The decoded body of the request.
+
+    Attributes:
+        body: The decoded body that upstreams are sent, or a translation of it.
+        fields: Fields of the answer that are not the upstream's, such as its `id`.
+        stores: Whether the answer is stored.
+        edit: Returns the body for an upstream, where it depends on who that is; None for the
+            same one for all.
+        makes_answer: Whether the answer of the upstream is not the client's: that is made of it
+            here, and stored by whoever makes it.
+        failure: Why the answer was not stored, although the client expects it.
+    """
+
+    def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
+        self.body = body
+        self.fields: dict[str, Any] = {}
+        self.stores = False
+        self.edit: Callable[[dict[str, Any], Target], dict[str, Any]] | None = None
+        self.makes_answer = False
+        self.failure: StreamError | None = None
+        self._request = received
+        self._client = client
+        self._is_unchanged = True
+
+    def passes(self, target: Target) -> bool:
+        """Return whether an upstream is sent the client's own bytes."""
+        if not self._is_unchanged or not self._is_own(target):
+            return False
+        if target.normalize or changes_requests(target.options):
+            return False
+        return not self._has_foreign_turns(target.upstream)
+
+    def rewrite(self, body: dict[str, Any]) -> None:
+        """Replace the body of the request; it then passes to no upstream as it is."""
+        self.body = body
+        self._request = structs.replace(self._request, body=dumps(body))
+        self._is_unchanged = False
+
+    def request_for(self, target: Target) -> ClientRequest:
+        """Return the request, in the client's dialect, that an upstream is to answer.
+
+        Raises:
+            RequestRefused: This upstream cannot: the request needs what is not stored.
+        """
+        body = self._edited(target)
+        if body is self.body:
+            return self._request
+        return structs.replace(self._request, body=dumps(body))
+
+    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+        """Return a translated request whose answer is written with `fields`."""
+        return sent
+
+    async def store(self, response: dict[str, Any]) -> StreamError | None:
+        """Store the answer, before the client gets the end of it; return why it is not stored.
+
+        Args:
+            response: The whole answer, in the client's dialect.
+        """
+        return None
+
+    def _has_foreign_turns(self, upstream: Upstream) -> bool:
+        """Return whether another vendor wrote a part of a history in the upstream's dialect."""
+        received = self._request
+        if not may_have_foreign_turns(received.body or b""):
+            return False
+        path, headers = received.path, received.headers
+        try:
+            request = decode_request(self.body, self._client.name, path=path, headers=headers)
+        except DecodeError:
+            return False  # what it is is the upstream's affair
+        return without_owner(request, upstream) is not request
+
+    def _edited(self, target: Target) -> dict[str, Any]:
+        return self.body if self.edit is None else self.edit(self.body, target)
+
+    def _is_own(self, target: Target) -> bool:
+        return target.upstream.dialect == self._client.name
+
+
+class StatelessTurn(ClientTurn):
+    """A turn of a client that expects its answers to be stored, where nothing is.
+
+    An agent whose `previous_response_id` is ignored repeats its first step for ever, so such a
+    request is refused.  Upstreams of the same dialect have state of their own, and get their
+    requests as they are.
+    """
+
+    def __init__(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any], limits: Limits
+    ) -> None:
+        super().__init__(received, client, body)
+        self._limits = limits
+        self._is_asked_to_store = False
+
+    def request_for(self, target: Target) -> ClientRequest:
+        if not self._is_own(target):
+            self._refuse_state()
+        return super().request_for(target)
+
+    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+        if self._is_own(target):
+            return sent
+        return _unstored(sent, is_asked=self._is_asked_to_store)
+
+    def _refuse_state(self) -> None:
+        with refusals():
+            try:
+                turn = Turn(self.body, limits=self._limits)
+                turn.expand(Found())
+            except StateError as exc:
+                raise _refused(exc) from exc
+        self._is_asked_to_store = turn.stores
+
+
+class StatefulTurn(ClientTurn):
+    """A turn of a client that has its answers stored here, whichever upstream gives them.
+
+    A request that neither stores nor refers to what is stored is as that of another client.
+    Any other is sent with its whole history, also to an upstream that has state of its own:
+    the next request may go to another upstream.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+        body: The decoded body of the request.
+        turn: What is stored, and under which id.
+        store: Where.
+    """
+
+    def __init__(
+        self,
+        received: ClientRequest,
+        client: Dialect,
+        body: dict[str, Any],
+        turn: Turn,
+        store: GatewayStore,
+    ) -> None:
+        super().__init__(received, client, body)
+        self.stores = turn.stores
+        self._turn = turn
+        self._store = store
+        self._scope = client_scope(received, client)
+        refers = turn.lookup != Lookup()
+        if turn.stores or refers:
+            previous = turn.lookup.response
+            self.fields = {"store": turn.stores, "previous_response_id": previous}
+            if turn.stores:
+                self.fields["id"] = turn.id
+
+    async def expand(self) -> None:
+        """Find what the request refers to.
+
+        Raises:
+            RequestRefused: It is not stored, or the store does not answer.
+        """
+        lookup = self._turn.lookup
+        if self.stores and lookup == Lookup():
+            lookup = Lookup(self._turn.id)  # an answer that cannot be stored is not asked for
+        found = await self._store.afind(self._scope, lookup)
+        with store_refusals():
+            try:
+                body = self._turn.expand(found)
+            except StateError as exc:
+                raise _refused(exc) from exc
+        if self.fields:
+            self.rewrite(body)
+
+    def request_for(self, target: Target) -> ClientRequest:
+        if not (self.fields and self._is_own(target)):
+            return super().request_for(target)
+        body = self._edited(target)
+        body = unstored(body, encrypts_reasoning=_reasons(body, target.upstream))
+        return structs.replace(self._request, body=dumps(body))
+
+    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+        fields = self.fields
+        if not fields:
+            if self._is_own(target):
+                return sent
+            fields = {"store": False}
+        return structs.replace(sent, reply=structs.replace(sent.reply, response=fields))
+
+    async def store(self, response: dict[str, Any]) -> StreamError | None:
+        if not self.stores:
+            return None
+        try:
+            stored = self._turn.stored(response)
+            if stored is None:
+                self.failure = _TOO_LARGE
+            else:
+                await self._store.aput(self._scope, stored)
+        except RequestRefused as refused:
+            self.failure = refused.error
+        return self.failure
+
+
+class Turns:
+    """Begins the turns of all requests for messages.
+
+    Args:
+        limits: Bounds of requests.
+        store: Where answers are stored; None if none are.
+    """
+
+    def __init__(self, limits: Limits, store: GatewayStore | None) -> None:
+        self._limits = limits
+        self._store = store
+
+    async def begin(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> ClientTurn:
+        """Return the turn of a request, with all that it refers to.
+
+        Args:
+            received: The request.
+            client: The client's dialect.
+            body: The decoded body of the request.
+
+        Raises:
+            RequestRefused: The request refers to what is not stored.
+        """
+        if not stores_responses(client):
+            return ClientTurn(received, client, body)
+        if self._store is None:
+            return StatelessTurn(received, client, body, self._limits)
+        with refusals():
+            try:
+                asked = Turn(body, limits=self._limits)
+            except StateError as exc:
+                raise _refused(exc) from exc
+        count = len(asked.lookup.items)
+        if count > _MAX_REFERENCES:
+            found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
+            raise RequestRefused(found, param="input")
+        turn = StatefulTurn(received, client, body, asked, self._store)
+        await turn.expand()
+        return turn
+
+    async def whole_body(
+        self, received: ClientRequest, client: Dialect, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the body of a request for no message, with all that it refers to.
+
+        Raises:
+            RequestRefused: The request refers to what is not stored.
+        """
+        if self._store is None or not stores_responses(client):
+            return body
+        whole = (await self.begin(received, client, {**body, "store": False})).body
+        return {name: value for name, value in whole.items() if name != "store"}
+
+
+def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
+    """Return whether the model of a request may reason."""
+    profiles = upstream.profiles or shipped_profiles()
+    base = codec_of(upstream.dialect).capabilities
+    model = upstream.own_model(string_of(body, "model"))
+    return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
+
+
+def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
+    """Return a translated request whose answer says that it is not stored.
+
+    Args:
+        sent: The request.
+        is_asked: Whether the client asked for an answer that is stored.
+    """
+    losses = sent.losses
+    if is_asked and all(loss.feature != "store" for loss in losses):
+        losses = (*losses, Loss("store", "request", detail="written as false"))
+    reply = structs.replace(sent.reply, response={**sent.reply.response, "store": False})
+    return structs.replace(sent, reply=reply, losses=losses)
+
+
+# The output of an answer beyond the bound of a message is not part of its last event.
+_TOO_LARGE = StreamError("too_large", "an answer that is too large to be stored")
+
+
+def _refused(exc: StateError) -> RequestRefused:
+    return RequestRefused(str(exc), _STATUS, code=exc.code, param=exc.param)

@@ -1,0 +1,308 @@
+"""A store in a SQLite file, for the processes of one machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, contextmanager
+from threading import Lock
+from time import time
+from typing import TYPE_CHECKING
+
+from streamnorm._core.errors import StoreError
+from streamnorm.state.packing import id_of, key_of, pack, unpack
+from streamnorm.state.stored import (
+    DEFAULT_TTL_S,
+    RESPONSE_BYTES,
+    Found,
+    Item,
+    Lookup,
+    StoredResponse,
+)
+
+if TYPE_CHECKING:
+    # Loaded with the first connection: it takes some ten milliseconds.
+    from sqlite3 import Connection
+
+__all__ = ["SQLiteStore"]
+
+# A recursive query returns its rows in the order in which it finds them, and UNION each once:
+# a circle ends.  CROSS JOIN keeps that order.
+_CHAIN = """
+WITH RECURSIVE chain (key, id, previous, expires) AS (
+    SELECT key, id, previous, expires FROM responses
+    WHERE scope = :scope AND id = :id AND expires > :now
+    UNION
+    SELECT r.key, r.id, r.previous, r.expires
+    FROM chain JOIN responses AS r ON r.scope = :scope AND r.id = chain.previous
+    WHERE r.expires > :now
+)
+SELECT chain.id, chain.previous, CAST(chain.expires AS INTEGER), contents.content
+FROM chain CROSS JOIN contents ON contents.key = chain.key
+"""
+_NEWEST_WITH_ITEM = """
+SELECT r.key, r.id, CAST(r.expires AS INTEGER)
+FROM items JOIN responses AS r ON r.key = items.response
+WHERE items.scope = :scope AND items.id = :id AND r.scope = :scope AND r.expires > :now
+ORDER BY items.response DESC LIMIT 1
+"""
+# A response expires no later than the one that it continues, so the first that need not be
+# refreshed ends the walk.
+_REFRESH = """
+UPDATE responses SET expires = :expires WHERE key IN (
+    WITH RECURSIVE stale (key, previous) AS (
+        SELECT key, previous FROM responses
+        WHERE scope = :scope AND id = :id AND expires > :now AND expires < :expires
+        UNION
+        SELECT r.key, r.previous
+        FROM stale JOIN responses AS r ON r.scope = :scope AND r.id = stale.previous
+        WHERE r.expires > :now AND r.expires < :expires
+    )
+    SELECT key FROM stale
+)
+"""
+_CLEAN = """
+DELETE FROM responses WHERE key IN (
+    SELECT key FROM responses WHERE expires <= :now ORDER BY expires LIMIT 4
+)
+"""
+_MAX_IDLE = 8  # connections
+# By how much more than its time a response may be stored: chains are refreshed that seldom.
+_STEPS = 32
+
+
+class SQLiteStore:
+    """A store in a SQLite file: a `ResponseStore` and a `SyncResponseStore` in one.
+
+    Any number of processes and threads of one machine may share the file.  A response is
+    forgotten at most 1/32 of `ttl_s` late; each `put` also removes some of those from the file.
+
+    Args:
+        path: Path of the file, which is created if there is none.
+        ttl_s: Seconds after its last use at which a response is forgotten.
+        max_chain_bytes: Bytes that a response, or what a lookup finds, takes approximately.  A
+            larger response is not stored, and of a longer chain only its end is found.
+        timeout_s: Seconds to wait for other processes that write.
+        clock: Returns the time in seconds, the same in all processes.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ttl_s: float = DEFAULT_TTL_S,
+        max_chain_bytes: int = 64 * 1024 * 1024,
+        timeout_s: float = 5.0,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self._path = os.path.abspath(path)
+        self._ttl_ms = max(1, int(ttl_s * 1000))
+        self._max_chain_bytes = max_chain_bytes
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._forget_connections()
+
+    async def afind(self, scope: str, lookup: Lookup) -> Found:
+        """Return what is stored; see `ResponseStore`."""
+        from anyio import to_thread
+
+        return await to_thread.run_sync(self.find, scope, lookup)
+
+    async def aput(self, scope: str, response: StoredResponse) -> None:
+        """Store a response; see `ResponseStore`."""
+        from anyio import to_thread
+
+        await to_thread.run_sync(self.put, scope, response)
+
+    async def adelete(self, scope: str, id: str) -> bool:
+        """Delete a response and its items; see `ResponseStore`."""
+        from anyio import to_thread
+
+        return await to_thread.run_sync(self.delete, scope, id)
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        self.close()
+
+    def find(self, scope: str, lookup: Lookup) -> Found:
+        """Return what is stored; nothing if nothing is needed."""
+        from streamnorm.state.sqlite_file import transaction
+
+        if lookup == Lookup():
+            return Found()
+        now, expires = self._times()
+        with self._connection() as connection:
+            reader = _Reader(connection, key_of(scope), now, self._max_chain_bytes)
+            with transaction(connection, "BEGIN"):
+                chain = reader.chain(lookup.response)
+                items = reader.items(lookup.items)
+            stale = [key for key, until in reader.used.items() if until < expires]
+            if stale:
+                with self._writing(connection):
+                    for key in stale:
+                        refreshed = {"scope": key_of(scope), "id": key}
+                        connection.execute(_REFRESH, {**refreshed, "now": now, "expires": expires})
+        return Found(tuple(chain), items)
+
+    def put(self, scope: str, response: StoredResponse) -> None:
+        """Store a response, in place of one with its id."""
+        now, expires = self._times()
+        key = {"scope": key_of(scope), "id": key_of(response.id)}
+        with self._connection() as connection, self._writing(connection):
+            connection.execute("DELETE FROM responses WHERE scope = :scope AND id = :id", key)
+            connection.execute(_CLEAN, {"now": now})
+            if response.size + RESPONSE_BYTES > self._max_chain_bytes:
+                return
+            previous = None if response.previous is None else key_of(response.previous)
+            number = connection.execute(
+                "INSERT INTO responses (scope, id, previous, expires)"
+                " VALUES (:scope, :id, :previous, :expires)",
+                {**key, "previous": previous, "expires": expires},
+            ).lastrowid
+            connection.execute("INSERT INTO contents VALUES (?, ?)", (number, pack(response)))
+            connection.executemany(
+                "INSERT INTO items VALUES (?, ?, ?)",
+                [(key["scope"], key_of(id), number) for id in response.items_by_id],
+            )
+            if previous is not None:
+                used = {"scope": key["scope"], "id": previous}
+                connection.execute(_REFRESH, {**used, "now": now, "expires": expires})
+
+    def delete(self, scope: str, id: str) -> bool:
+        """Delete a response and its items; return whether it was stored."""
+        now, _ = self._times()
+        with self._connection() as connection, self._writing(connection):
+            cursor = connection.execute(
+                "DELETE FROM responses WHERE scope = ? AND id = ? AND expires > ?",
+                (key_of(scope), key_of(id), now),
+            )
+            return cursor.rowcount > 0
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        idle = self._idle
+        self._forget_connections()
+        for connection in idle:
+            connection.close()
+
+    def _forget_connections(self) -> None:
+        self._process = os.getpid()
+        self._idle: list[Connection] = []
+        # SQLite polls for its lock; threads of one process wait here without.
+        self._write_lock = Lock()
+
+    def _times(self) -> tuple[int, int]:
+        """Return the time, and when what is used now expires, in milliseconds.
+
+        The latter is rounded up to steps, so that most uses change nothing.
+        """
+        now = int(self._clock() * 1000)
+        step = max(1, self._ttl_ms // _STEPS)
+        return now, -(-(now + self._ttl_ms) // step) * step
+
+    @contextmanager
+    def _connection(self) -> Generator[Connection]:
+        """Lend a connection; an error closes it."""
+        from sqlite3 import Error
+
+        from streamnorm.state.sqlite_file import connect, failure
+
+        if self._process != os.getpid():
+            # A child must not use the connections of its parent, nor close them.
+            self._inherited = self._idle
+            self._forget_connections()
+        try:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = connect(self._path, self._timeout_s)
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+        except (Error, UnicodeError) as exc:
+            raise failure(exc) from exc
+        if len(self._idle) < _MAX_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    @contextmanager
+    def _writing(self, connection: Connection) -> Generator[None]:
+        """Commit what is written within."""
+        from streamnorm.state.sqlite_file import transaction
+
+        lock = self._write_lock
+        if not lock.acquire(timeout=self._timeout_s):
+            raise StoreError("the store is locked by another thread")
+        try:
+            with transaction(connection, "BEGIN IMMEDIATE"):
+                yield
+        finally:
+            lock.release()
+
+
+class _Reader:
+    """Reads what one lookup finds, in one transaction.
+
+    Args:
+        connection: A connection in a transaction.
+        scope: The scope.
+        now: The time in milliseconds.
+        max_bytes: Bytes to read, approximately.
+
+    Attributes:
+        used: Ids of the responses that are used, each with the time at which it expires; of
+            a chain the last response alone.
+    """
+
+    def __init__(self, connection: Connection, scope: bytes, now: int, max_bytes: int) -> None:
+        self.used: dict[bytes, int] = {}
+        self._connection = connection
+        self._known = {"scope": scope, "now": now}
+        self._bytes_left = max_bytes
+
+    def chain(self, id: str | None) -> list[StoredResponse]:
+        """Return a chain, the last response first, as far as the bound allows."""
+        chain: list[StoredResponse] = []
+        if id is None:
+            return chain
+        with closing(self._connection.execute(_CHAIN, {**self._known, "id": key_of(id)})) as rows:
+            for key, previous, expires, content in rows:
+                earlier = None if previous is None else id_of(previous)
+                response = self._counted(unpack(id_of(key), earlier, content))
+                if response is None:
+                    break
+                if not chain:
+                    self.used[key] = expires
+                chain.append(response)
+        return chain
+
+    def items(self, ids: Iterable[str]) -> dict[str, Item]:
+        """Return items by their ids, each as the response stored last has it."""
+        items: dict[str, Item] = {}
+        items_of: dict[int, dict[str, Item]] = {}
+        for id in dict.fromkeys(ids):
+            query = {**self._known, "id": key_of(id)}
+            holder = self._connection.execute(_NEWEST_WITH_ITEM, query).fetchone()
+            if holder is None:
+                continue
+            number, key, expires = holder
+            if number not in items_of:
+                items_of[number] = self._items_of(number)
+                self.used[key] = expires
+            if id in items_of[number]:
+                items[id] = items_of[number][id]
+        return items
+
+    def _items_of(self, number: int) -> dict[str, Item]:
+        query = "SELECT content FROM contents WHERE key = ?"
+        row = self._connection.execute(query, (number,)).fetchone()
+        response = None if row is None else self._counted(unpack("", None, row[0]))
+        return {} if response is None else response.items_by_id
+
+    def _counted(self, response: StoredResponse) -> StoredResponse | None:
+        """Return a response, or None if it exceeds the bound with those before."""
+        self._bytes_left -= response.size + RESPONSE_BYTES
+        return None if self._bytes_left < 0 else response

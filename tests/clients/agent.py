@@ -1,0 +1,83 @@
+"""An agent: how it is started, how it calls tools, and what it does when a stream fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from clients.tasks import Call
+from clients.variants import Variant
+
+__all__ = ["Agent", "Expected", "Launch", "Outcome", "Report"]
+
+Outcome: TypeAlias = Literal["answered", "failed", "false end", "hung", "looped"]
+"""How a run ends: with the script's final answer, with an error that the agent reports, with
+another answer that it takes for the whole, never, or with too many requests."""
+
+
+class Launch(NamedTuple):
+    """A command.
+
+    Attributes:
+        arguments: The program and its arguments.
+        environ: Its environment, besides `HOME`, `PATH`, `LANG` and `TERM`.
+    """
+
+    arguments: Sequence[str | Path]
+    environ: Mapping[str, str] = {}
+
+
+class Report(NamedTuple):
+    """What an agent printed.
+
+    Attributes:
+        answer: Its final answer; "" if there is none.
+        is_error: Whether it says that it failed.
+    """
+
+    answer: str
+    is_error: bool
+
+
+class Expected(NamedTuple):
+    """How a run must end.
+
+    Attributes:
+        requests: How many requests for messages reach the upstream.
+        outcome: How it ends.
+        why: The rule of the agent, or of the gateway, that makes it so.
+    """
+
+    requests: int
+    outcome: Outcome
+    why: str
+
+
+class Agent(NamedTuple):
+    """An agent.
+
+    Attributes:
+        name: Its name on the command line.
+        dialect: The dialect it speaks.
+        program: Its program in `node_modules`; `*` is a wildcard.
+        upstreams: Dialects of the upstreams that it is run on.
+        launch: Returns the command, from the program, its home, the gateway's URL, the prompt
+            and the variant's options.
+        read: Its way of reading a file.
+        report: Returns what it printed, from its output and exit status.
+        expect: Returns how a run must end, from the variant's name and the upstream's dialect.
+        variants: Variants of its own.
+        keeps_call_ids: Whether it sends the ids of calls and results back, or leaves them out.
+    """
+
+    name: str
+    dialect: str
+    program: str
+    upstreams: tuple[str, ...]
+    launch: Callable[[Path, Path, str, str, tuple[str, ...]], Launch]
+    read: Call
+    report: Callable[[str, int], Report]
+    expect: Callable[[str, str], Expected]
+    variants: tuple[Variant, ...] = ()
+    keeps_call_ids: bool = True

@@ -1,0 +1,210 @@
+"""Codex."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clients.agent import Agent, Expected, Launch, Report
+from clients.histories import history_of
+from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
+from clients.variants import Variant
+from support.history_rules import broken_rules
+
+from streamnorm import Block, Text, ToolCall
+from streamnorm.testing import FakeRequest
+
+__all__ = ["CODEX"]
+
+_CONFIG = """
+model = "{model}"
+model_provider = "gateway"
+check_for_update_on_startup = false
+{limit}
+
+[model_providers.gateway]
+name = "{name}"
+base_url = "{url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+request_max_retries = 2
+stream_max_retries = 2
+stream_idle_timeout_ms = 5000
+
+[analytics]
+enabled = false
+"""
+
+
+_BUILT_IN = """
+model = "{model}"
+openai_base_url = "{url}/v1"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+"""
+
+
+# More than the first request and its answer need, less than with the words of `_Compacted`.
+_COMPACT_AT = "model_auto_compact_token_limit = 25000"
+
+
+def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]) -> Launch:
+    model = next((word[6:] for word in options if word.startswith("model=")), "gpt-5.1-codex")
+    config = _BUILT_IN if "built-in" in options else _CONFIG
+    # Codex lets the server compact only if it is named so.
+    compacts = "compacts" in options
+    name, limit = ("OpenAI", _COMPACT_AT) if compacts else ("gateway", "")
+    (home / ".codex").mkdir()
+    text = config.format(url=url, model=model, name=name, limit=limit)
+    (home / ".codex" / "config.toml").write_text(text)
+    arguments = [program, "exec", "--json", "--skip-git-repo-check"]
+    arguments += ["--dangerously-bypass-approvals-and-sandbox", prompt]
+    environ = {"GATEWAY_KEY": "sk-dummy", "CODEX_API_KEY": "sk-dummy"}
+    return Launch(arguments, {"CODEX_HOME": str(home / ".codex"), **environ})
+
+
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    command = json.dumps({"cmd": f"cat {name}"})
+    if "exec_command" in asked.tools:
+        return ToolCall(id, "exec_command", command)
+    # Newer models write a program that calls the tools.
+    return text_call(asked, id, "exec", f"text((await tools.exec_command({command})).output);\n")
+
+
+def _report(output: str, status: int) -> Report:
+    """Read the lines of `--json`: the last message of the agent, and whether its turn failed."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    items = [line["item"] for line in lines if line["type"] == "item.completed"]
+    said = [item["text"] for item in items if item["type"] == "agent_message"]
+    ended = any(line["type"] == "turn.completed" for line in lines)
+    return Report(said[-1] if said else "", bool(status) or not ended)
+
+
+def _expect(variant: str, upstream: str) -> Expected:
+    if variant.startswith("to_"):
+        return Expected(3, "answered", "the gateway asks both upstreams for the second turn")
+    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+
+
+_AGAIN = "a stream that broke off is asked for again, stream_max_retries times"
+_EXPECTED = {
+    "429_first": Expected(3, "answered", "a turn that got a 429 is begun again"),
+    "529_first": Expected(3, "answered", "a request that got a 5xx is sent again"),
+    "cut": Expected(3, "answered", _AGAIN),
+    "cut_calls": Expected(3, "answered", _AGAIN),
+    "cut_final": Expected(3, "answered", _AGAIN),
+    "error": Expected(1, "failed", "server_is_overloaded within a stream is not retried"),
+    "silent": Expected(3, "answered", _AGAIN),
+    "always_cut": Expected(3, "failed", _AGAIN),
+    "compacts": Expected(3, "answered", "a turn, its compaction, and what goes on from that"),
+    "always_529": Expected(
+        9, "failed", "request_max_retries in each of stream_max_retries: 3 times 3"
+    ),
+}
+
+_PATCH = """*** Begin Patch
+*** Add File: three.txt
++A "quoted" word, a \\ and fjäll ✓.
+*** End Patch
+"""
+
+
+def _patch(asked: Asked, read: Call) -> list[ToolCall]:
+    return [text_call(asked, "call_Patch", "apply_patch", _PATCH)]
+
+
+def _differing_file(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    made = folder / "work" / "three.txt"
+    if made.exists() and made.read_text() == 'A "quoted" word, a \\ and fjäll ✓.\n':
+        return []
+    return ["the patch was not applied as it was sent"]
+
+
+_PATCH_FILE = Task(
+    prompt="Write the file three.txt.",
+    files={},
+    final="FINAL ANSWER: three.txt is there.",
+    rounds=[_patch],
+    results=["Success"],
+    problems=_differing_file,
+)
+
+
+def _not_over_http(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    refused = (folder / "gateway.log").read_text().count("status=426")
+    return [] if refused == 1 else [f"{refused} WebSockets were refused, expected 1"]
+
+
+_OVER_HTTP = READ_FILES._replace(problems=_not_over_http)
+
+
+class _Compacted(Task):
+    """A task whose first answer fills the context, so that Codex has it compacted."""
+
+    def turn(
+        self,
+        dialect: str,
+        body: dict[str, Any],
+        read: Call,
+        folder: Path,
+        *,
+        has_ids: bool = True,
+    ) -> list[Block]:
+        sent = json.dumps(body)
+        if _INSTRUCTION in sent:
+            return [*signed(dialect, "All of it."), Text(_SUMMARY)]
+        if _SUMMARY in sent:
+            return [Text(self.final)]
+        blocks = super().turn(dialect, body, read, folder, has_ids=has_ids)
+        return [Text("word " * 15_000), *[one for one in blocks if isinstance(one, ToolCall)]]
+
+    def wrong(
+        self,
+        requests: list[FakeRequest],
+        read: Call,
+        folder: Path,
+        *,
+        reasons: bool = True,
+        has_ids: bool = True,
+    ) -> list[str]:
+        found = [
+            f"request {at}: {rule}"
+            for at, request in enumerate(requests, 1)
+            for rule in broken_rules(str(request.dialect), request.body)
+        ]
+        histories = [history_of(str(one.dialect), one.body) for one in requests]
+        sent = [json.dumps(request.body) for request in requests]
+        if [len(history.results) for history in histories] != [0, 2, 0]:
+            found.append("results, expected those of two calls in the request for a summary alone")
+        if [_INSTRUCTION in one for one in sent] != [False, True, False]:
+            found.append("the second request is not the one for a summary")
+        return found + ([] if _SUMMARY in sent[-1] else ["the summary is not sent back"])
+
+
+_INSTRUCTION = "This conversation will now be replaced by a summary of it."
+_SUMMARY = "1. Task: say the words of two files. 2. State: they are larch and fjord."
+
+CODEX = Agent(
+    name="codex",
+    dialect="openai_responses",
+    program="@openai/codex-*/vendor/*/bin/codex",
+    upstreams=("openai_chat", "anthropic", "gemini", "openai_responses"),
+    launch=_launch,
+    read=_read,
+    report=_report,
+    expect=_expect,
+    variants=(
+        Variant("gpt-6-sol", options=("model=gpt-6-sol",)),
+        Variant("built_in", options=("built-in",), task=_OVER_HTTP),
+        Variant(
+            "compacts",
+            dialects=("openai_chat", "anthropic", "gemini"),
+            options=("compacts",),
+            task=_Compacted(*READ_FILES),
+        ),
+        Variant("apply_patch", options=("model=gpt-5.5",), task=_PATCH_FILE),
+    ),
+)

@@ -1,0 +1,94 @@
+"""opencode, on each of the AI SDK's packages that it holds."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
+from msgspec import structs
+
+from streamnorm import ToolCall
+from streamnorm.testing import tool_call
+
+__all__ = ["OPENCODE"]
+
+_PACKAGES = {
+    "openai_chat": ("@ai-sdk/openai-compatible", "/v1"),
+    "anthropic": ("@ai-sdk/anthropic", "/v1"),
+    "openai_responses": ("@ai-sdk/openai", "/v1"),
+    "gemini": ("@ai-sdk/google", "/v1beta"),
+}
+
+
+def _launch(
+    dialect: str, program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]
+) -> Launch:
+    package, path = _PACKAGES[dialect]
+    limit = {"context": 200000, "output": 8000}
+    model = {"name": "a model", "tool_call": True, "reasoning": True, "limit": limit}
+    provider = {
+        "npm": package,
+        "name": "gateway",
+        "options": {"baseURL": url + path, "apiKey": "sk-dummy"},
+        "models": {"model": model, "small": {"name": "a small model", "limit": limit}},
+    }
+    config = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "gateway/model",
+        "small_model": "gateway/small",
+        "permission": {"external_directory": "allow", "read": "allow"},
+        "provider": {"gateway": provider},
+    }
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    (folder / "opencode.json").write_text(json.dumps(config))
+    switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+    environ = {f"OPENCODE_DISABLE_{switch}": "1" for switch in switches}
+    return Launch([program, "run", "--format", "json", prompt], environ)
+
+
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("read", filePath=str(asked.folder / name)), id=id)
+
+
+def _report(output: str, status: int) -> Report:
+    """Read the lines of `--format json`: the last text, and whether the last step ended well."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    texts = [line["part"]["text"] for line in lines if line["type"] == "text"]
+    ends = [line["part"]["reason"] for line in lines if line["type"] == "step_finish"]
+    is_error = any(line["type"] == "error" for line in lines) or ends[-1:] != ["stop"]
+    return Report(texts[-1] if texts else "", bool(status) or is_error)
+
+
+def _expect(variant: str, upstream: str) -> Expected:
+    return _EXPECTED.get(variant, Expected(3, "answered", "a title, and two turns"))
+
+
+_EXPECTED: dict[str, Expected] = {}
+
+
+def _agent(name: str, dialect: str) -> Agent:
+    return Agent(
+        name=name,
+        dialect=dialect,
+        program="opencode-linux-*/bin/opencode",
+        upstreams=tuple(one for one in _PACKAGES if one != dialect),
+        launch=partial(_launch, dialect),
+        read=_read,
+        report=_report,
+        expect=_expect,
+        # It sends Gemini's calls back without ids, which the gateway makes anew.
+        keeps_call_ids=dialect != "gemini",
+    )
+
+
+OPENCODE = (
+    _agent("opencode", "openai_chat"),
+    _agent("opencode-anthropic", "anthropic"),
+    _agent("opencode-responses", "openai_responses"),
+    _agent("opencode-gemini", "gemini"),
+)

@@ -1,0 +1,89 @@
+"""pi, with each of its APIs."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
+from msgspec import structs
+
+from streamnorm import ToolCall
+from streamnorm.testing import tool_call
+
+__all__ = ["PI"]
+
+_APIS = {
+    "openai_chat": ("openai-completions", "/v1"),
+    "anthropic": ("anthropic-messages", ""),
+    "openai_responses": ("openai-responses", "/v1"),
+    "gemini": ("google-generative-ai", "/v1beta"),
+}
+
+
+def _launch(
+    dialect: str, program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]
+) -> Launch:
+    api, path = _APIS[dialect]
+    model = {
+        "id": "a-model",
+        "name": "a model",
+        "reasoning": True,
+        "input": ["text"],
+        "contextWindow": 200000,
+        "maxTokens": 8000,
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+    }
+    provider = {"baseUrl": url + path, "apiKey": "sk-dummy", "api": api, "models": [model]}
+    folder = home / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "models.json").write_text(json.dumps({"providers": {"gateway": provider}}))
+    arguments = ["node", program, "--mode", "json", "-p", "--no-session"]
+    arguments += ["--provider", "gateway", "--model", "a-model", prompt]
+    environ = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+    return Launch(arguments, environ)
+
+
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("read", path=str(asked.folder / name)), id=id)
+
+
+def _report(output: str, status: int) -> Report:
+    """Read the lines of `--mode json`: the last message; the exit status is always 0."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    said = [line["message"] for line in lines if line["type"] == "message_end"]
+    last = next((one for one in reversed(said) if one["role"] == "assistant"), {"content": []})
+    answer = "".join(part["text"] for part in last["content"] if part["type"] == "text")
+    return Report(answer, bool(status) or last.get("stopReason") != "stop")
+
+
+def _expect(variant: str, upstream: str) -> Expected:
+    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+
+
+_EXPECTED: dict[str, Expected] = {}
+
+
+def _agent(name: str, dialect: str) -> Agent:
+    return Agent(
+        name=name,
+        dialect=dialect,
+        program="@mariozechner/pi-coding-agent/dist/cli.js",
+        upstreams=tuple(one for one in _APIS if one != dialect),
+        launch=partial(_launch, dialect),
+        read=_read,
+        report=_report,
+        expect=_expect,
+        # It sends Gemini's calls back without ids, which the gateway makes anew.
+        keeps_call_ids=dialect != "gemini",
+    )
+
+
+PI = (
+    _agent("pi", "openai_chat"),
+    _agent("pi-anthropic", "anthropic"),
+    _agent("pi-responses", "openai_responses"),
+    _agent("pi-gemini", "gemini"),
+)

@@ -1,0 +1,64 @@
+"""Qwen Code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from clients.agent import Agent, Expected, Launch, Report
+from clients.tasks import Asked
+from msgspec import structs
+
+from streamnorm import ToolCall
+from streamnorm.testing import tool_call
+
+__all__ = ["QWEN_CODE"]
+
+_SETTINGS = {
+    "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+}
+
+
+def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str, ...]) -> Launch:
+    (home / ".qwen").mkdir()
+    (home / ".qwen" / "settings.json").write_text(json.dumps(_SETTINGS))
+    arguments = ["node", program, "-p", prompt]
+    arguments += ["--approval-mode", "yolo", "--output-format", "stream-json"]
+    environ = {
+        "OPENAI_API_KEY": "sk-dummy",
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_MODEL": "a-model",
+    }
+    return Launch(arguments, environ)
+
+
+def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    return structs.replace(tool_call("read_file", file_path=str(asked.folder / name)), id=id)
+
+
+def _report(output: str, status: int) -> Report:
+    """Read the lines of `--output-format stream-json`; the last is the result."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    result = next((line for line in reversed(lines) if line["type"] == "result"), {})
+    return Report(result.get("result", ""), bool(status or result.get("is_error", True)))
+
+
+def _expect(variant: str, upstream: str) -> Expected:
+    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+
+
+_EXPECTED: dict[str, Expected] = {}
+
+QWEN_CODE = Agent(
+    name="qwen-code",
+    dialect="openai_chat",
+    program="@qwen-code/qwen-code/cli-entry.js",
+    upstreams=("anthropic", "openai_responses", "gemini"),
+    launch=_launch,
+    read=_read,
+    report=_report,
+    expect=_expect,
+)

@@ -1,0 +1,163 @@
+"""One run of an agent: a scripted upstream, a gateway in front of it, and the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from asyncio.subprocess import DEVNULL, create_subprocess_exec
+from pathlib import Path
+from typing import NamedTuple
+
+from clients import installs
+from clients.agent import Agent, Expected, Outcome, Report
+from clients.upstream import Upstream
+from clients.variants import Variant
+from support.gateway_processes import gateway_process
+from support.gateway_servers import served
+
+__all__ = ["Cell", "Run", "run_cell"]
+
+_MAX_RUN_S = 90.0
+
+
+class Cell(NamedTuple):
+    """An agent, the dialect of its upstream, and a variant."""
+
+    agent: Agent
+    upstream: str
+    variant: Variant
+
+    def __str__(self) -> str:
+        return f"{self.agent.name} on {self.upstream}, {self.variant.name}"
+
+    @property
+    def expected(self) -> Expected:
+        return self.agent.expect(self.variant.name, self.upstream)
+
+
+class Run(NamedTuple):
+    """How a cell ended.
+
+    Attributes:
+        requests: How many requests for messages reached the upstream.
+        outcome: How it ended.
+        seconds: How long it took.
+        wrong: What differs from what is expected.
+    """
+
+    requests: int
+    outcome: Outcome
+    seconds: float
+    wrong: list[str]
+
+
+async def run_cell(cell: Cell, folder: Path) -> Run:
+    """Run an agent once.
+
+    Args:
+        cell: What to run.
+        folder: An empty folder; the output of the agent, the gateway's log and
+            the requests that reached the upstream remain in it.
+    """
+    task = cell.variant.task
+    work, home = folder / "work", folder / "home"
+    work.mkdir(parents=True)
+    home.mkdir()
+    for name, text in task.files.items():
+        (work / name).write_text(text)
+    upstream = Upstream(
+        cell.upstream, cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+    )
+    began = time.monotonic()
+    with (folder / "gateway.log").open("w") as log:
+        async with (
+            served(upstream.app) as url,
+            gateway_process(
+                url,
+                folder,
+                dialect=cell.upstream,
+                settings=cell.variant.settings,
+                upstream=cell.variant.upstream,
+                log=log,
+            ) as gateway,
+        ):
+            ended, report = await _run_agent(cell, folder, gateway.url, upstream)
+    seconds = time.monotonic() - began
+    bodies = [request.body for request in upstream.requests]
+    for number, body in enumerate(bodies, 1):
+        (folder / f"request-{number}.json").write_text(json.dumps(body, indent=1))
+    outcome = ended or _outcome(report, task.final)
+    sent = json.dumps(bodies)
+    wrong = [
+        *upstream.unanswered,
+        *(f"a request has {piece}" for piece in cell.variant.forbidden if piece in sent),
+    ]
+    if (len(bodies), outcome) != cell.expected[:2]:
+        expected = cell.expected
+        wrong.append(
+            f"{len(bodies)} requests, {outcome}; expected {expected.requests}, "
+            f"{expected.outcome}: {expected.why}"
+        )
+    if outcome == "answered":
+        wrong += task.wrong(
+            upstream.requests,
+            cell.agent.read,
+            folder,
+            reasons=cell.variant.reasons,
+            has_ids=cell.agent.keeps_call_ids,
+        )
+    return Run(len(bodies), outcome, seconds, wrong)
+
+
+def _outcome(report: Report, final: str) -> Outcome:
+    if report.is_error:
+        return "failed"
+    return "answered" if report.answer == final else "false end"
+
+
+async def _run_agent(
+    cell: Cell, folder: Path, url: str, upstream: Upstream
+) -> tuple[Outcome | None, Report]:
+    """Run the agent to its end; return how it was ended, if it did not end itself."""
+    program, node = installs.program(cell.agent.program), installs.node()
+    assert program is not None
+    assert node is not None
+    launch = cell.agent.launch(
+        program, folder / "home", url, cell.variant.task.prompt, cell.variant.options
+    )
+    environ = {
+        "HOME": str(folder / "home"),
+        "PATH": os.pathsep.join([str(node.parent), "/usr/bin", "/bin"]),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        **launch.environ,
+    }
+    output = folder / "agent.out"
+    ended: Outcome | None = None
+    with output.open("wb") as out, (folder / "agent.err").open("wb") as err:
+        process = await create_subprocess_exec(
+            *launch.arguments,
+            cwd=folder / "work",
+            env=environ,
+            stdin=DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        loops = asyncio.ensure_future(upstream.overrun.wait())
+        exits = asyncio.ensure_future(process.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (loops, exits), timeout=_MAX_RUN_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if exits not in done:
+                ended = "looped" if loops in done else "hung"
+        finally:
+            loops.cancel()
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            status = await exits
+    return ended, cell.agent.report(output.read_text("utf-8", "replace"), status)

@@ -1,0 +1,192 @@
+"""The tasks that an agent is given, and the script by which its model answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clients.histories import History, history_of
+from msgspec import structs
+from support.history_rules import broken_rules
+
+from streamnorm import Block, Reasoning, Text, ToolCall
+from streamnorm.testing import FakeRequest
+
+__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "signed", "text_call"]
+
+SIGNATURE = {
+    "anthropic": ("anthropic", "EqMBCkYIARgCKkBtb2Nr"),
+    "openai_responses": ("openai", "gAAAAABmockmockmock"),
+    "gemini": ("google", "CiQBcsjafE1vY2s="),
+}
+"""Issuer and signature of the scripted reasoning, by the upstream's dialect, if it has one."""
+
+
+class Asked(NamedTuple):
+    """What the scripted model knows when it answers.
+
+    Attributes:
+        dialect: Dialect of the upstream.
+        tools: Kinds of the tools that the request declares, by name; see `History`.
+        folder: The agent's working directory.
+    """
+
+    dialect: str
+    tools: dict[str, str]
+    folder: Path
+
+
+Call = Callable[[Asked, str, str], ToolCall]
+"""Returns the call by which an agent's model reads a file, with an id and the file's name."""
+
+
+class Task(NamedTuple):
+    """A task: calls of tools, and the final answer.
+
+    Attributes:
+        prompt: What the user says.
+        files: Files in the working directory, by name.
+        final: The final answer.
+        rounds: Return the calls of each turn before the final one, from what the model knows
+            and the agent's way of reading a file.
+        results: What the results must contain, in the order of the calls.
+        problems: Returns what else is wrong, from the requests that reached the upstream and
+            the folder of the run, with the agent's working directory and the log.
+    """
+
+    prompt: str
+    files: dict[str, str]
+    final: str
+    rounds: Sequence[Callable[[Asked, Call], list[ToolCall]]]
+    results: Sequence[str]
+    problems: Callable[[list[dict[str, Any]], Path], list[str]] = lambda requests, folder: []
+
+    def turn(
+        self,
+        dialect: str,
+        body: dict[str, Any],
+        read: Call,
+        folder: Path,
+        *,
+        has_ids: bool = True,
+    ) -> list[Block]:
+        """Return the answer to a request, by what is in it.
+
+        Args:
+            dialect: Dialect of the upstream.
+            body: The body of the request.
+            read: The agent's way of reading a file.
+            folder: The agent's working directory.
+            has_ids: As for `wrong`.
+        """
+        history = history_of(dialect, body)
+        if not history.tools:
+            return [Text("A title")]
+        asked = Asked(dialect, history.tools, folder)
+        if not has_ids:
+            history = history.with_ids([call.id for call in self._calls(asked, read)])
+        for calls_of in self.rounds:
+            # An agent may have executed the first calls of an answer that then broke off.
+            calls = [call for call in calls_of(asked, read) if call.id not in history.results]
+            if calls:
+                return [*signed(dialect, "Tools are needed."), Text("One moment."), *calls]
+        return [*signed(dialect, "All results are there."), Text(self.final)]
+
+    def wrong(
+        self,
+        requests: list[FakeRequest],
+        read: Call,
+        folder: Path,
+        *,
+        reasons: bool = True,
+        has_ids: bool = True,
+    ) -> list[str]:
+        """Return what is wrong with the requests of a task that was completed.
+
+        Args:
+            requests: The requests that reached the upstream.
+            read: The agent's way of reading a file.
+            folder: The folder of the run.
+            reasons: Whether the model reasoned.
+            has_ids: Whether calls must have the ids of the script, or else any of their own.
+        """
+        found = [
+            f"request {at}: {rule}"
+            for at, request in enumerate(requests, 1)
+            for rule in broken_rules(str(request.dialect), request.body)
+        ]
+        dialect = str(requests[-1].dialect)
+        last = history_of(dialect, requests[-1].body)
+        calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
+        ids = [call.id for call in calls]
+        last = last if has_ids else last.with_ids(ids)
+        found += _differing_results(last, ids, self.results)
+        blocks = [*(signed(dialect, "") if reasons else ()), *calls]
+        # Signatures are for the upstream that gave them.
+        is_same = dialect == requests[0].dialect
+        expected = [block.signature for block in blocks if is_same and block.signature]
+        if {*last.signatures} != {*expected}:
+            found.append(f"signatures {last.signatures}, expected {expected}")
+        return found + self.problems([request.body for request in requests], folder)
+
+    def _calls(self, asked: Asked, read: Call) -> list[ToolCall]:
+        return [call for calls_of in self.rounds for call in calls_of(asked, read)]
+
+
+def _differing_results(last: History, expected: list[str], contents: Sequence[str]) -> list[str]:
+    if [*last.calls] != expected:
+        return [f"calls {[*last.calls]}, expected {expected}"]
+    if sorted(last.results) != sorted(expected):
+        return [f"results of {sorted(last.results)}, expected {sorted(expected)}"]
+    return [
+        f"result of {id} lacks {content!r}"
+        for id, content in zip(expected, contents, strict=True)
+        if content not in last.results[id]
+    ]
+
+
+def signed(dialect: str, text: str) -> list[Reasoning]:
+    """Return a block of reasoning, signed if the dialect signs reasoning itself."""
+    if dialect == "gemini":  # which signs the calls
+        return [Reasoning((text,))]
+    issuer, signature = SIGNATURE.get(dialect, (None, None))
+    return [Reasoning((text,), signature=signature, issuer=issuer)]
+
+
+def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
+    """Return a call of a tool with free text, as the upstream was given that tool.
+
+    Args:
+        asked: What the model knows.
+        id: Id of the call.
+        tool: Name of the tool, without its namespace.
+        text: The text.
+    """
+    known = next(name for name in asked.tools if re.split(r"\.|__", name)[-1] == tool)
+    if asked.tools[known] == "function":  # of one string
+        return ToolCall(id, known, json.dumps({"input": text}, ensure_ascii=False))
+    namespace, _, name = known.rpartition(".")
+    return ToolCall(id, name, text, kind="custom", namespace=namespace or None)
+
+
+def _read_both(asked: Asked, read: Call) -> list[ToolCall]:
+    calls = [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
+    if asked.dialect == "gemini":  # only the first of parallel calls is signed
+        issuer, signature = SIGNATURE[asked.dialect]
+        calls[0] = structs.replace(calls[0], signature=signature, issuer=issuer)
+    return calls
+
+
+_FILES = {"one.txt": "The first word is larch.\n", "two.txt": "The second word is fjäll ✓.\n"}
+
+READ_FILES = Task(
+    prompt="Read the files one.txt and two.txt in this directory, and say the words.",
+    files=_FILES,
+    final="FINAL ANSWER: the words are larch and fjäll ✓.",
+    rounds=[_read_both],
+    results=[text.rstrip("\n") for text in _FILES.values()],
+)
+"""Two files are read at once."""

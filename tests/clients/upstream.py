@@ -1,0 +1,142 @@
+"""The scripted upstream: a fake provider whose answers depend on the history it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from clients.histories import history_of
+from clients.tasks import Call
+from clients.variants import Variant
+from msgspec import structs
+
+from streamnorm import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Event,
+    JSONDelta,
+    Message,
+    MessageStop,
+    Reasoning,
+    ToolCall,
+)
+from streamnorm._core.accumulate import message_events
+from streamnorm.asgi import ReplayApp
+from streamnorm.recording.chunking import cut_points, pieces_of
+from streamnorm.recording.exchange import Playback, Step, WireRequest
+from streamnorm.recording.fault_injection import FaultQueue
+from streamnorm.testing import FakeProvider, FakeRequest, faults
+
+__all__ = ["Upstream"]
+
+_MAX_REQUESTS = 40  # beyond which an agent is taken to loop
+
+
+class Upstream:
+    """A responder for one run of an agent.
+
+    Args:
+        dialect: Dialect of the gateway's first upstream.
+        variant: What it does besides answering.
+        read: The agent's way of reading a file.
+        folder: The agent's working directory.
+        has_ids: Whether the agent sends the ids of calls back.
+
+    Attributes:
+        overrun: Set when there were too many requests.
+        unanswered: Requests that the script has no answer to.
+    """
+
+    def __init__(
+        self, dialect: str, variant: Variant, read: Call, folder: Path, *, has_ids: bool = True
+    ) -> None:
+        self.overrun = asyncio.Event()
+        self.unanswered: list[str] = []
+        self._dialect = dialect
+        self._variant = variant
+        self._read = read
+        self._folder = folder
+        self._has_ids = has_ids
+        self._streamed = 0
+        self._refusals = FaultQueue(variant.refusals)
+        self._provider = FakeProvider(self._turn)
+
+    @property
+    def app(self) -> ReplayApp:
+        """The upstream as an ASGI application; its pauses last as long as they say."""
+        return ReplayApp(self, speed=1)
+
+    @property
+    def requests(self) -> list[FakeRequest]:
+        """The requests for messages so far."""
+        return [one for one in self._provider.requests if _asks_for_message(one)]
+
+    def respond(self, request: WireRequest, /) -> Playback:
+        """Return the answer to a request, cut into pieces as the variant says."""
+        try:
+            playback = self._provider.respond(request)
+        except Exception as exc:
+            self.unanswered.append(f"{request.method} {type(exc).__name__}: {exc}")
+            raise
+        if len(self.requests) > _MAX_REQUESTS:
+            self.overrun.set()
+        if self._variant.rechunk == "event":
+            return playback
+        body = playback.body
+        pieces = pieces_of(body, cut_points(body, self._variant.rechunk, None))
+        steps = tuple(Step(0.0, piece) for piece in pieces)
+        return structs.replace(playback, steps=steps)
+
+    def _turn(self, request: FakeRequest) -> Any:
+        assert request.dialect is not None
+        variant = self._variant
+        blocks: list[Block] = variant.task.turn(
+            request.dialect, request.body, self._read, self._folder, has_ids=self._has_ids
+        )
+        if not history_of(request.dialect, request.body).tools:
+            return blocks  # no turn of the task: which request is the first must not vary
+        if refusals := self._refusals.take():
+            return refusals
+        if not variant.reasons:
+            blocks = [block for block in blocks if not isinstance(block, Reasoning)]
+        if variant.moves and self._streamed and request.dialect == self._dialect:
+            return faults.http(529)
+        if _streams(request):
+            injected = [*variant.streams[self._streamed : self._streamed + 1], *variant.each]
+            self._streamed += 1
+        else:
+            injected = [*variant.whole]
+        if variant.interleaves and any(isinstance(block, ToolCall) for block in blocks):
+            return [*_interleaved(blocks), *injected]
+        return [*blocks, *injected]
+
+
+def _asks_for_message(request: FakeRequest) -> bool:
+    return request.method == "POST" and not request.path.endswith(("count_tokens", ":countTokens"))
+
+
+def _streams(request: FakeRequest) -> bool:
+    return bool(request.body.get("stream")) or request.path.endswith(":streamGenerateContent")
+
+
+def _interleaved(blocks: list[Block]) -> list[Event]:
+    """Return the events of a message whose calls arrive together, in pieces in turn."""
+    calls = [at for at, block in enumerate(blocks) if isinstance(block, ToolCall)]
+    message = Message(blocks=tuple(blocks), stop_reason="tool_use")
+    events = message_events(message)
+    alone = [event for event in events if getattr(event, "index", None) not in calls]
+    starts: list[Event] = []
+    pieces: list[list[Event]] = []
+    for at in calls:
+        block = blocks[at]
+        assert isinstance(block, ToolCall)
+        starts.append(BlockStart(at, structs.replace(block, arguments="")))
+        text = block.arguments
+        pieces.append([JSONDelta(at, text[n : n + 5]) for n in range(0, len(text), 5)])
+    longest = max(map(len, pieces))
+    mixed = [own[n] for n in range(longest) for own in pieces if n < len(own)]
+    stops: list[Event] = [BlockStop(at) for at in calls]
+    end = next(at for at, event in enumerate(alone) if isinstance(event, MessageStop))
+    return [*alone[:end], *starts, *mixed, *stops, *alone[end:]]

@@ -1,0 +1,120 @@
+"""The variants of a run: what the scripted upstream does besides answering."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clients.tasks import READ_FILES, Task
+
+from streamnorm.recording.chunking import Rechunk
+from streamnorm.sse import Frame
+from streamnorm.testing import faults
+
+__all__ = ["VARIANTS", "Variant"]
+
+_ALL = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+
+class Variant(NamedTuple):
+    """A variant.
+
+    Attributes:
+        name: Its name on the command line.
+        streams: Faults of the first streams, one after the other.
+        each: Faults of all streams.
+        whole: Faults of all whole bodies.
+        refusals: Faults that answer instead of the script.
+        rechunk: How bodies are cut into pieces.
+        reasons: Whether the model reasons.
+        interleaves: Whether the arguments of parallel calls are interleaved.
+        settings: Settings of the gateway, in TOML.
+        upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
+            stands for its URL.
+        moves: Whether the upstream is overloaded from its second answer on.
+        forbidden: Pieces of JSON that no request to the upstream may have.
+        dialects: Dialects of the upstreams that it is for.
+        options: Words that the agent's own `launch` knows.
+        task: The task.
+    """
+
+    name: str
+    streams: tuple[faults.Fault, ...] = ()
+    each: tuple[faults.Fault, ...] = ()
+    whole: tuple[faults.Fault, ...] = ()
+    refusals: tuple[faults.Fault, ...] = ()
+    rechunk: Rechunk = "event"
+    reasons: bool = True
+    interleaves: bool = False
+    settings: str = ""
+    upstream: str = ""
+    moves: bool = False
+    forbidden: tuple[str, ...] = ()
+    dialects: tuple[str, ...] = _ALL
+    options: tuple[str, ...] = ()
+    task: Task = READ_FILES
+
+
+def _second_call(frame: Frame) -> bool:
+    return "Read2" in frame.data
+
+
+def _final_text(frame: Frame) -> bool:
+    return "words" in frame.data
+
+
+def _moved_to(dialect: str) -> Variant:
+    """Return the variant of a task that goes on on an upstream of another dialect."""
+    return Variant(
+        f"to_{dialect}",
+        upstream=_OTHER.replace("{dialect}", dialect),
+        moves=True,
+        dialects=tuple(name for name in _ALL if name != dialect),
+    )
+
+
+_OTHER = """
+[upstreams.other]
+dialect = "{dialect}"
+base_url = "{url}"
+
+[[models]]
+match = "*"
+to = ["local", "other"]
+"""
+
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Variant("plain"),
+        Variant("no_reasoning", reasons=False),
+        # A server of open models, which knows neither these roles nor these tools.
+        Variant(
+            "vllm",
+            upstream='server = "vllm"',
+            forbidden=('"role": "developer"', '"type": "custom"'),
+            dialects=("openai_chat",),
+        ),
+        # The other dialects send whole calls, or one block after the other.
+        Variant("interleaved", interleaves=True, dialects=("openai_chat", "openai_responses")),
+        Variant("crlf", each=(faults.crlf(),)),
+        Variant("bytewise", rechunk="byte"),
+        Variant("no_done", each=(faults.drop(event=-1),), dialects=("openai_chat",)),
+        Variant("429_first", refusals=(faults.http(429),)),
+        Variant("529_first", refusals=(faults.http(529),)),
+        # Longer than `keepalive_s`: the agent gets pings.
+        Variant("pause", streams=(faults.stall(event=2, s=1.0),), settings="keepalive_s = 0.2"),
+        Variant("cut", streams=(faults.cut(event=2),)),
+        Variant("cut_calls", streams=(faults.cut(when=_second_call),)),
+        Variant("cut_final", streams=(faults.crlf(), faults.cut(when=_final_text))),
+        Variant("error", streams=(faults.error_event(event=2),)),
+        Variant(
+            "silent",
+            streams=(faults.stall(event=2),),
+            settings="idle_s = 1.0\nkeepalive_s = 0.2",
+        ),
+        Variant("always_cut", each=(faults.cut(event=2),), whole=(faults.cut(byte=20),)),
+        *map(_moved_to, _ALL),
+        Variant("always_529", refusals=(faults.http(529, times=None),)),
+    )
+}
+"""The variants of all agents, by name."""

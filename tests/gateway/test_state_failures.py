@@ -1,0 +1,200 @@
+"""A store of the gateway that fails, and one that cannot be."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway_calls import CANARY, NOWHERE, asked, opened
+from support.gateway_state import PREVIOUS, StateClient, provided
+from support.valkey_servers import valkey_server
+
+from streamnorm._core.events import Failed
+from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
+from streamnorm.gateway.records import CallRecord
+from streamnorm.testing import FakeProvider
+
+pytestmark = pytest.mark.anyio
+
+UNAVAILABLE = "the store of responses does not answer, try again"
+streams = pytest.mark.parametrize("stream", [False, True])
+
+
+def broken(tmp_path: Path) -> str:
+    """Return the URL of a store in a folder that does not exist."""
+    return f"sqlite:{tmp_path / 'missing' / 'state.db'}"
+
+
+@streams
+@pytest.mark.parametrize("more", [{}, {PREVIOUS: "resp_1"}, {PREVIOUS: "resp_1", "store": False}])
+async def test_upstream_is_not_asked_if_the_store_fails(
+    tmp_path: Path, more: dict[str, Any], *, stream: bool
+) -> None:
+    provider = FakeProvider("Hi.")
+    async with provided(provider, state=broken(tmp_path)) as app:
+        status, body = await StateClient(app).attempt("Hi.", stream=stream, **more)
+    assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
+    assert body["error"]["type"] == "server_error"
+    assert provider.requests == ()
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_request_about_a_response_fails_with_the_store(tmp_path: Path, method: str) -> None:
+    async with opened(state=broken(tmp_path)) as app:
+        status, body = await StateClient(app).ask(method, "resp_1")
+    assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
+
+
+async def test_requests_without_state_need_no_store(tmp_path: Path) -> None:
+    async with provided(FakeProvider("Hi."), state=broken(tmp_path)) as app:
+        response = await StateClient(app).create("Hi.", store=False)
+    assert response["store"] is False
+
+
+class Calls:
+    """An observer that stores the records of requests that have ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[CallRecord] = []
+
+    def begin(self, call: CallRecord) -> None:
+        pass
+
+    def end(self, call: CallRecord) -> None:
+        self.ended.append(call)
+
+
+def breaking(path: Path, text: str) -> FakeProvider:
+    """Return a provider that destroys a store, and answers with a text."""
+
+    def answer(_request: object) -> str:
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute("DROP TABLE responses")
+        connection.close()
+        return text
+
+    return FakeProvider(answer)
+
+
+async def test_end_of_a_stream_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
+    path, calls = tmp_path / "state.db", Calls()
+    provider = breaking(path, "Hello there, this is a long answer.")
+    async with provided(provider, state=f"sqlite:{path}", observers=(calls,)) as app:
+        status, events = await StateClient(app).stream("Hi.")
+    assert status == 200
+    names = [event["type"] for event in events]
+    assert "response.completed" not in names
+    assert names[-3:] == ["response.output_item.done", "error", "response.failed"]
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    failed = events[-1]["response"]
+    assert (failed["status"], failed["store"]) == ("failed", False)
+    assert failed["id"] == events[0]["response"]["id"]
+    assert failed["error"]["message"] == UNAVAILABLE
+    assert isinstance(calls.ended[0].outcome, Failed)
+
+
+async def test_whole_answer_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    provider = breaking(path, "Hello there.")
+    async with provided(provider, state=f"sqlite:{path}", retries=2) as app:
+        status, body = await StateClient(app).attempt("Hi.")
+    assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
+    assert len(provider.requests) == 1  # no upstream is asked again
+
+
+@streams
+async def test_server_that_stops_in_the_middle_of_an_answer(*, stream: bool) -> None:
+    with valkey_server() as server:
+
+        def answer(_request: object) -> str:
+            server.stop()
+            return "Hello there."
+
+        state = f"redis://:{CANARY}@127.0.0.1:{server.port}/0"
+        client = server.client()
+        client.config_set("requirepass", CANARY)
+        client.close()
+        async with provided(FakeProvider(answer), state=state) as app:
+            status, body = await StateClient(app).attempt("Hi.", stream=stream)
+    error = body["error"]
+    assert (status, error["message"]) == (200 if stream else 503, UNAVAILABLE)
+
+
+async def test_log_names_no_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "streamnorm.gateway"):
+        async with opened(state="redis://user:canary-7f3a@127.0.0.1:9/0") as app:
+            status, body = await StateClient(app).attempt("Hi.")
+    assert status == 503
+    shown = str(body) + caplog.text
+    assert "the store of responses failed" in caplog.text
+    assert not any(word in shown for word in (CANARY, "127.0.0.1", "user"))
+
+
+def gateway(state: str | None, environ: dict[str, str] | None = None) -> Gateway:
+    upstream = UpstreamConfig(dialect="openai_chat", base_url=NOWHERE)
+    return Gateway(Config(upstreams={"local": upstream}, state=state), environ=environ or {})
+
+
+async def test_memory_is_refused_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "state: memory: in a worker process, expected sqlite: or redis:, which all "
+    with pytest.raises(ConfigError, match=refused):
+        gateway("memory:", {"SERVER_SOFTWARE": "gunicorn/23.0.0"})
+    monkeypatch.setattr(multiprocessing, "parent_process", object)
+    with pytest.raises(ConfigError, match=refused):
+        gateway("memory:")
+    gateway("sqlite:state.db")  # creates nothing
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ("", "state"),
+        ("disk", "state: no URL of a store, expected memory:, sqlite:PATH or redis://HOST"),
+        ("sqlite:", "state: no URL of a store"),
+        ("memory:x", "state: no URL of a store"),
+        ("env:STATE", "state: STATE is not set in the environment"),
+        ("env:", "state: no place of a key"),
+        (f"redis://:{CANARY}@here:port", "state: "),
+    ],
+)
+async def test_wrong_state_is_refused(state: str, error: str) -> None:
+    with pytest.raises(ConfigError, match=error) as caught:
+        gateway(state)
+    assert CANARY not in str(caught.value)
+
+
+async def test_url_of_the_store_may_stand_in_the_environment(tmp_path: Path) -> None:
+    environ = {"STATE": f"sqlite:{tmp_path / 'state.db'}"}
+    async with opened(state="env:STATE", environ=environ) as app:
+        status, _ = await asked(app, "/v1/responses/resp_1", method="GET")
+    assert status == 404
+    assert (tmp_path / "state.db").exists()
+
+
+async def test_answer_is_forgotten(tmp_path: Path) -> None:
+    async with provided(FakeProvider("Hi."), state_ttl_s=1e-6) as app:
+        client = StateClient(app)
+        response = await client.create("Hi.")
+        status, _ = await client.ask("GET", response["id"])
+    assert status == 404
+
+
+async def test_damaged_store_is_a_failing_one(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    async with provided(FakeProvider("Hi."), state=f"sqlite:{path}") as app:
+        client = StateClient(app)
+        id = (await client.create("Hi."))["id"]
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute("UPDATE contents SET content = x'00ff'")
+        connection.close()
+        for status, body in (
+            await client.attempt("Hi.", previous_response_id=id),
+            await client.ask("GET", id),
+        ):
+            assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
