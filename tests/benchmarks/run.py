@@ -4,8 +4,8 @@
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
 starts, whole bodies, compressed requests, stores, the gateway and its state.  The runs are
-interleaved in rounds; of
-each run the fastest round counts, in CPU time.  The exit status is 1 if anything is over its bar.
+interleaved in rounds; of each run the fastest round counts, in CPU time.  The exit
+status is 1 if anything is over its bar.
 """
 
 from __future__ import annotations
