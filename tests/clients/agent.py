@@ -60,6 +60,13 @@ class Expected(NamedTuple):
     why: str
 
 
+def default_of(variant: str) -> Expected:
+    """Return how a run ends in which the agent has nothing to decide."""
+    if variant.startswith("to_"):
+        return Expected(3, "answered", "two turns, the second of two upstreams")
+    return Expected(2, "answered", "two turns")
+
+
 class Agent(NamedTuple):
     """An agent.
 
@@ -75,6 +82,8 @@ class Agent(NamedTuple):
         expect: Returns how a run must end, from the variant's name and the upstream's dialect.
         variants: Variants of its own.
         keeps_call_ids: Whether it sends the ids of calls and results back, or leaves them out.
+        drops_signatures: Dialects of the upstreams whose signatures it does not send back.
+        skips: Names of the variants that it is not run with, as it would not end.
     """
 
     name: str
@@ -87,3 +96,5 @@ class Agent(NamedTuple):
     expect: Callable[[str, str], Expected]
     variants: tuple[Variant, ...] = ()
     keeps_call_ids: bool = True
+    drops_signatures: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()

@@ -108,6 +108,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             folder,
             reasons=cell.variant.reasons,
             has_ids=cell.agent.keeps_call_ids,
+            has_signatures=cell.upstream not in cell.agent.drops_signatures,
         )
     return Run(len(bodies), outcome, seconds, wrong)
 

@@ -54,7 +54,9 @@ def _cells(names: list[str], upstreams: list[str], variants: list[str]) -> list[
         for upstream in agent.upstreams
         if not upstreams or upstream in upstreams
         for variant in (*VARIANTS.values(), *agent.variants)
-        if (not variants or variant.name in variants) and upstream in variant.dialects
+        if (not variants or variant.name in variants)
+        and upstream in variant.dialects
+        and variant.name not in agent.skips
     ]
 
 

@@ -119,6 +119,7 @@ class Task(NamedTuple):
         *,
         reasons: bool = True,
         has_ids: bool = True,
+        has_signatures: bool = True,
     ) -> list[str]:
         """Return what is wrong with the requests of a task that was completed.
 
@@ -128,6 +129,7 @@ class Task(NamedTuple):
             folder: The folder of the run.
             reasons: Whether the model reasoned.
             has_ids: Whether calls must have the ids of the script, or else any of their own.
+            has_signatures: Whether the agent sends signatures back.
         """
         found = [
             f"request {at}: {rule}"
@@ -145,7 +147,8 @@ class Task(NamedTuple):
         blocks = [*(signed(dialect, "") if reasons else ()), *calls]
         # Signatures are for the upstream that gave them.
         is_same = dialect == requests[0].dialect
-        expected = [block.signature for block in blocks if is_same and block.signature]
+        comes_back = has_signatures and is_same
+        expected = [block.signature for block in blocks if comes_back and block.signature]
         if {*last.signatures} - _PLACEHOLDERS != {*expected}:
             found.append(f"signatures {last.signatures}, expected {expected}")
         return found + self.problems([request.body for request in requests], folder)

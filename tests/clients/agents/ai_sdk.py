@@ -7,7 +7,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.installs import MODULES
 from clients.tasks import Asked
 from clients.variants import Variant
@@ -42,10 +42,19 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
-_EXPECTED: dict[str, Expected] = {
+_BROKEN = "a stream that broke off is an error, and is not asked for again"
+_EXPECTED = {
+    **dict.fromkeys(
+        ("429_first", "529_first"), Expected(3, "answered", "a request is sent again, maxRetries 2")
+    ),
+    **dict.fromkeys(
+        ("cut", "cut_calls", "error", "silent", "always_cut"), Expected(1, "failed", _BROKEN)
+    ),
+    "cut_final": Expected(2, "failed", _BROKEN),
+    "always_529": Expected(3, "failed", "a request is sent again, maxRetries 2"),
     "store": Expected(1, "failed", "the gateway stores nothing: 400 for the item of step 1"),
     "state": Expected(2, "answered", "the gateway stores the items of step 1"),
 }
@@ -61,6 +70,8 @@ def _agent(name: str, dialect: str, variants: tuple[Variant, ...] = ()) -> Agent
         read=_read,
         report=_report,
         expect=_expect,
+        # Chat Completions has no place for them.
+        drops_signatures=_DIALECTS if dialect == "openai_chat" else (),
         variants=variants,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -57,7 +57,7 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
 _AGAIN = "a request that got a 429 or 5xx, or whose stream broke off, is sent again after a pause"
@@ -75,4 +75,6 @@ GEMINI_CLI = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    # It sends back signatures of calls, but no thoughts.
+    drops_signatures=("anthropic", "openai_responses"),
 )

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -59,11 +59,36 @@ def _report(output: str, status: int) -> Report:
     return Report(answer, bool(status) or last.get("stopReason") != "stop")
 
 
-def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+def _expect(dialect: str, variant: str, upstream: str) -> Expected:
+    default = _EXPECTED.get(variant, default_of(variant))
+    return _EXPECTED_OF_GEMINI.get(variant, default) if dialect == "gemini" else default
 
 
-_EXPECTED: dict[str, Expected] = {}
+_AGAIN = "a turn whose error names a lost connection, a time-out, 429 or 5xx is begun again"
+_EXPECTED = {
+    **dict.fromkeys(
+        ("429_first", "529_first", "cut", "cut_calls", "cut_final", "error", "silent"),
+        Expected(3, "answered", _AGAIN),
+    ),
+    "always_cut": Expected(4, "failed", "a turn is begun again three times"),
+    "always_529": Expected(12, "failed", "three requests of the SDK in each of four turns"),
+}
+
+# @google/genai raises "Incomplete JSON segment at the end", which pi does not retry.
+_BROKEN = "a stream that broke off is an error that is not retried"
+_EXPECTED_OF_GEMINI = {
+    **dict.fromkeys(
+        ("cut", "cut_calls", "error", "silent", "always_cut"), Expected(1, "failed", _BROKEN)
+    ),
+    "cut_final": Expected(2, "failed", _BROKEN),
+    "always_529": Expected(4, "failed", "a turn is begun again three times"),
+}
+
+# Chat Completions has no place for them, and tool calls of Anthropic's have none.
+_DROPPED = {
+    "openai_chat": ("anthropic", "openai_responses", "gemini"),
+    "anthropic": ("gemini",),
+}
 
 
 def _agent(name: str, dialect: str) -> Agent:
@@ -75,9 +100,10 @@ def _agent(name: str, dialect: str) -> Agent:
         launch=partial(_launch, dialect),
         read=_read,
         report=_report,
-        expect=_expect,
+        expect=partial(_expect, dialect),
         # It sends Gemini's calls back without ids, which the gateway makes anew.
         keeps_call_ids=dialect != "gemini",
+        drops_signatures=_DROPPED.get(dialect, ()),
     )
 
 

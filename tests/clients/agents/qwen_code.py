@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report
+from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -47,10 +47,18 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
-_EXPECTED: dict[str, Expected] = {}
+_BROKEN = "a stream that broke off is an error that is not retried"
+_EXPECTED = {
+    **dict.fromkeys(
+        ("429_first", "529_first"), Expected(3, "answered", "the SDK sends a request again")
+    ),
+    **dict.fromkeys(("cut", "cut_calls", "error", "always_cut"), Expected(1, "failed", _BROKEN)),
+    "cut_final": Expected(2, "failed", _BROKEN),
+    "silent": Expected(3, "answered", "a turn that timed out is begun again"),
+}
 
 QWEN_CODE = Agent(
     name="qwen-code",
@@ -61,4 +69,6 @@ QWEN_CODE = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    # Chat Completions has no place for them.
+    drops_signatures=("anthropic", "openai_responses", "gemini"),
 )
