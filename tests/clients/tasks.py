@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clients.growth import changed_histories
 from clients.histories import History, history_of
 from msgspec import structs
 from support.history_rules import broken_rules
@@ -135,6 +136,7 @@ class Task(NamedTuple):
             for at, request in enumerate(requests, 1)
             for rule in broken_rules(str(request.dialect), request.body)
         ]
+        found += changed_histories(requests)
         dialect = str(requests[-1].dialect)
         last = history_of(dialect, requests[-1].body)
         calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)

@@ -13,6 +13,7 @@ import pytest
 from clients import installs
 from clients.agents import AGENTS
 from clients.agents.claude_code import CLAUDE_CODE
+from clients.growth import changed_histories
 from clients.histories import history_of
 from clients.tasks import READ_FILES
 from clients.variants import VARIANTS
@@ -77,6 +78,15 @@ def test_lost_content_is_found(dialect: str, tmp_path: Path) -> None:
 def test_lost_turn_is_found(dialect: str, tmp_path: Path) -> None:
     body = last_request(dialect, tmp_path)
     assert wrong(dialect, {**body, PROMPTS[dialect]: body[PROMPTS[dialect]][:1]}, tmp_path)
+
+
+@each_dialect
+def test_changed_history_is_found(dialect: str, tmp_path: Path) -> None:
+    before = FakeRequest("POST", "/", dialect, {}, last_request(dialect, tmp_path))
+    assert changed_histories([before, before]) == []
+    text = json.dumps(before.body).replace("One moment", "Another")
+    after = FakeRequest("POST", "/", dialect, {}, json.loads(text))
+    assert changed_histories([before, after]) == ["request 2 does not begin with the one before it"]
 
 
 def test_expectations_are_of_variants_that_exist() -> None:

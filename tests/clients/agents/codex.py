@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clients.agent import Agent, Expected, Launch, Report, one_after_the_other
+from clients.agent import Agent, Expected, Launch, Report, default_of, one_after_the_other
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
 from clients.variants import VARIANTS, Variant
@@ -89,9 +89,7 @@ def _report(output: str, status: int) -> Report:
 
 
 def _expect(variant: str, upstream: str) -> Expected:
-    if variant.startswith("to_"):
-        return Expected(3, "answered", "the gateway asks both upstreams for the second turn")
-    return _EXPECTED.get(variant, Expected(2, "answered", "two turns"))
+    return _EXPECTED.get(variant, default_of(variant))
 
 
 _AGAIN = "a stream that broke off is asked for again, stream_max_retries times"

@@ -1,0 +1,50 @@
+"""Whether each request of a task begins with the one before it.
+
+Prompt caches need it, and so do vendors that bind reasoning to all that stands before it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from support.history_rules import PROMPTS
+from support.request_turns import begins_with
+
+from streamnorm.testing import FakeRequest
+
+__all__ = ["changed_histories"]
+
+# Agents move their marks with each turn.
+_MARKS = {"cache_control", "prompt_cache_breakpoint"}
+
+
+def changed_histories(requests: list[FakeRequest]) -> list[str]:
+    """Return which requests have another history than the one before them."""
+    found: list[str] = []
+    for number, (before, after) in enumerate(pairwise(requests), 2):
+        # Requests for a title have no tools, and are no turn of the task.
+        if before.dialect != after.dialect or "tools" not in before.body:
+            continue
+        dialect = str(after.dialect)
+        shorter, longer = _unmarked(before.body), _unmarked(after.body)
+        # An agent may ask again for a shorter history.
+        size = min(len(shorter[PROMPTS[dialect]]), len(longer[PROMPTS[dialect]]))
+        shorter = {**shorter, PROMPTS[dialect]: shorter[PROMPTS[dialect]][:size]}
+        if not begins_with(longer, shorter, dialect):
+            found.append(f"request {number} does not begin with the one before it")
+    return found
+
+
+def _unmarked(value: Any) -> Any:
+    """Return JSON without marks; a text in a list of its own is that text."""
+    if isinstance(value, list):
+        parts = [_unmarked(part) for part in value]
+        match parts:
+            case [{"type": "text" | "input_text", "text": text, **rest}] if not rest:
+                return text
+            case _:
+                return parts
+    if isinstance(value, dict):
+        return {name: _unmarked(part) for name, part in value.items() if name not in _MARKS}
+    return value
