@@ -64,7 +64,7 @@ _AGAIN = "a request that got a 429 or 5xx, or whose stream broke off, is sent ag
 _EXPECTED = dict.fromkeys(
     ("429_first", "529_first", "cut", "cut_calls", "cut_final", "error", "silent"),
     Expected(3, "answered", _AGAIN),
-)
+) | dict.fromkeys(("always_cut", "always_529"), Expected(3, "failed", "maxAttempts is 3"))
 
 GEMINI_CLI = Agent(
     name="gemini-cli",

@@ -18,6 +18,7 @@ _SETTINGS = {
     "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
+    "model": {"generationConfig": {"maxRetries": 1}},
     "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
 }
 
@@ -58,6 +59,7 @@ _EXPECTED = {
     **dict.fromkeys(("cut", "cut_calls", "error", "always_cut"), Expected(1, "failed", _BROKEN)),
     "cut_final": Expected(2, "failed", _BROKEN),
     "silent": Expected(3, "answered", "a turn that timed out is begun again"),
+    "always_529": Expected(28, "failed", "14 attempts, each of two requests as maxRetries is 1"),
 }
 
 QWEN_CODE = Agent(
