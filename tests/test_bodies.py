@@ -36,7 +36,6 @@ from streamnorm import (
     translate_message,
     translate_request,
 )
-from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.reply import ToolName
 from streamnorm._core.codec import BodyCodec
 from streamnorm._registry import register
@@ -282,8 +281,3 @@ def test_dialect_without_bodies_is_refused() -> None:
         remove()
     with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon', expected one of"):
         decode_request({}, "klingon")
-
-
-def test_dialect_without_signatures_has_nothing_unsigned() -> None:
-    body = {"messages": [{"role": "assistant", "reasoning_content": "So."}]}
-    assert not codec_of("openai_chat").holds_unsigned(body)
