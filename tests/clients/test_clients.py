@@ -84,7 +84,7 @@ def test_lost_turn_is_found(dialect: str, tmp_path: Path) -> None:
 def test_changed_history_is_found(dialect: str, tmp_path: Path) -> None:
     before = FakeRequest("POST", "/", dialect, {}, last_request(dialect, tmp_path))
     assert changed_histories([before, before]) == []
-    text = json.dumps(before.body).replace("One moment", "Another")
+    text = json.dumps(before.body).replace("Read.", "Write.")
     after = FakeRequest("POST", "/", dialect, {}, json.loads(text))
     assert changed_histories([before, after]) == ["request 2 does not begin with the one before it"]
 
