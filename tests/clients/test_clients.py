@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from clients.agents import AGENTS
 from clients.agents.claude_code import CLAUDE_CODE
 from clients.growth import changed_histories
 from clients.histories import history_of
-from clients.tasks import READ_FILES
+from clients.tasks import READ_FILES, Task
 from clients.variants import VARIANTS
 from support.history_rules import PROMPTS
 
@@ -96,6 +97,14 @@ def test_expectations_are_of_variants_that_exist() -> None:
         for variant in (*VARIANTS.values(), *agent.variants):
             for upstream in agent.upstreams:
                 assert agent.expect(variant.name, upstream).why
+
+
+def test_tasks_are_judged_with_the_same_arguments() -> None:
+    for agent in AGENTS.values():
+        for variant in agent.variants:
+            for method in ("turn", "wrong"):
+                own = inspect.signature(getattr(type(variant.task), method))
+                assert own == inspect.signature(getattr(Task, method)), (agent.name, variant.name)
 
 
 @pytest.mark.outside
