@@ -22,14 +22,15 @@ _MARKS = {"cache_control", "prompt_cache_breakpoint"}
 def changed_histories(requests: list[FakeRequest]) -> list[str]:
     """Return which requests have another history than the one before them."""
     found: list[str] = []
-    for number, (before, after) in enumerate(pairwise(requests), 2):
-        # Requests for a title have no tools, and are no turn of the task.
-        if before.dialect != after.dialect or "tools" not in before.body:
+    # Requests for a title have no tools, and are no turn of the task.
+    turns = [(number, one) for number, one in enumerate(requests, 1) if "tools" in one.body]
+    for (_, before), (number, after) in pairwise(turns):
+        if before.dialect != after.dialect:
             continue
         dialect = str(after.dialect)
         shorter, longer = _unmarked(before.body), _unmarked(after.body)
-        # An agent may ask again for a shorter history.
-        size = min(len(shorter[PROMPTS[dialect]]), len(longer[PROMPTS[dialect]]))
+        # An agent that asks again may leave out the last answer, or add to its last message.
+        size = min(len(shorter[PROMPTS[dialect]]), len(longer[PROMPTS[dialect]]) - 1)
         shorter = {**shorter, PROMPTS[dialect]: shorter[PROMPTS[dialect]][:size]}
         if not begins_with(longer, shorter, dialect):
             found.append(f"request {number} does not begin with the one before it")

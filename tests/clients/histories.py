@@ -21,7 +21,7 @@ class History(NamedTuple):
     Attributes:
         tools: Kinds of the declared tools, `function` or another, by name; a name within a
             namespace is written behind it and a dot.
-        calls: Ids of the tool calls, in order; where there is no id, the tool's name.
+        calls: Ids of the tool calls, in order; where there is no id, its number.
         results: Results by the id of their call.
         signatures: Opaque proofs of reasoning.
     """
@@ -128,10 +128,10 @@ def _gemini(body: dict[str, Any]) -> _Found:
     for content in body["contents"]:
         for part in content["parts"]:
             if "functionCall" in part:
-                calls.append(part["functionCall"].get("id") or part["functionCall"]["name"])
+                calls.append(part["functionCall"].get("id") or f"call {len(calls)}")
             if "functionResponse" in part:
                 answer = part["functionResponse"]
-                results[answer.get("id") or answer["name"]] = _text(answer["response"])
+                results[answer.get("id") or f"call {len(results)}"] = _text(answer["response"])
             if "thoughtSignature" in part:
                 signatures.append(part["thoughtSignature"])
     tools = {

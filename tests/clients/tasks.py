@@ -137,8 +137,9 @@ class Task(NamedTuple):
             for rule in broken_rules(str(request.dialect), request.body)
         ]
         found += changed_histories(requests)
-        dialect = str(requests[-1].dialect)
-        last = history_of(dialect, requests[-1].body)
+        last_turn = next((one for one in reversed(requests) if "tools" in one.body), requests[-1])
+        dialect = str(last_turn.dialect)
+        last = history_of(dialect, last_turn.body)
         calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
         calls = calls[: len(self.results)]
         ids = [call.id for call in calls]

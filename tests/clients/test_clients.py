@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from clients.agents import AGENTS
 from clients.agents.claude_code import CLAUDE_CODE
 from clients.growth import changed_histories
 from clients.histories import history_of
-from clients.tasks import READ_FILES
+from clients.tasks import READ_FILES, Task
 from clients.variants import VARIANTS
 from support.history_rules import PROMPTS
 
@@ -84,7 +85,7 @@ def test_lost_turn_is_found(dialect: str, tmp_path: Path) -> None:
 def test_changed_history_is_found(dialect: str, tmp_path: Path) -> None:
     before = FakeRequest("POST", "/", dialect, {}, last_request(dialect, tmp_path))
     assert changed_histories([before, before]) == []
-    text = json.dumps(before.body).replace("One moment", "Another")
+    text = json.dumps(before.body).replace("Read.", "Write.")
     after = FakeRequest("POST", "/", dialect, {}, json.loads(text))
     assert changed_histories([before, after]) == ["request 2 does not begin with the one before it"]
 
@@ -96,6 +97,14 @@ def test_expectations_are_of_variants_that_exist() -> None:
         for variant in (*VARIANTS.values(), *agent.variants):
             for upstream in agent.upstreams:
                 assert agent.expect(variant.name, upstream).why
+
+
+def test_tasks_are_judged_with_the_same_arguments() -> None:
+    for agent in AGENTS.values():
+        for variant in agent.variants:
+            for method in ("turn", "wrong"):
+                own = inspect.signature(getattr(type(variant.task), method))
+                assert own == inspect.signature(getattr(Task, method)), (agent.name, variant.name)
 
 
 @pytest.mark.outside

@@ -173,6 +173,7 @@ class _Compacted(Task):
         *,
         reasons: bool = True,
         has_ids: bool = True,
+        has_signatures: bool = True,
     ) -> list[str]:
         found = [
             f"request {at}: {rule}"
