@@ -58,7 +58,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         base_url: Its base URL, with the version of its API or without.
         key: Where its key comes from: `env:NAME`, a variable of the environment; `client`,
             the key of each request; None sends no key.
-        server: Name of the server in profiles; None for the one that the host names.
+        server: Name of the server in profiles; None for the one that the host names, or
+            `compatible` where it names none.
         normalize: Whether requests and answers of its own dialect are decoded and encoded,
             too, and not passed on unchanged.
     """

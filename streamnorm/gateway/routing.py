@@ -136,6 +136,10 @@ def _asking_for(model: str, target: Target) -> Target:
     return structs.replace(target, upstream=structs.replace(upstream, model=model))
 
 
+# In profiles: a server on this machine or a private network may be any that speaks the dialect.
+_UNNAMED = "compatible"
+
+
 def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Target:
     where = f"upstreams.{name}"
     if "/" in name:
@@ -159,7 +163,7 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         upstream=Upstream(
             dialect=dialect.name,
             base_url=base_url,
-            server=config.server or server_of(base_url),
+            server=config.server or server_of(base_url) or _UNNAMED,
             headers=_key_header(config, dialect, f"{where}.key", environ),
             passes_key=config.key == _OF_CLIENT,
         ),

@@ -76,7 +76,7 @@ async def test_key_without_its_scheme_is_none() -> None:
             refused(await called(app, "/v1/chat/completions", CHAT, headers=headers), 401)
 
 
-@pytest.mark.parametrize("target", ["/v1/models", "/", "/v1/messages/count_tokens", "/v1/x"])
+@pytest.mark.parametrize("target", ["/v1/models", "/v1", "/v1/messages/count_tokens", "/v1/x"])
 async def test_nothing_is_shown_without_a_key(target: str) -> None:
     async with opened(client_keys="env:KEYS", environ={"KEYS": "k"}) as app:
         caller = await called(app, target, method="GET")

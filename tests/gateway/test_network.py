@@ -23,6 +23,7 @@ from streamnorm import Completed, Truncated, Usage
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.gateway import Gateway
 from streamnorm.gateway.network import Network, ServerStopping
+from streamnorm.gateway.sending import ClientStream
 
 pytestmark = pytest.mark.anyio
 
@@ -275,8 +276,16 @@ async def test_whole_answer_must_go_on_in_time() -> None:
     assert response.status_code == 504
 
 
-async def test_slow_client_does_not_make_the_upstream_late() -> None:
-    """The client reads nothing until all bounds of the upstream have passed several times."""
+async def test_slow_client_does_not_make_the_upstream_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client reads nothing until all bounds of the upstream have passed several times.
+
+    It would be cut off before, since one of them is also its own.
+    """
+
+    async def stay(stream: ClientStream, idle_s: float) -> None:
+        assert idle_s == 0.02
+
+    monkeypatch.setattr(ClientStream, "cut_off", stay)
     size, count = 100_000, 400
     text = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * size + b'"}}]}\n\n'
     upstream, records = StepUpstream([ANSWER[0], *[text] * count, *ANSWER[1:]]), Records()

@@ -112,7 +112,15 @@ def test_key_is_sent_in_the_header_of_the_vendor_and_not_shown(
     assert "canary" not in repr(target) + str(target.upstream) + repr([target])
 
 
-def test_server_is_known_by_its_host() -> None:
-    upstream = UpstreamConfig(dialect="chat", base_url="https://api.groq.com/openai/v1")
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("https://api.groq.com/openai/v1", "groq"),
+        ("http://127.0.0.1:8000/v1", "compatible"),
+        ("http://models.internal/v1", "compatible"),
+    ],
+)
+def test_server_is_known_by_its_host(url: str, server: str) -> None:
+    upstream = UpstreamConfig(dialect="chat", base_url=url)
     (target,) = routing(only=upstream).targets("m", DIALECTS["gemini"])
-    assert target.upstream.server == "groq"
+    assert target.upstream.server == server

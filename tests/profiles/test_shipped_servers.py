@@ -221,6 +221,8 @@ ROWS = [
         for server in ("llamacpp", "llama.cpp")
     ),
     chat("llamacpp", "llama-4", {**WRAPS, "strict_alternation": False}, roles="developer"),
+    # Any other server of open models: roles and tools that all of them know
+    chat("compatible", "llama-4", WRAPS, roles="developer"),
     # Ollama: choice not enforced, no strict, `reasoning`, parallel flag; R stateless
     chat(
         "ollama",
