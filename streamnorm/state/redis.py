@@ -30,6 +30,7 @@ _MAX_RETURNED_BYTES = 1024 * 1024
 # Items of a response, and of a lookup: a script takes some 10 µs for each.
 _MAX_ITEMS = 10_000
 _CLUSTER = "is part of a cluster, expected one server"
+_NO_REDIS = "answers in another protocol"
 # What it means that the client fails, by the class of its error or a base of that.
 _FAILURES = {
     "AuthenticationError": "refuses the user or the password",
@@ -39,7 +40,9 @@ _FAILURES = {
     "NoPermissionError": "refuses a command to this user",
     "OutOfMemoryError": "has no memory left",
     "ReadOnlyError": "is read-only",
+    "RecursionError": _NO_REDIS,
     "TimeoutError": "is late",
+    "ValueError": _NO_REDIS,
 }
 # The same, by the first word of an error that has no class of its own.
 _REFUSALS = {
@@ -181,7 +184,7 @@ def _failures() -> Generator[None]:
 
     try:
         yield
-    except RedisError as exc:
+    except (RedisError, ValueError, RecursionError) as exc:  # the last two by its parser
         word = str(exc).partition(" ")[0]
         bases = [base.__name__ for base in type(exc).__mro__ if base.__name__ in _FAILURES]
         reason = _FAILURES[bases[0]] if bases else _REFUSALS.get(word, "refuses a command")
