@@ -16,7 +16,14 @@ from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import key_of, pack
 from streamnorm.state.redis_replies import add_contents, batches_of, found_in, read_reply
 from streamnorm.state.redis_scripts import DELETE, FIND, PUT, READ
-from streamnorm.state.stored import DEFAULT_TTL_S, RESPONSE_BYTES, Found, Lookup, StoredResponse
+from streamnorm.state.stored import (
+    DEFAULT_TTL_S,
+    MAX_CHAIN_BYTES,
+    RESPONSE_BYTES,
+    Found,
+    Lookup,
+    StoredResponse,
+)
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -75,7 +82,7 @@ class RedisStore:
         url: str,
         *,
         ttl_s: float = DEFAULT_TTL_S,
-        max_chain_bytes: int = 64 * 1024 * 1024,
+        max_chain_bytes: int = MAX_CHAIN_BYTES,
         timeout_s: float = 5.0,
     ) -> None:
         self._ttl_ms = max(1, int(ttl_s * 1000))
