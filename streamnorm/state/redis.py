@@ -155,7 +155,7 @@ def _client(url: str, timeout_s: float) -> Redis:
         from redis.asyncio import BlockingConnectionPool, Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
-        from redis.exceptions import ConnectionError
+        from redis.exceptions import ConnectionError, RedisError
     except ImportError as exc:
         raise ImportError("no redis, expected the extra `redis`: pip install redis") from exc
 
@@ -173,7 +173,7 @@ def _client(url: str, timeout_s: float) -> Redis:
         )
         # Fails where the URL has an unknown option; redis-py declares no type of it.
         pool.make_connection()  # type: ignore[no-untyped-call]
-    except (TypeError, ValueError):
+    except (AttributeError, RedisError, TypeError, ValueError):
         # The text of the error may hold the URL, and this its password.
         raise ValueError("no URL of a Redis server, expected redis://HOST") from None
     return Redis.from_pool(pool)
