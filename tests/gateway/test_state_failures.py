@@ -105,6 +105,16 @@ async def test_end_of_a_stream_that_is_not_stored_is_an_error(tmp_path: Path) ->
     assert isinstance(calls.ended[0].outcome, Failed)
 
 
+async def test_end_of_a_compaction_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    said = [{"role": "user", "content": "Hi."}, {"type": "compaction_trigger"}]
+    async with provided(breaking(path, "A summary."), state=f"sqlite:{path}") as app:
+        _, events = await StateClient(app).stream(said)
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["store"] is False
+    assert events[-1]["response"]["error"]["message"] == UNAVAILABLE
+
+
 async def test_whole_answer_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     provider = breaking(path, "Hello there.")
