@@ -122,10 +122,13 @@ def whole_answer(
     losses = Losses(on_loss=on_loss)
     is_unchanged = is_whole and lookup(client) is lookup(upstream) and reply == Reply()
     message = first_answer(events, Losses() if is_unchanged else losses)
-    stop = next(event for event in events if isinstance(event, MessageStop) and not event.choice)
+    stops = (event for event in events if isinstance(event, MessageStop) and not event.choice)
+    stop = next(stops, None)
+    if is_unchanged:  # also one that goes on in the background
+        return WholeAnswer(data, Completed(stop.reason if stop else "other", message.usage), ())
+    if stop is None:
+        return StreamError("malformed", "an answer that has not ended, expected its end")
     outcome = Completed(stop.reason, message.usage)
-    if is_unchanged:
-        return WholeAnswer(data, outcome, ())
     try:
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
     except EncodeError as exc:

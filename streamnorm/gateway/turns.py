@@ -41,6 +41,7 @@ from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import Found, Lookup, Turn
+from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import unstored
 from streamnorm.transports.transcoded_state import client_scope, stores_responses
 
@@ -245,7 +246,7 @@ class StatefulTurn(ClientTurn):
             return None
         try:
             stored = self._turn.stored(response)
-            if stored is None:
+            if stored is None or stored.size + RESPONSE_BYTES > MAX_CHAIN_BYTES:
                 self.failure = _TOO_LARGE
             else:
                 await self._store.aput(self._scope, stored)
@@ -332,7 +333,8 @@ def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
     return structs.replace(sent, reply=reply, losses=losses)
 
 
-# The output of an answer beyond the bound of a message is not part of its last event.
+# The output of an answer beyond the bound of a message is not part of its last event; and a
+# store says nothing of a response that is too large for it.
 _TOO_LARGE = StreamError("too_large", "an answer that is too large to be stored")
 
 

@@ -8,7 +8,7 @@ from threading import Lock
 from time import monotonic
 from typing import NamedTuple, TypeAlias
 
-from streamnorm.state.stored import Found, Item, Lookup, StoredResponse
+from streamnorm.state.stored import MAX_CHAIN_BYTES, Found, Item, Lookup, StoredResponse
 
 __all__ = ["MemoryStore"]
 
@@ -42,7 +42,7 @@ class MemoryStore:
         self,
         *,
         max_responses: int = 4096,
-        max_bytes: int = 64 * 1024 * 1024,
+        max_bytes: int = MAX_CHAIN_BYTES,
         max_age_s: float = 24 * 3600,
         clock: Callable[[], float] = monotonic,
     ) -> None:

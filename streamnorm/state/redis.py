@@ -16,7 +16,14 @@ from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import key_of, pack
 from streamnorm.state.redis_replies import add_contents, batches_of, found_in, read_reply
 from streamnorm.state.redis_scripts import DELETE, FIND, PUT, READ
-from streamnorm.state.stored import DEFAULT_TTL_S, RESPONSE_BYTES, Found, Lookup, StoredResponse
+from streamnorm.state.stored import (
+    DEFAULT_TTL_S,
+    MAX_CHAIN_BYTES,
+    RESPONSE_BYTES,
+    Found,
+    Lookup,
+    StoredResponse,
+)
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -30,6 +37,7 @@ _MAX_RETURNED_BYTES = 1024 * 1024
 # Items of a response, and of a lookup: a script takes some 10 µs for each.
 _MAX_ITEMS = 10_000
 _CLUSTER = "is part of a cluster, expected one server"
+_NO_REDIS = "answers in another protocol"
 # What it means that the client fails, by the class of its error or a base of that.
 _FAILURES = {
     "AuthenticationError": "refuses the user or the password",
@@ -39,7 +47,9 @@ _FAILURES = {
     "NoPermissionError": "refuses a command to this user",
     "OutOfMemoryError": "has no memory left",
     "ReadOnlyError": "is read-only",
+    "RecursionError": _NO_REDIS,
     "TimeoutError": "is late",
+    "ValueError": _NO_REDIS,
 }
 # The same, by the first word of an error that has no class of its own.
 _REFUSALS = {
@@ -72,7 +82,7 @@ class RedisStore:
         url: str,
         *,
         ttl_s: float = DEFAULT_TTL_S,
-        max_chain_bytes: int = 64 * 1024 * 1024,
+        max_chain_bytes: int = MAX_CHAIN_BYTES,
         timeout_s: float = 5.0,
     ) -> None:
         self._ttl_ms = max(1, int(ttl_s * 1000))
@@ -145,7 +155,7 @@ def _client(url: str, timeout_s: float) -> Redis:
         from redis.asyncio import BlockingConnectionPool, Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
-        from redis.exceptions import ConnectionError
+        from redis.exceptions import ConnectionError, RedisError
     except ImportError as exc:
         raise ImportError("no redis, expected the extra `redis`: pip install redis") from exc
 
@@ -163,7 +173,7 @@ def _client(url: str, timeout_s: float) -> Redis:
         )
         # Fails where the URL has an unknown option; redis-py declares no type of it.
         pool.make_connection()  # type: ignore[no-untyped-call]
-    except (TypeError, ValueError):
+    except (AttributeError, RedisError, TypeError, ValueError):
         # The text of the error may hold the URL, and this its password.
         raise ValueError("no URL of a Redis server, expected redis://HOST") from None
     return Redis.from_pool(pool)
@@ -181,7 +191,7 @@ def _failures() -> Generator[None]:
 
     try:
         yield
-    except RedisError as exc:
+    except (RedisError, ValueError, RecursionError) as exc:  # the last two by its parser
         word = str(exc).partition(" ")[0]
         bases = [base.__name__ for base in type(exc).__mro__ if base.__name__ in _FAILURES]
         reason = _FAILURES[bases[0]] if bases else _REFUSALS.get(word, "refuses a command")

@@ -13,6 +13,7 @@ from streamnorm._core.errors import StoreError
 from streamnorm.state.packing import id_of, key_of, pack, unpack
 from streamnorm.state.stored import (
     DEFAULT_TTL_S,
+    MAX_CHAIN_BYTES,
     RESPONSE_BYTES,
     Found,
     Item,
@@ -91,7 +92,7 @@ class SQLiteStore:
         path: str | os.PathLike[str],
         *,
         ttl_s: float = DEFAULT_TTL_S,
-        max_chain_bytes: int = 64 * 1024 * 1024,
+        max_chain_bytes: int = MAX_CHAIN_BYTES,
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
@@ -106,6 +107,8 @@ class SQLiteStore:
         """Return what is stored; see `ResponseStore`."""
         from anyio import to_thread
 
+        if lookup == Lookup():
+            return Found()  # all threads may wait for the disk
         return await to_thread.run_sync(self.find, scope, lookup)
 
     async def aput(self, scope: str, response: StoredResponse) -> None:

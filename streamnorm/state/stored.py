@@ -14,6 +14,7 @@ from streamnorm._core.json import FAST_ERRORS, is_object
 
 __all__ = [
     "DEFAULT_TTL_S",
+    "MAX_CHAIN_BYTES",
     "RESPONSE_BYTES",
     "Found",
     "Item",
@@ -30,6 +31,9 @@ _ITEM_BYTES = 512
 
 DEFAULT_TTL_S = 30 * 24 * 3600.0
 """Seconds for which a response is stored after its last use, as long as the vendor does."""
+
+MAX_CHAIN_BYTES = 64 * 1024 * 1024
+"""Bytes that a response, or what a lookup finds, takes approximately, unless a store says so."""
 
 RESPONSE_BYTES = 4096
 """What a response counts beside its size where the bytes of a chain are bounded.

@@ -13,9 +13,16 @@ from support.gateway_calls import CANARY, NOWHERE, asked, opened
 from support.gateway_state import PREVIOUS, StateClient, provided
 from support.valkey_servers import valkey_server
 
+from streamnorm import Limits, StreamError
 from streamnorm._core.events import Failed
+from streamnorm._registry import lookup
+from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
 from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.storing import GatewayStore
+from streamnorm.gateway.turns import Turns
+from streamnorm.state import MemoryStore
+from streamnorm.state.stored import MAX_CHAIN_BYTES
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -98,6 +105,16 @@ async def test_end_of_a_stream_that_is_not_stored_is_an_error(tmp_path: Path) ->
     assert isinstance(calls.ended[0].outcome, Failed)
 
 
+async def test_end_of_a_compaction_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    said = [{"role": "user", "content": "Hi."}, {"type": "compaction_trigger"}]
+    async with provided(breaking(path, "A summary."), state=f"sqlite:{path}") as app:
+        _, events = await StateClient(app).stream(said)
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["store"] is False
+    assert events[-1]["response"]["error"]["message"] == UNAVAILABLE
+
+
 async def test_whole_answer_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     provider = breaking(path, "Hello there.")
@@ -105,6 +122,16 @@ async def test_whole_answer_that_is_not_stored_is_an_error(tmp_path: Path) -> No
         status, body = await StateClient(app).attempt("Hi.")
     assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
     assert len(provider.requests) == 1  # no upstream is asked again
+
+
+async def test_answer_that_no_store_takes_is_an_error() -> None:
+    """A store ignores it: the client would be told that it is stored."""
+    turns = Turns(Limits(), GatewayStore(MemoryStore()))
+    received = ClientRequest(method="POST", path="/v1/responses", headers={}, body=b"")
+    turn = await turns.begin(received, lookup("openai_responses"), {"model": "m", "input": "Hi."})
+    item = {"type": "message", "content": "a" * MAX_CHAIN_BYTES}
+    error = await turn.store({"id": turn.fields["id"], "status": "completed", "output": [item]})
+    assert error == StreamError("too_large", "an answer that is too large to be stored")
 
 
 @streams

@@ -126,6 +126,14 @@ async def test_upstream_of_the_dialect_has_state_of_its_own() -> None:
     assert upstream.requests[0].body == body
 
 
+async def test_answer_in_the_background_of_the_upstream_passes() -> None:
+    queued = {"id": "resp_1", "object": "response", "status": "queued", "output": []}
+    upstream = ScriptedUpstream({RESPONSES: queued})
+    async with served(upstream) as url, opened(url, dialect="openai_responses") as app:
+        answer = await asked(app, RESPONSES, {**REQUEST, "background": True})
+    assert answer == (200, queued)
+
+
 async def test_fallback_to_another_dialect_has_no_state() -> None:
     upstream = ScriptedUpstream({})  # answers with 404
     async with served(upstream) as url:

@@ -92,6 +92,10 @@ async def test_host_that_is_no_name() -> None:
         (b"-OOM command not allowed\r\n", "the store has no memory left"),
         (b"+OK\r\n", "the store holds data of another application"),
         (b"*1\r\n$-1\r\n", "the store holds data of another application"),
+        (b":one\r\n", "the store answers in another protocol"),
+        (b"$-5\r\n", "the store answers in another protocol"),
+        (b"-MOVED there\r\n", "the store answers in another protocol"),
+        (b"*1\r\n" * 2000, "the store answers in another protocol"),
     ],
 )
 async def test_server_that_answers_otherwise(answer: bytes, expected: str) -> None:
@@ -202,6 +206,9 @@ async def test_key_of_another_application(store: RedisStore, server: Redis) -> N
         "redis://host:secret/0",
         "redis://host/0?secret=1",
         "redis://host/0?db=secret",
+        "redis://host/0?protocol=9",
+        "redis://host/0?retry=1",
+        "rediss://host/0?ssl_cert_reqs=secret",
         "secret",
         "http://secret",
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from anyio import fail_after, to_thread
 from hypothesis import given
 from hypothesis import strategies as st
 from support.stored_responses import response
@@ -64,6 +65,22 @@ def test_store_has_both_kinds_of_methods(path: Path) -> None:
     synchronous: SyncResponseStore = SQLiteStore(path)
     assert asynchronous is not synchronous
     assert not path.exists()  # before the first use
+
+
+@pytest.mark.anyio
+async def test_empty_lookup_waits_for_no_thread(path: Path) -> None:
+    """Else requests without state would wait where a slow disk holds all threads."""
+    limiter = to_thread.current_default_thread_limiter()
+    threads = [object() for _ in range(int(limiter.total_tokens))]
+    for thread in threads:
+        limiter.acquire_on_behalf_of_nowait(thread)
+    try:
+        with fail_after(5):
+            assert await opened(path).afind("a", Lookup()) == Found()
+    finally:
+        for thread in threads:
+            limiter.release_on_behalf_of(thread)
+    assert opened(path).find("a", Lookup()) == Found()
 
 
 def test_file_is_for_its_owner_alone(path: Path) -> None:

@@ -56,6 +56,26 @@ def test_answer_of_the_same_dialect_is_not_changed() -> None:
     assert (found.body, found.outcome, found.losses) == (data, COMPLETED, ())
 
 
+RUNNING: dict[str, Any] = {"id": "resp_1", "model": "m", "status": "queued", "output": []}
+
+
+def test_answer_that_goes_on_in_the_background_is_not_changed() -> None:
+    data = json.dumps(RUNNING).encode()
+    found = whole_answer(data, "openai_responses", "openai_responses")
+    assert found == WholeAnswer(data, Completed("other", Usage()), ())
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "new"])
+@pytest.mark.parametrize(
+    ("client", "reply"),
+    [("openai_chat", Reply()), ("openai_responses", Reply(response={"id": "resp_2"}))],
+)
+def test_answer_that_has_not_ended_is_an_error(client: str, reply: Reply, status: str) -> None:
+    data = json.dumps({**RUNNING, "status": status}).encode()
+    found = whole_answer(data, client, "openai_responses", reply=reply)
+    assert found == StreamError("malformed", "an answer that has not ended, expected its end")
+
+
 def test_calls_get_the_names_of_the_client() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "a_b", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
