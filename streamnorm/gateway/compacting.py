@@ -252,8 +252,6 @@ class Compaction:
         self, error: StreamError, writer: Encoder, stream: ClientStream, call: CallRecord
     ) -> None:
         if stream.is_started:
-            if self._turn.stores:
-                writer.response_fields = {**self._turn.fields, "store": False}
             await stream.send(writer.encode(error), more=False)
             return
         failed = error_answer(error, self._client.name, upstream=None)

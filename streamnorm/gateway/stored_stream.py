@@ -55,7 +55,7 @@ class StoredStream(Stream[bytes]):
     def _failed(self, terminal: dict[str, Any], error: StreamError) -> bytes:
         """Return the error events that take the place of the terminal event."""
         writer = encoder(self._client.name)
-        writer.response_fields = {**self._turn.fields, "store": False}
+        writer.response_fields = self._turn.fields
         response = terminal.get("response")
         model = string_of(response, "model") if is_object(response) else ""
         writer.resume_after_passthrough(

@@ -339,6 +339,8 @@ class ResponsesEncoder(Encoder):
         """Return the terminal event, with all complete items."""
         self._is_ended = True
         fields = {"id": self._response["id"], **fields, **self.response_fields}
+        if status == "failed" and "store" in fields:
+            fields["store"] = False  # nobody stores an answer that failed
         if self._stored_bytes <= MAX_STORED_BYTES:
             fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
         self.complete = self._snapshot(status, **fields)

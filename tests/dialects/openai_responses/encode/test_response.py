@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
+from streamnorm.dialects.openai_responses.encode.encoder import ResponsesEncoder
 from streamnorm.dialects.openai_responses.encode.response import echoed_fields
+from streamnorm.sse import SSEDecoder
 
 # What Open Responses asks of every response.
 KEYS = {
@@ -146,3 +149,14 @@ def test_failed_response_has_the_known_counts() -> None:
     assert encode(*blocks, StreamError("truncated", "cut"))[-1]["response"]["usage"] is None
     counted = encode(*blocks, UsageUpdate(Usage(5)), StreamError("truncated", "cut"))
     assert counted[-1]["response"]["usage"]["input_tokens"] == 5
+
+
+def test_answer_that_failed_is_not_stored() -> None:
+    for fields, said in (({"store": True, "id": "resp_2"}, False), ({"store": False}, False)):
+        writer = ResponsesEncoder()
+        writer.response_fields = fields
+        data = writer.encode(MessageStart("resp_1", "m"))
+        data += writer.encode(StreamError("upstream", "gone"))
+        values = [json.loads(frame.data) for frame in SSEDecoder().feed(data)]
+        start, end = (values[at]["response"] for at in (0, -1))
+        assert (start["store"], end["store"]) == (fields["store"], said)
