@@ -77,7 +77,8 @@ def assert_error(data: bytes, dialect: str, message: str, code: str) -> None:
             assert data == f'data: {{"error":{{{fields}}}}}\n\n'.encode()
         case "gemini":
             fields = f'"code":500,"message":"{message}","status":"INTERNAL"'
-            assert data == f'data: {{"error":{{{fields}}}}}\r\n\r\n'.encode()
+            # Behind it begins an event, so that clients that ignore the error notice it.
+            assert data == f'data: {{"error":{{{fields}}}}}\r\n\r\n:'.encode()
         case _:
             _assert_failed(data, message)
 
