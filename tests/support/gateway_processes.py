@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -51,7 +52,7 @@ async def gateway_process(
     upstream: str = "",
     log: int | IO[str] = DEVNULL,
 ) -> AsyncIterator[GatewayProcess]:
-    """Run a gateway in front of an upstream; kill it at the end.
+    """Run a gateway in front of an upstream; kill it at the end, with all that it started.
 
     Args:
         upstream_url: URL of the upstream.
@@ -79,15 +80,17 @@ async def gateway_process(
         env={**os.environ, "STREAMNORM_CONFIG": str(config)},
         stdout=log,
         stderr=log,
+        start_new_session=True,
     )
     try:
         url = f"http://127.0.0.1:{port}"
         await _wait(url)
         yield GatewayProcess(url, process)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        # Its workers, too, which go on without it.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 async def _wait(url: str) -> None:
