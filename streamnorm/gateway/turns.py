@@ -80,6 +80,9 @@ class ClientTurn:
         self._request = received
         self._client = client
         self._is_unchanged = True
+        # By identity of the upstream: `passes` is asked twice for each, and the request is
+        # decoded for the answer, which must not be kept as long as the stream lasts.
+        self._is_foreign: dict[int, bool] = {}
 
     def passes(self, target: Target) -> bool:
         """Return whether an upstream is sent the client's own bytes."""
@@ -87,7 +90,10 @@ class ClientTurn:
             return False
         if target.normalize or changes_requests(target.options):
             return False
-        return not self._has_foreign_turns(target.upstream)
+        key = id(target.upstream)
+        if key not in self._is_foreign:
+            self._is_foreign[key] = self._has_foreign_turns(target.upstream)
+        return not self._is_foreign[key]
 
     def rewrite(self, body: dict[str, Any]) -> None:
         """Replace the body of the request; it then passes to no upstream as it is."""

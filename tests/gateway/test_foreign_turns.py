@@ -12,6 +12,9 @@ from support.gateway_calls import asked as requested
 from support.gateway_servers import served
 from support.scripted_upstream import Answered, ScriptedUpstream
 
+from streamnorm import decode_request
+from streamnorm.gateway import turns
+
 pytestmark = pytest.mark.anyio
 
 
@@ -95,3 +98,18 @@ async def test_reasoning_goes_back_to_the_aggregator_that_sent_it() -> None:
     body = {"model": "m", "input": said, "store": False}
     data, received = await sent("openai_responses", "/v1/responses", body)
     assert received == data
+
+
+async def test_history_that_passes_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+
+    def decoded(*args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return decode_request(*args, **options)
+
+    monkeypatch.setattr(turns, "decode_request", decoded)
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
+    body = {"model": "m", "input": [{"role": "user", "content": "1"}, reasoning], "store": False}
+    data, received = await sent("openai_responses", "/v1/responses", body)
+    assert (received, count) == (data, 1)
