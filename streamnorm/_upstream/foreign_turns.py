@@ -60,7 +60,7 @@ def without_owner(request: Request, upstream: Upstream) -> Request:
 
 
 class _Target(NamedTuple):
-    """What an upstream demands of the turns that it is sent.
+    """The signatures that an upstream verifies in a history.
 
     Attributes:
         issuers: Who signs what it verifies; empty if it verifies nothing.

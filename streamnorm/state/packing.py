@@ -17,7 +17,7 @@ _Items = list[tuple[bytes, bytes]]
 
 
 class _Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What is stored of a response beside its id and the id of the response it continues."""
+    """The content of a stored response: all but its id and that of the response it continues."""
 
     body: bytes
     input: _Items

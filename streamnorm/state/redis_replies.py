@@ -1,4 +1,4 @@
-"""What the scripts of `RedisStore` return."""
+"""Replies of the scripts of `RedisStore`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ MAX_CHAIN_BYTES = 64 * 1024 * 1024
 """Bytes that a response, or what a lookup finds, takes approximately, unless a store says so."""
 
 RESPONSE_BYTES = 4096
-"""What a response counts beside its size where the bytes of a chain are bounded.
+"""Bytes that each response adds to its size where the bytes of a chain are bounded.
 
 More than it costs: the responses of a chain are bounded with its bytes.
 """
