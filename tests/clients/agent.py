@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,15 @@ from typing import Literal, NamedTuple, TypeAlias
 from clients.tasks import Call
 from clients.variants import Variant
 
-__all__ = ["Agent", "Expected", "Launch", "Outcome", "Report", "one_after_the_other"]
+__all__ = [
+    "Agent",
+    "Expected",
+    "Launch",
+    "Outcome",
+    "Report",
+    "one_after_the_other",
+    "report_of_stream_json",
+]
 
 Outcome: TypeAlias = Literal["answered", "failed", "false end", "hung", "looped"]
 """How a run ends: with the script's final answer, with an error that the agent reports, with
@@ -44,6 +53,13 @@ class Report(NamedTuple):
 
     answer: str
     is_error: bool
+
+
+def report_of_stream_json(output: str, status: int) -> Report:
+    """Read the lines of `--output-format stream-json`; the last is the result."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    result = next((line for line in reversed(lines) if line["type"] == "result"), {})
+    return Report(result.get("result", ""), bool(status or result.get("is_error", True)))
 
 
 class Expected(NamedTuple):

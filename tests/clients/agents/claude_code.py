@@ -6,7 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clients.agent import Agent, Expected, Launch, Report, default_of, one_after_the_other
+from clients.agent import (
+    Agent,
+    Expected,
+    Launch,
+    default_of,
+    one_after_the_other,
+    report_of_stream_json,
+)
 from clients.tasks import READ_FILES, Asked, Call
 from clients.variants import Variant
 from msgspec import structs
@@ -52,13 +59,6 @@ _SCHEMA = {
 
 def _read(asked: Asked, id: str, name: str) -> ToolCall:
     return structs.replace(tool_call("Read", file_path=str(asked.folder / name)), id=id)
-
-
-def _report(output: str, status: int) -> Report:
-    """Read the lines of `--output-format stream-json`; the last is the result."""
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    result = next((line for line in reversed(lines) if line["type"] == "result"), {})
-    return Report(result.get("result", ""), bool(status or result.get("is_error", True)))
 
 
 def _expect(variant: str, upstream: str) -> Expected:
@@ -110,7 +110,7 @@ CLAUDE_CODE = Agent(
     upstreams=("openai_chat", "openai_responses", "gemini", "anthropic"),
     launch=_launch,
     read=_read,
-    report=_report,
+    report=report_of_stream_json,
     expect=_expect,
     variants=(
         Variant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clients.agent import Agent, Expected, Launch, Report, default_of
+from clients.agent import Agent, Expected, Launch, default_of, report_of_stream_json
 from clients.tasks import Asked
 from msgspec import structs
 
@@ -40,13 +40,6 @@ def _read(asked: Asked, id: str, name: str) -> ToolCall:
     return structs.replace(tool_call("read_file", file_path=str(asked.folder / name)), id=id)
 
 
-def _report(output: str, status: int) -> Report:
-    """Read the lines of `--output-format stream-json`; the last is the result."""
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    result = next((line for line in reversed(lines) if line["type"] == "result"), {})
-    return Report(result.get("result", ""), bool(status or result.get("is_error", True)))
-
-
 def _expect(variant: str, upstream: str) -> Expected:
     return _EXPECTED.get(variant, default_of(variant))
 
@@ -69,7 +62,7 @@ QWEN_CODE = Agent(
     upstreams=("anthropic", "openai_responses", "gemini"),
     launch=_launch,
     read=_read,
-    report=_report,
+    report=report_of_stream_json,
     expect=_expect,
     # Chat Completions has no place for them.
     drops_signatures=("anthropic", "openai_responses", "gemini"),
