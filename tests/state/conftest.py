@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 from support.stores import MAX_BYTES, AnyStore, emptied
 from support.valkey_servers import valkey_server
 
@@ -17,6 +18,14 @@ def valkey_url() -> Iterator[str]:
     """Provide the URL of a server of Valkey."""
     with valkey_server() as server:
         yield f"redis://127.0.0.1:{server.port}/0"
+
+
+@pytest.fixture
+def server(valkey_url: str) -> Iterator[Redis]:
+    """Provide a client of the empty server."""
+    emptied(valkey_url)
+    with Redis.from_url(valkey_url) as client:
+        yield client
 
 
 @pytest.fixture(params=["memory-asyncio", "memory-trio", "sqlite-asyncio", "sqlite-trio", "redis"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from redis import Redis
 from support.stored_responses import response
-from support.stores import chain_in, emptied, items_in
+from support.stores import chain_in, items_in
 
 from streamnorm.state import Lookup, RedisStore, ResponseStore
 
@@ -21,14 +21,6 @@ STEP_MS = 1000
 def anyio_backend() -> str:
     """Use redis-py on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture
-def server(valkey_url: str) -> Iterator[Redis]:
-    """Provide a client of the empty server."""
-    emptied(valkey_url)
-    with Redis.from_url(valkey_url) as client:
-        yield client
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import pytest
 from redis import Redis
 from support.stored_responses import response
-from support.stores import chain_in, emptied
+from support.stores import chain_in
 from support.valkey_servers import valkey_server
 
 from streamnorm import StoreError
@@ -28,14 +28,6 @@ _ALL = Lookup("r1", ("x",))
 def anyio_backend() -> str:
     """Use redis-py on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture
-def server(valkey_url: str) -> Iterator[Redis]:
-    """Provide a client of the empty server."""
-    emptied(valkey_url)
-    with Redis.from_url(valkey_url) as client:
-        yield client
 
 
 @pytest.fixture
