@@ -111,7 +111,8 @@ def _projected(message: Message, losses: Losses) -> Message:
     """Return a message reduced to what a response can carry."""
     projector = Projector(_CAPABILITIES, losses)
     events = [out for event in message_events(message) for out in projector.push(event)]
-    if isinstance(events[-1], StreamError):
-        raise EncodeError("call with broken arguments, expected a JSON object", path="blocks")
+    if isinstance(last := events[-1], StreamError):
+        broken = "call with broken arguments, expected a JSON object"
+        raise EncodeError(broken if projector.withdrawn_calls else last.message, path="blocks")
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)

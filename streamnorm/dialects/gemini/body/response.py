@@ -174,6 +174,8 @@ class _ResponseWriter:
                 self._stop(index, self._open.pop(index))
             case UsageUpdate(usage):
                 self._usage = usage
+            case StreamError(message=message) if not self._projector.withdrawn_calls:
+                raise EncodeError(message, path="blocks")
             case MessageStop() | StreamError():
                 self._end = event
             case _:

@@ -13,7 +13,7 @@ from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfit
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.events import Event, Usage
+from streamnorm._core.events import Event, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, count_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
@@ -59,6 +59,8 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError("message without a stop reason, expected a finished one", path="")
     projector = Projector(CAPABILITIES, losses)
     events = [out for event in message_events(message) for out in projector.push(event)]
+    if isinstance(last := events[-1], StreamError):
+        raise EncodeError(last.message, path="blocks")
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
     reason = projected.stop_reason or message.stop_reason

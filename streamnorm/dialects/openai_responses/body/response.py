@@ -107,4 +107,6 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         start = MessageStart(message.id, message.model, {**extra, "created_at": int(created)})
     for event in (start, *rest):
         encoder.encode(event)
+    if (error := encoder.complete["error"]) is not None:
+        raise EncodeError(error["message"], path="blocks")
     return object_in(dumps(encoder.complete).decode())
