@@ -27,7 +27,7 @@ from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 # Fields that a stream sends at its end.
 _STOP_FIELDS = ("stop_details", "container", "context_management")
@@ -105,6 +105,13 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         if isinstance(tier, str) and tier in CAPABILITIES.service_tiers:
             body["usage"]["service_tier"] = CAPABILITIES.service_tiers[tier]
     return body
+
+
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model; it says no time."""
+    return body if model is None else {**body, "model": model}
 
 
 def _projected(message: Message, losses: Losses) -> Message:
