@@ -23,6 +23,9 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.openai_responses.decode", "ResponsesDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_responses.validate", "ResponsesChecker"),
+    request_checks=on_first_use(
+        "streamnorm.dialects.openai_responses.validate.requests", "request_checks"
+    ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.openai_responses.body", "codec"),
