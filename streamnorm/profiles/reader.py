@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
-from fnmatch import translate
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -24,14 +22,12 @@ from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm._registry import lookup
+from streamnorm.profiles.model_names import model_pattern, names_model
 
 __all__ = ["Rule", "read_rules"]
 
 Names: TypeAlias = str | tuple[str, ...]
 Change: TypeAlias = Literal["set", "add", "remove", "unset"]
-
-# A client names the model; no name is longer.
-_MAX_MODEL_CHARS = 256
 
 _FIELDS = {
     field.name: field for field in structs.fields(BodyCapabilities) if field.name != "dialect"
@@ -83,9 +79,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def names_model(self, model: str) -> bool:
         """Return whether the rule applies to a model."""
-        if self.models is None:
-            return True
-        return self.models.match(model[:_MAX_MODEL_CHARS].lower()) is not None
+        return names_model(self.models, model)
 
     def apply(self, can: BodyCapabilities) -> BodyCapabilities:
         """Return capabilities with the changes."""
@@ -151,7 +145,7 @@ def _rule(table: _Table, where: str) -> Rule:
     return Rule(
         dialects=frozenset(_dialect(name, where) for name in _names(table.dialect)),
         servers=frozenset(_names(table.server)),
-        models=_models(_names(table.model), where),
+        models=model_pattern(_names(table.model), where),
         version=table.version,
         is_default=table.default,
         changes=changes,
@@ -175,24 +169,6 @@ def _dialect(name: str, where: str) -> str:
         return lookup(name).name
     except UnknownDialect as exc:
         raise ProfileError(f"{where}.dialect: {exc}") from exc
-
-
-def _models(globs: tuple[str, ...], where: str) -> re.Pattern[str] | None:
-    """Return the pattern of globs; those with a `!` before them exclude what they match."""
-    if not globs:
-        return None
-    wanted = [glob for glob in globs if not glob.startswith("!")]
-    if not wanted:
-        raise ProfileError(f"{where}.model: nothing but exclusions, expected a name")
-    excluded = [glob[1:] for glob in globs if glob.startswith("!")]
-    # Gateways put vendors before names: `openai/gpt-5`, `us.anthropic.claude-opus-4-5`.
-    start = r"(?:.*[/.])?"
-    refusal = f"(?!{start}(?:{_any_of(excluded)}))" if excluded else ""
-    return re.compile(f"{refusal}{start}(?:{_any_of(wanted)})")
-
-
-def _any_of(globs: Iterable[str]) -> str:
-    return "|".join(translate(glob.lower()) for glob in globs)
 
 
 # Capabilities
