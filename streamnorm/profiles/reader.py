@@ -46,7 +46,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "roles": get_args(Role),
 }
 _PATHS = ("denied_fields", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern")
+_PATTERNS = ("id_pattern", "name_pattern", "reasoning_id_pattern")
 
 
 class Rule(Struct, frozen=True, kw_only=True):

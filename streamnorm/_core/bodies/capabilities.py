@@ -27,6 +27,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         single_system: At most one system message, the first.
         strict_alternation: Consecutive messages of one role are refused.
         names: Names of participants.
+        complete_answers: Messages of the assistant that have parts have an id and a status,
+            and their texts have annotations.
+        new_item_ids: Items may have ids that the server did not issue.
         prefill: A last message of the assistant, which the answer continues.
         images: Media types of inline images; None = any.
         image_urls: Images by URL.
@@ -74,6 +77,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
+        min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
@@ -94,6 +98,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
             of the content, in `<think>` tags before the text, or as `extra_content` of calls.
+        reasoning_answered: Reasoning is followed by other content of its message.
+        reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; others
+            are left out; None = any.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
@@ -105,6 +112,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_marks: Number of cache marks.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
+        max_cache_key_chars: Longest name of a cache; None = any.
         available: Requests of this dialect are answered.
         path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
         stream_path: Path of the endpoint that streams; None = the same.
@@ -136,6 +144,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     single_system: bool = False
     strict_alternation: bool = False
     names: bool = False
+    complete_answers: bool = False
+    new_item_ids: bool = True
     prefill: bool = True
     images: frozenset[str] | None = None
     image_urls: bool = True
@@ -179,6 +189,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
     max_tokens: int | None = None
+    min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
     min_temperature: float = 0.0
     max_temperature: float = 2.0
@@ -196,6 +207,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
     reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
+    reasoning_answered: bool = False
+    reasoning_id_pattern: str | None = None
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()
@@ -205,6 +218,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_marks: int = 4
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None
+    max_cache_key_chars: int | None = None
     available: bool = True
     path: str | None = None
     stream_path: str | None = None

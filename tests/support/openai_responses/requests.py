@@ -12,7 +12,16 @@ from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body import codec
 
-__all__ = ["bare", "read", "read_items", "read_tool", "unread", "write", "write_items"]
+__all__ = [
+    "bare",
+    "read",
+    "read_items",
+    "read_tool",
+    "unread",
+    "with_reasoning_ids",
+    "write",
+    "write_items",
+]
 
 P = TypeVar("P", bound=Struct)
 
@@ -48,6 +57,15 @@ def write_items(*messages: InputMessage, losses: Losses | None = None) -> list[d
     """Return messages as items."""
     items: list[dict[str, Any]] = write(Request(messages=messages), losses)["input"]
     return items
+
+
+def with_reasoning_ids(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body whose reasoning has ids, which the SDK's types demand and the API does not."""
+    items = [
+        {"id": "rs_unknown", **item} if item.get("type") == "reasoning" else item
+        for item in body.get("input", ())
+    ]
+    return {**body, "input": items}
 
 
 def bare(part: P) -> P:

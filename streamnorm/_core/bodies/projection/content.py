@@ -31,7 +31,11 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
-from streamnorm._core.bodies.projection.history import restore_signatures, without_foreign_reasoning
+from streamnorm._core.bodies.projection.history import (
+    holds_tags,
+    restore_signatures,
+    without_foreign_reasoning,
+)
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
@@ -145,6 +149,8 @@ class ContentProjector:
 
     def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
         own = is_own(message, self._can.dialect)
+        if own and not self._native and holds_tags(message):
+            own, message = False, structs.replace(message, source=None)
         try:
             blocks, moved = self._blocks(message, own=own)
         except EncodeError as exc:
@@ -193,6 +199,8 @@ class ContentProjector:
         if message.role == "assistant":
             if self._can.adjacent_calls or not self._can.ordered_blocks:
                 blocks = self._calls_last(blocks)
+            if self._can.reasoning_answered and not (own and self._native):
+                blocks = self._without_last_reasoning(blocks)
             if self._can.reasoning_required and not (own and self._native):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
@@ -315,13 +323,21 @@ class ContentProjector:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
         signature = block.data if isinstance(block, RedactedReasoning) else block.signature
         if signature and block.issuer is not None and block.issuer == self._can.reasoning_issuer:
-            return block
+            return self._with_known_id(block)
         if isinstance(block, Reasoning) and self._can.reasoning_text and block.text:
             if block.signature is not None:
                 self._losses.add("signature_dropped", "messages", "dropped")
             return Reasoning(block.parts)
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
+
+    def _with_known_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
+        """Return reasoning without an id that the target would refuse."""
+        pattern = self._can.reasoning_id_pattern
+        if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
+            return block
+        self._losses.add("item_id", "messages", "dropped")
+        return structs.replace(block, id=None)
 
     def _result(self, result: ToolResult, moved: list[InputBlock], *, own: bool) -> ToolResult:
         """Return a result; its content that the target has no place for is added to `moved`."""
@@ -367,6 +383,17 @@ class ContentProjector:
         return block.__struct_config__.tag in self._can.result_media and (
             types is None or getattr(block, "media_type", None) in types
         )
+
+    def _without_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message without reasoning that nothing follows.
+
+        An answer was cut while the model reasoned, or its calls were edited out.
+        """
+        count = len(blocks)
+        while count and isinstance(blocks[count - 1], Reasoning | RedactedReasoning):
+            count -= 1
+            self._losses.add("reasoning_dropped", "messages", "nothing follows it")
+        return blocks[:count]
 
     def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message, reasoning first where a server demands some."""

@@ -6,15 +6,34 @@ empty reasoning, and sends them back so.
 
 from __future__ import annotations
 
+import re
+
 from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import same_parts
+from streamnorm._core.bodies.request import InputMessage, Source, same_parts
 from streamnorm._core.ids import Carried, carried_signature
+from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 
-__all__ = ["restore_signatures", "without_foreign_reasoning"]
+__all__ = ["holds_tags", "restore_signatures", "without_foreign_reasoning"]
+
+# A signature that was tagged, as text or in Base64.
+_TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
+
+
+def holds_tags(message: InputMessage) -> bool:
+    """Return whether a message was read with signatures that were tagged for another dialect.
+
+    Its own vendor wrote none of them, and would refuse them.
+    """
+    source = message.source
+    if not isinstance(source, Source) or source.value is None:
+        return False
+    if not any(map(_is_signed, message.blocks)):
+        return False
+    return _TAG.search(dumps(source.value)) is not None
 
 
 def restore_signatures(
@@ -60,6 +79,12 @@ def without_foreign_reasoning(
         else:
             kept.append(block)
     return same_parts(blocks, tuple(kept))
+
+
+def _is_signed(block: InputBlock) -> bool:
+    if isinstance(block, Reasoning | Text | ToolCall):
+        return block.signature is not None
+    return isinstance(block, RedactedReasoning)
 
 
 def _carried(block: Reasoning | RedactedReasoning) -> Carried | None:

@@ -22,17 +22,16 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.error_marks import mark_error
 from streamnorm._core.bodies.request import InputMessage, unchanged_source
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.ids import mint_id
+from streamnorm._core.ids import tag_signature
 from streamnorm._core.json import object_in
 from streamnorm.dialects.openai_responses.body.content import (
-    ISSUER,
     Owner,
     content_to_wire,
     output_part_to_wire,
 )
 from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.items.server_tools import result_to_wire
-from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 __all__ = ["input_to_wire"]
@@ -181,7 +180,7 @@ class _InputWriter:
             case ToolCall():
                 self.items.append(self._call(block))
             case Reasoning() | RedactedReasoning():
-                self.items.append(_reasoning(block))
+                self.items.append(self._reasoning(block))
             case ServerToolCall():
                 self.items.append(_hosted_call(block))
             case ServerToolResult():
@@ -189,6 +188,39 @@ class _InputWriter:
             case _:
                 name = type(block).__name__
                 self._context.losses.add(name, "messages", "no item of the assistant has it")
+
+    def _reasoning(self, block: Reasoning | RedactedReasoning) -> _Item:
+        """Return reasoning under the id that it was issued with; without one if that is unknown.
+
+        The API refuses encrypted content under another id than its own (maximhq/bifrost#5186,
+        openclaw/openclaw#72602).
+        """
+        own = {**own_fields(block.extra)}
+        id = own.pop("id", None)
+        if self._verifies(block) and block.id is not None:
+            id = block.id
+        item: _Item = {"type": "reasoning"}
+        if id is not None:
+            item["id"] = id
+        parts = block.parts if isinstance(block, Reasoning) else ()
+        item["summary"] = [{"type": "summary_text", "text": text} for text in parts]
+        encrypted = self._encrypted(block)
+        if encrypted is not None:
+            item["encrypted_content"] = encrypted
+        return item | own
+
+    def _encrypted(self, block: Reasoning | RedactedReasoning) -> str | None:
+        """Return the encrypted content of reasoning, tagged if the target cannot verify it."""
+        if isinstance(block, RedactedReasoning):
+            return block.data if self._verifies(block) else redacted_to_wire(block)
+        if block.signature is None or self._verifies(block):
+            return block.signature
+        return tag_signature(block.signature, block.issuer, block.id)
+
+    def _verifies(self, block: Reasoning | RedactedReasoning) -> bool:
+        """Return whether the target issued the encrypted content of reasoning."""
+        issuer = self._context.capabilities.reasoning_issuer
+        return issuer is not None and block.issuer == issuer
 
     def _call(self, call: ToolCall) -> _Item:
         item: _Item = {"type": "function_call", "call_id": call.id, "name": call.name}
@@ -210,26 +242,6 @@ def _part(block: _Part, part: _Item) -> _Item:
     if isinstance(block, OpaqueBlock):
         return object_in(block.data)
     return {**output_part_to_wire(block), **part}
-
-
-def _reasoning(block: Reasoning | RedactedReasoning) -> _Item:
-    parts: tuple[str, ...] = ()
-    encrypted: str | None = None
-    if isinstance(block, Reasoning):
-        parts = block.parts
-        if block.signature is not None:
-            encrypted = signature_to_wire(block.signature, block.issuer)
-    elif block.issuer == ISSUER:
-        encrypted = block.data
-    else:
-        encrypted = redacted_to_wire(block)
-    # The types demand an id; one that is made of the content never changes.
-    id = mint_id(*parts, encrypted).replace("call_", "rs_sn_")
-    item: _Item = {"type": "reasoning", "id": id}
-    item["summary"] = [{"type": "summary_text", "text": text} for text in parts]
-    if encrypted is not None:
-        item["encrypted_content"] = encrypted
-    return item | own_fields(block.extra)
 
 
 def _hosted_call(block: ServerToolCall) -> _Item:
