@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamnorm._core.codec import RequestCheck
+from streamnorm.dialects.anthropic.validate.server_requests import SERVER_CHECKS
 
 __all__ = ["request_checks"]
 
@@ -17,4 +18,4 @@ _CHECKS: Mapping[str, RequestCheck] = {}
 
 def request_checks() -> Mapping[str, RequestCheck]:
     """Return the checks by name."""
-    return _CHECKS
+    return {**_CHECKS, **SERVER_CHECKS}
