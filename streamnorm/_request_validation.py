@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.codec import MAX_PROBLEMS, Finding, RequestFacts
+from streamnorm._core.codec import MAX_PROBLEMS, Finding, RequestFacts, RequestViolation
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm.profiles import shipped_profiles
@@ -20,26 +18,6 @@ _MAX_QUOTED_CHARS = 80
 # The vendors' keys, tokens of GitHub, AWS and Slack, and JSON Web Tokens.
 _SECRET = re.compile(r"(?i)(?:sk|pk|rk)-|AIza|eyJ|gh[a-z]_|github_pat|xox[a-z]-|AKIA|bearer")
 _ELEMENT = re.compile(r"\[([0-9]+)\]")
-
-
-class RequestViolation(Struct, frozen=True):
-    """A place of a request that a provider refuses.
-
-    Attributes:
-        rule: Name of the rule that is broken.
-        path: Path in the body, such as `input[2].id`; "" for the whole body.
-        message: What the provider says.
-        status: HTTP status that it answers with.
-        type: Type of its error; None = the usual one of the status.
-        code: Code of its error; None = none.
-    """
-
-    rule: str
-    path: str
-    message: str
-    status: int = 400
-    type: str | None = None
-    code: str | None = None
 
 
 def validate_request(

@@ -5,16 +5,18 @@ To the vendor of its own dialect a request passes as it is, violations included.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from support.legal_targets import TARGETS, Target, legal_or_refused
+from support.request_checks import BODIES
 from support.request_corpus import RealRequest, needs_requests, real_requests
 from support.requests import hostile_requests, requests
-from support.seeded import with_half_the_examples
+from support.seeded import Draws, draws, with_half_the_examples
 
-from streamnorm import DecodeError, Request, decode_request
+from streamnorm import DecodeError, EncodeError, Request, decode_request, encode_request
 
 
 def decoded(real: RealRequest) -> Request | None:
@@ -25,19 +27,43 @@ def decoded(real: RealRequest) -> Request | None:
         return None
 
 
+def of_clients(request: Request, d: Draws, target: Target) -> Request | None:
+    """Return a request as it decodes after one vendor's dialect, or after those of two.
+
+    The last dialect is another than the target's, unless the target is a named server.
+    """
+    dialects = [name for name in BODIES if name != target.dialect or target.server is not None]
+    for dialect in [*d.some(1, lambda: d.pick(BODIES)), d.pick(dialects)]:
+        try:
+            made = encode_request(request, dialect, repair="fill", arguments="raw")
+            body = json.loads(json.dumps(made.body))
+            request = decode_request(body, dialect, path=made.path, headers=made.headers)
+        except (EncodeError, DecodeError):
+            return None
+    return request
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @with_half_the_examples
-@given(request=requests())
-def test_request_is_legal_for_its_target(target: Target, request: Request) -> None:
-    found = legal_or_refused(request, target)
+@given(request=requests(), d=draws(4))
+def test_request_is_legal_for_its_target(target: Target, request: Request, d: Draws) -> None:
+    asked = of_clients(request, d, target)
+    assume(asked is not None)
+    assert asked is not None
+    found = legal_or_refused(asked, target)
     assert not isinstance(found, list) or found == []
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @with_half_the_examples
-@given(request=hostile_requests())
-def test_repaired_request_is_legal_for_its_target(target: Target, request: Request) -> None:
-    found = legal_or_refused(request, target, "fill")
+@given(request=hostile_requests(), d=draws(4))
+def test_repaired_request_is_legal_for_its_target(
+    target: Target, request: Request, d: Draws
+) -> None:
+    asked = of_clients(request, d, target)
+    assume(asked is not None)
+    assert asked is not None
+    found = legal_or_refused(asked, target, "fill")
     assert not isinstance(found, list) or found == []
 
 

@@ -14,7 +14,7 @@ from streamnorm._core.codec.checker import Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Endpoints
-from streamnorm._core.codec.request_check import RequestCheck
+from streamnorm._core.codec.request_check import RequestCheck, RequestViolation
 from streamnorm._core.events import StreamError
 from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
@@ -88,6 +88,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         endpoints: Its HTTP interface.
         error_body: Returns the body of an error response; None if it is that of the
             encoder.
+        refusal_body: Returns the body of the answer to a request that the vendor refuses; None
+            if it is that of the encoder for its status.
         overloaded_frames: Returns the events of an overloaded server, given a message, the
             frames of the stream, and how many of them come before; None if they are those of
             the encoder.
@@ -113,6 +115,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()
     error_body: Callable[[StreamError], bytes] | None = None
+    refusal_body: Callable[[RequestViolation], bytes] | None = None
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None
     overloaded_status: int = 503
     variant_of: str | None = None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Finding", "RequestCheck", "RequestFacts"]
+__all__ = ["Finding", "RequestCheck", "RequestFacts", "RequestViolation"]
 
 
 class RequestFacts(Struct, frozen=True):
@@ -52,3 +52,23 @@ class Finding(NamedTuple):
 
 RequestCheck: TypeAlias = Callable[[RequestFacts], Iterator[Finding]]
 """Yields each place of a request that breaks one rule; it is total over any JSON."""
+
+
+class RequestViolation(Struct, frozen=True):
+    """A place of a request that a provider refuses.
+
+    Attributes:
+        rule: Name of the rule that is broken.
+        path: Path in the body, such as `input[2].id`; "" for the whole body.
+        message: What the provider says.
+        status: HTTP status that it answers with.
+        type: Type of its error; None = the usual one of the status.
+        code: Code of its error; None = none.
+    """
+
+    rule: str
+    path: str
+    message: str
+    status: int = 400
+    type: str | None = None
+    code: str | None = None

@@ -32,4 +32,5 @@ DIALECT = Dialect(
     options=ChatOptions,
     servers_with_quirks=frozenset(QUIRKS),
     endpoints=ENDPOINTS,
+    refusal_body=on_first_use("streamnorm.dialects.openai_chat.errors", "refusal_body"),
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamnorm._core.codec import RequestViolation
 from streamnorm._core.events import StreamError
+from streamnorm._core.json import dumps
 from streamnorm._core.provider_errors import find_error, named_error, upstream_error
 from streamnorm.dialects.openai_chat import wire
 
-__all__ = ["chunk_error", "error_to_wire"]
+__all__ = ["chunk_error", "error_to_wire", "refusal_body"]
 
 _FAILED = frozenset(
     {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
@@ -68,3 +70,16 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
     else:
         fields = {"type": type, "param": None, "code": code or source_code}
     return {"error": {"message": error.message, **fields}}
+
+
+def refusal_body(violation: RequestViolation) -> bytes:
+    """Return the body of the answer to a request that is refused."""
+    default = "invalid_request_error" if violation.status < 500 else "server_error"
+    type, _ = _TO_WIRE.get(violation.status, (default, None))
+    fields = {
+        "message": violation.message,
+        "type": violation.type or type,
+        "param": violation.path or None,
+        "code": violation.code,
+    }
+    return dumps({"error": fields})

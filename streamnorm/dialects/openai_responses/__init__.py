@@ -12,6 +12,7 @@ from streamnorm.dialects.openai_responses.endpoints import (
     ENDPOINTS,
     error_body,
     overloaded_frames,
+    refusal_body,
 )
 
 __all__ = ["DIALECT"]
@@ -33,5 +34,6 @@ DIALECT = Dialect(
     is_response=is_response,
     endpoints=ENDPOINTS,
     error_body=error_body,
+    refusal_body=refusal_body,
     overloaded_frames=overloaded_frames,
 )

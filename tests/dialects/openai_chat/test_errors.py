@@ -11,11 +11,13 @@ from support.openai_chat.payloads import encode
 from streamnorm import (
     BlockStart,
     Event,
+    RequestViolation,
     StreamError,
     Text,
     TextDelta,
     encoder,
 )
+from streamnorm.dialects.openai_chat.errors import refusal_body
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,25 @@ def test_error_of_the_same_dialect_is_written_with_its_own_type_and_code() -> No
     assert json.loads(encoder("openai_chat", extras=True).error_body(error)) == {
         "error": {"message": "m", "code": "no_model", **extra}
     }
+
+
+@pytest.mark.parametrize(
+    ("violation", "type", "param", "code"),
+    [
+        (
+            RequestViolation("r", "tools[0].type", "m"),
+            "invalid_request_error",
+            "tools[0].type",
+            None,
+        ),
+        (RequestViolation("r", "", "m", code="x"), "invalid_request_error", None, "x"),
+        (RequestViolation("r", "", "m", 403), "permission_error", None, None),
+        (RequestViolation("r", "", "m", 500), "server_error", None, None),
+        (RequestViolation("r", "", "m", 400, "own_error"), "own_error", None, None),
+    ],
+)
+def test_refusal_names_the_parameter(
+    violation: RequestViolation, type: str, param: str | None, code: str | None
+) -> None:
+    error = {"message": "m", "type": type, "param": param, "code": code}
+    assert json.loads(refusal_body(violation)) == {"error": error}
