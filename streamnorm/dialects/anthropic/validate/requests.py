@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from streamnorm._core.codec import RequestCheck
 from streamnorm.dialects.anthropic.validate.request_checks import content, fields, options, turns
+from streamnorm.dialects.anthropic.validate.server_requests import SERVER_CHECKS
 
 __all__ = ["request_checks"]
 
@@ -60,4 +61,4 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 def request_checks() -> Mapping[str, RequestCheck]:
     """Return the checks by name."""
-    return _CHECKS
+    return {**_CHECKS, **SERVER_CHECKS}

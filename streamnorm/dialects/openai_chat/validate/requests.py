@@ -16,6 +16,7 @@ from typing import Any
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.openai_chat.validate.server_requests import SERVER_CHECKS
 
 __all__ = ["request_checks"]
 
@@ -288,4 +289,4 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 def request_checks() -> Mapping[str, RequestCheck]:
     """Return the checks by name."""
-    return _CHECKS
+    return {**_CHECKS, **SERVER_CHECKS}
