@@ -14,7 +14,8 @@ from streamnorm.gateway import ModelConfig, UpstreamConfig
 
 pytestmark = pytest.mark.anyio
 
-# Odd, but JSON: white space, a field that no vendor knows, escapes, and numbers that a parser would change.
+# Odd, but JSON: white space, fields that no vendor knows, escapes, and numbers that a parser
+# would change.
 ODD = rb' , "new_field": { "a" : 1.50, "b":1e5 },  "\u0078":"\u00e9\/", "c":12345678901234567890 }'
 
 
