@@ -6,7 +6,11 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.models import MODELS
 from streamnorm.dialects.openai_chat.body.request import read_request, write_request
-from streamnorm.dialects.openai_chat.body.response import read_response, write_response
+from streamnorm.dialects.openai_chat.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 from streamnorm.dialects.openai_chat.body.tools import tools_from_wire
 
 __all__ = ["codec"]
@@ -21,5 +25,6 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        revise_response=revise_response,
         models=MODELS,
     )

@@ -26,6 +26,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
     accumulate,
+    decode_message,
+    encode_message,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.events import Event
@@ -328,3 +330,11 @@ def test_bounds_hold() -> None:
     with pytest.raises(DecodeError) as caught:
         read({**BODY, "output": [TEXT, {**TEXT, "id": "b"}]}, limits=Limits(max_blocks=1))
     assert caught.value.args[0] == "max_blocks of 1 passed"
+
+
+def test_body_is_revised_in_its_model_and_its_time() -> None:
+    body = {**encode_message(ANSWER, OWN).body, "prompt_cache_retention": None}
+    message = decode_message(body, OWN)
+    assert encode_message(message, OWN).body == body
+    revised = encode_message(message, OWN, model="mine", created=7.5).body
+    assert revised == {**body, "model": "mine", "created_at": 7}
