@@ -125,18 +125,32 @@ def _changed(
     if request.max_tokens is None and can.max_tokens is not None and not own:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
+    fewest = can.min_answer_tokens
+    if request.max_tokens is not None and fewest is not None and request.max_tokens < fewest:
+        losses.add("max_tokens_raised", "request", f"written as {fewest}")
+        changes["max_tokens"] = fewest
     if request.service_tier is not None and request.service_tier not in can.service_tiers:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
     longest = can.max_user_chars
     if request.user is not None and longest is not None and len(request.user) > longest:
         losses.add("user_hashed", "request", "written as its SHA-256")
-        changes["user"] = sha256(request.user.encode("utf-8", "replace")).hexdigest()
+        changes["user"] = _hash(request.user)
+    longest = can.max_cache_key_chars
+    key = request.cache_key
+    if key is not None and longest is not None and len(key) > longest:
+        losses.add("cache_key_hashed", "request", "written as its SHA-256")
+        changes["cache_key"] = _hash(key)
     if request.output is not None:
         output = _output(request.output, can, losses, has_tools=bool(request.tools))
         if output is not request.output:
             changes["output"] = output
     return changes
+
+
+def _hash(name: str) -> str:
+    """Return a name for the same thing of 64 characters, the same each time."""
+    return sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def _output(
