@@ -107,6 +107,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_answered: Reasoning is followed by other content of its message.
         reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; others
             are left out; None = any.
+        stored_reasoning: Reasoning without a signature goes back by its id, which is known
+            where answers are stored.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
@@ -222,6 +224,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
     reasoning_answered: bool = False
     reasoning_id_pattern: str | None = None
+    stored_reasoning: bool = False
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()

@@ -18,7 +18,7 @@ __all__ = [
     "read_items",
     "read_tool",
     "unread",
-    "with_reasoning_ids",
+    "within_the_types",
     "write",
     "write_items",
 ]
@@ -59,13 +59,19 @@ def write_items(*messages: InputMessage, losses: Losses | None = None) -> list[d
     return items
 
 
-def with_reasoning_ids(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body whose reasoning has ids, which the SDK's types demand and the API does not."""
+def within_the_types(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body as the SDK's types have it, where the API has more.
+
+    They demand an id of reasoning, and have no choice of the tool `web_search`.
+    """
     items = [
         {"id": "rs_unknown", **item} if item.get("type") == "reasoning" else item
         for item in body.get("input", ())
     ]
-    return {**body, "input": items}
+    changed = {**body, "input": items}
+    if body.get("tool_choice") == {"type": "web_search"}:
+        changed["tool_choice"] = {"type": "web_search_preview"}
+    return changed
 
 
 def bare(part: P) -> P:

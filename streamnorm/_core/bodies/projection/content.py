@@ -88,6 +88,7 @@ class ContentProjector:
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
         native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        stored: Whether the target stores answers.
         memo: What was projected of a growing history before; None if it is projected once.
     """
 
@@ -99,6 +100,7 @@ class ContentProjector:
         *,
         fills: bool,
         native: bool,
+        stored: bool = False,
         memo: EncodingMemo | None = None,
     ) -> None:
         self._can = can
@@ -106,6 +108,7 @@ class ContentProjector:
         self._losses = losses
         self._fills = fills
         self._native = native
+        self._stored = stored
         self._memo = memo
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
@@ -199,7 +202,8 @@ class ContentProjector:
         if message.role == "assistant" and not own:
             before = restore_signatures(before, self._can)
         elif own and message.source.value is None:  # an answer, of whatever server
-            before = without_foreign_reasoning(before, self._can, self._losses)
+            stored = self._stored
+            before = without_foreign_reasoning(before, self._can, self._losses, stored=stored)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):

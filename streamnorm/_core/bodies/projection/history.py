@@ -65,16 +65,26 @@ def restore_signatures(
 
 
 def without_foreign_reasoning(
-    blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses
+    blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an answer without reasoning that another vendor signed.
+    """Return the blocks of an answer without reasoning that the target does not know.
 
     Servers with the target's dialect, such as Kimi with Anthropic's, sign by themselves.
+
+    Args:
+        blocks: The blocks.
+        can: Capabilities of the target.
+        losses: Counts what is dropped.
+        stored: Whether the target stores answers.
     """
     kept: list[InputBlock] = []
     known = (None, can.reasoning_issuer)
+    is_lost = can.stored_reasoning and not stored
     for block in blocks:
-        if isinstance(block, Reasoning | RedactedReasoning) and block.issuer not in known:
+        is_bare = isinstance(block, Reasoning) and block.signature is None
+        if isinstance(block, Reasoning | RedactedReasoning) and (
+            block.issuer not in known or (is_bare and is_lost)
+        ):
             losses.add("reasoning_dropped", "messages", "dropped")
         else:
             kept.append(block)

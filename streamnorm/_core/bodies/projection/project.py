@@ -80,7 +80,11 @@ def project_request(
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
     fills = repair == "fill"
-    content = ContentProjector(can, names, losses, fills=fills, native=native, memo=memo)
+    # A client of the dialect that does not say has its answers stored.
+    stored = request.store is True or (own and request.store is None)
+    content = ContentProjector(
+        can, names, losses, fills=fills, native=native, stored=stored, memo=memo
+    )
     said = tuple(project_extra(text, can.dialect, losses, "system") for text in request.system)
     system, messages = place_instructions(
         same_parts(request.system, said), content.project(messages), can, losses

@@ -50,6 +50,7 @@ CAPABILITIES = BodyCapabilities(
     restricted_choice=True,
     reasoning_issuer="openai",
     reasoning_answered=True,
+    stored_reasoning=True,  # vercel/ai#7543
     # continuedev/continue#8933, jlcodes99/cockpit-tools#2090, ranxianglei/billion-context#1052
     reasoning_id_pattern="rs[a-zA-Z0-9_-]{0,62}",
     marks=frozenset({"text", "image", "document"}),

@@ -23,7 +23,7 @@ from streamnorm._core.bodies.error_marks import mark_error
 from streamnorm._core.bodies.request import InputMessage, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.ids import tag_signature
-from streamnorm._core.json import object_in
+from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm.dialects.openai_responses.body.content import (
     Owner,
     content_to_wire,
@@ -53,6 +53,8 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
         if items is None:
             write = partial(writer.items_of, message, number)
             items = context.written(message, number, write)
+        elif context.capabilities.complete_answers and message.role == "assistant":
+            items = [_completed(item, f"{number}_{at}") for at, item in enumerate(items)]
         writer.add(message, items)
     return writer.items
 
@@ -166,13 +168,16 @@ class _InputWriter:
             if is_continued:
                 self.items[-1]["content"].append(_part(block, part))
             else:
-                self.items.append(self._message(block, fields, part, f"msg_sn_{number}_{position}"))
+                id = _minted_id(f"{number}_{position}")
+                self.items.append(self._message(block, fields, part, id))
 
     def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a block of text; one that is plain text is an easy message."""
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
-        head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
+        head = {"type": "message", "role": "assistant", "status": "completed"}
+        if self._context.capabilities.new_item_ids:
+            head["id"] = id
         return {**head, "content": [_part(block, part)], **fields}
 
     def _add_item(self, block: InputBlock) -> None:
@@ -232,6 +237,39 @@ class _InputWriter:
         if call.namespace is not None:
             item["namespace"] = call.namespace
         return item | own_fields(call.extra)
+
+
+def _minted_id(place: str) -> str:
+    """Return an id for a message that has none, the same one each time."""
+    return f"msg_sn_{place}"
+
+
+def _completed(item: _Item, place: str) -> _Item:
+    """Return an item of an answer with the fields that strict servers demand of output text.
+
+    A message of one text without annotations is written as that text, which needs none.
+
+    Args:
+        item: The item, whatever its type.
+        place: Its place in the history, of which an id is made.
+    """
+    parts = item.get("content")
+    if item.get("role") != "assistant" or not is_array(parts):
+        return item
+    texts = [part for part in parts if is_object(part) and part.get("type") == "output_text"]
+    has_annotations = all(part.get("annotations") is not None for part in texts)
+    if not texts or (item.get("id") and item.get("status") and has_annotations):
+        return item
+    if len(parts) == 1 and not (item.get("id") or texts[0].get("annotations")):
+        return {**item, "content": texts[0].get("text")}
+    id, status = item.get("id") or _minted_id(place), item.get("status") or "completed"
+    known = {**item, "type": "message", "id": id, "status": status}
+    return {**known, "content": [_with_annotations(part) for part in parts]}
+
+
+def _with_annotations(part: Any) -> Any:
+    is_text = is_object(part) and part.get("type") == "output_text"
+    return {**part, "annotations": part.get("annotations") or []} if is_text else part
 
 
 def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:
