@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import EncodeError, ProfileError
-from streamnorm.profiles.reader import Rule, read_rules
+from streamnorm.profiles.reader import VENDOR, Rule, read_rules
 
 __all__ = ["Profiles", "shipped_profiles"]
 
@@ -29,7 +29,7 @@ class Profiles:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
-        self.servers = frozenset(name for rule in rules for name in rule.servers)
+        self.servers = frozenset(name for rule in rules for name in rule.servers) - {VENDOR}
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
@@ -47,7 +47,9 @@ class Profiles:
 
     def knows(self, server: str | None, dialect: str) -> bool:
         """Return whether there are profiles of a server for a dialect."""
-        return any(server in rule.servers and dialect in rule.dialects for rule in self._rules)
+        return server in self.servers and any(
+            server in rule.servers and dialect in rule.dialects for rule in self._rules
+        )
 
     def resolve(
         self,
@@ -74,9 +76,10 @@ class Profiles:
         if version is not None and version not in versions:
             known = ", ".join(versions) or "none"
             raise EncodeError(f"not known, expected one of {known}", path="version")
-        is_vendor = not any(server in rule.servers for rule in rules)
+        is_vendor = not self.knows(server, base.dialect)
+        asked = VENDOR if is_vendor else server
         for rule in rules:
-            if rule.servers and server not in rule.servers:
+            if rule.servers and asked not in rule.servers:
                 continue
             if rule.version is not None and rule.version != version:
                 is_default = version is None and is_vendor and rule.is_default

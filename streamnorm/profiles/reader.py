@@ -24,7 +24,10 @@ from streamnorm._core.tools import ToolChoice
 from streamnorm._registry import lookup
 from streamnorm.profiles.model_names import model_pattern, names_model
 
-__all__ = ["Rule", "read_rules"]
+__all__ = ["VENDOR", "Rule", "read_rules"]
+
+VENDOR = "vendor"
+"""Name of the server that a dialect's own vendor runs."""
 
 Names: TypeAlias = str | tuple[str, ...]
 Change: TypeAlias = Literal["set", "add", "remove", "unset"]
@@ -37,6 +40,7 @@ _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 _WORDS: dict[str, tuple[str, ...]] = {
     "choices_of_tool": _MODES,
     "efforts": _FIELDS["efforts"].default,
+    "efforts_with_tools": _FIELDS["efforts"].default,
     "exclusive_fields": Request.__struct_fields__,
     "fields": Request.__struct_fields__,
     "off_efforts": _FIELDS["efforts"].default,
@@ -46,7 +50,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "roles": get_args(Role),
 }
 _PATHS = ("denied_fields", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern", "reasoning_id_pattern")
+_PATTERNS = ("id_pattern", "name_pattern", "output_name_pattern", "reasoning_id_pattern")
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -54,7 +58,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialects: Dialects that it applies to.
-        servers: Servers that it applies to; empty = any.
+        servers: Servers that it applies to, `vendor` for the dialect's own; empty = any.
         models: Pattern of the models that it applies to; None = any.
         version: Version of the API that it applies to; None = any.
         is_default: Whether it applies where no version and no known server is named.

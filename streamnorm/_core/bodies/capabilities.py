@@ -71,14 +71,18 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
+        lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
+        output_name_pattern: Regular expression that names of output schemas match as a whole;
+            others are left out; None = any.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
         min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+        dependent_fields: Fields of `Request` that are refused without another one, and that.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
         max_stops: Number of stop texts; None = any.
@@ -91,6 +95,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
             reasoning off.
         off_efforts: Efforts beside reasoning that is switched off; None = all.
+        efforts_with_tools: Efforts in a request with functions or custom tools; None = all.
+        tools_dialect: Dialect in which the server takes tools beside other efforts, too.
         reasons_by_default: The model reasons where the request does not say.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
         reasoning_issuer: Vendor whose signatures go back; None = none do.
@@ -115,6 +121,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
         max_cache_key_chars: Longest name of a cache; None = any.
+        label_bounds: Number of labels in `metadata`, and characters of the longest name and of
+            the longest label; None = any.
         available: Requests of this dialect are answered.
         path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
         stream_path: Path of the endpoint that streams; None = the same.
@@ -185,14 +193,17 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
+    lone_choice: bool = True
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
+    output_name_pattern: str | None = None
     max_tokens: int | None = None
     min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
+    dependent_fields: dict[str, str] = {}
     min_temperature: float = 0.0
     max_temperature: float = 2.0
     max_stops: int | None = None
@@ -203,6 +214,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     off_efforts: tuple[str, ...] | None = None
+    efforts_with_tools: tuple[str, ...] | None = None
+    tools_dialect: str | None = None
     reasons_by_default: bool = False
     reasoning_excludes: frozenset[str] = frozenset()
     reasoning_issuer: str | None = None
@@ -222,6 +235,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None
     max_cache_key_chars: int | None = None
+    label_bounds: tuple[int, int, int] | None = None
     available: bool = True
     path: str | None = None
     stream_path: str | None = None

@@ -23,12 +23,10 @@ from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._registry import lookup
 from streamnorm.profiles.model_names import model_pattern, names_model
+from streamnorm.profiles.reader import VENDOR
 from streamnorm.profiles.rules.checks import GenericCheck, OwnCheck
 
 __all__ = ["VENDOR", "RequestRule", "read_request_rules", "shipped_rules"]
-
-VENDOR = "vendor"
-"""Name of the server that a dialect's own vendor runs."""
 
 _ANY_SERVER = "*"
 _PLACEHOLDERS = frozenset({"path", "dotted", "value", "name", "count", "limit", "model"})

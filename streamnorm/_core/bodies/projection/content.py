@@ -67,6 +67,18 @@ class _KnownCall(NamedTuple):
     repeats: int
 
 
+class _Projected(NamedTuple):
+    """What a message is in the target.
+
+    Attributes:
+        message: The message; None if it has nothing left.
+        moved: Content of its results that follows in a message of its own.
+    """
+
+    message: InputMessage | None
+    moved: tuple[InputBlock, ...]
+
+
 class ContentProjector:
     """Reduces the blocks of messages to what a target can carry.
 
@@ -111,15 +123,24 @@ class ContentProjector:
             EncodeError: A file is known to another vendor alone.
         """
         projected: list[InputMessage] = []
+        moved: list[InputBlock] = []  # of results; where each has a message, nothing is between
         for position, message in enumerate(messages):
+            if moved and not message.tool_results:
+                projected.append(InputMessage("user", tuple(moved)))
+                moved = []
             if self._native and unchanged_source(message, self._can.dialect) is not None:
                 projected.append(message)
                 continue
-            projected += self._projected(message, position)
+            changed, behind = self._projected(message, position)
+            if changed is not None:
+                projected.append(changed)
+            moved += behind
+        if moved:
+            projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
 
-    def _projected(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
-        """Return what a message is in the target: none, one, or two of them."""
+    def _projected(self, message: InputMessage, position: int) -> _Projected:
+        """Return what a message is in the target."""
         if self._memo is None:
             return self._message(message, position)
         project = partial(self._message_and_calls, message, position)
@@ -130,7 +151,7 @@ class ContentProjector:
 
     def _message_and_calls(
         self, message: InputMessage, position: int
-    ) -> tuple[tuple[InputMessage, ...], dict[str, _KnownCall]]:
+    ) -> tuple[_Projected, dict[str, _KnownCall]]:
         """Return what a message is in the target, and what its calls mean for later ones."""
         projected = self._message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
@@ -150,7 +171,7 @@ class ContentProjector:
             self._ids[id] = call.written
             self._written_ids.add(call.written)
 
-    def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+    def _message(self, message: InputMessage, position: int) -> _Projected:
         own = is_own(message, self._can.dialect)
         if own and not self._native and holds_tags(message):
             own, message = False, structs.replace(message, source=None)
@@ -166,14 +187,10 @@ class ContentProjector:
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
             changed = project_extra(changed, self._can.dialect, self._losses, "messages")
-        projected: list[InputMessage] = []
         if blocks or (own and changed is message):
-            projected.append(changed)
-        else:
-            self._losses.add("empty_message_dropped", "messages", "dropped")
-        if moved:
-            projected.append(InputMessage("user", moved))
-        return tuple(projected)
+            return _Projected(changed, moved)
+        self._losses.add("empty_message_dropped", "messages", "dropped")
+        return _Projected(None, moved)
 
     def _blocks(
         self, message: InputMessage, *, own: bool

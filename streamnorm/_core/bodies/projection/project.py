@@ -11,7 +11,10 @@ from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions
 from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
-from streamnorm._core.bodies.projection.reasoning_options import project_reasoning_options
+from streamnorm._core.bodies.projection.reasoning_options import (
+    fit_effort_to_tools,
+    project_reasoning_options,
+)
 from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
@@ -72,6 +75,7 @@ def project_request(
     names = ToolNames(request.tools, known, losses)
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+        request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
     tools = project_tools(request.tools, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
