@@ -10,7 +10,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.count import COUNT
 from streamnorm.dialects.anthropic.body.models import MODELS
-from streamnorm.dialects.anthropic.body.request import read_request, write_request
+from streamnorm.dialects.anthropic.body.request import FIELD_PARTS, read_request, write_request
 from streamnorm.dialects.anthropic.body.response import read_response, write_response
 from streamnorm.dialects.anthropic.body.tools import tools_from_wire
 
@@ -31,4 +31,5 @@ _CODEC = BodyCodec(
     write_response=write_response,
     count=COUNT,
     models=MODELS,
+    field_parts=FIELD_PARTS,
 )
