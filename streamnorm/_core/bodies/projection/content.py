@@ -222,7 +222,9 @@ class ContentProjector:
                 blocks = self._calls_last(blocks)
             if self._can.reasoning_answered and not (own and self._native):
                 blocks = self._without_last_reasoning(blocks)
-            if self._can.reasoning_required and not (own and self._native):
+            if self._can.reasoning_required and not (
+                own and (self._native or self._can.only_refusals)
+            ):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
@@ -257,6 +259,8 @@ class ContentProjector:
     def _legal_id(self, id: str) -> str:
         if not self._is_illegal(id):
             return id
+        if self._can.only_refusals:
+            self._losses.add("tool_id_changed", "messages", "written in the server's characters")
         escaped = escape_id(id)
         if not self._is_illegal(escaped):
             return escaped
@@ -309,7 +313,7 @@ class ContentProjector:
     def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
         known = tuple(c for c in block.citations if c.kind in self._can.citations)
-        if len(known) < len(block.citations):
+        if len(known) < len(block.citations) and not self._can.only_refusals:
             self._losses.add("citations", "messages", "dropped")
             block = structs.replace(block, citations=known)
         if block.signature is not None and not (own or self._is_known(block, "text")):

@@ -15,7 +15,12 @@ from streamnorm._core.bodies.projection.reasoning_options import (
     fit_effort_to_tools,
     project_reasoning_options,
 )
-from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
+from streamnorm._core.bodies.projection.results import (
+    RepairPolicy,
+    fit_own_results,
+    mint_ids,
+    place_results,
+)
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
@@ -110,6 +115,20 @@ def _in_order(
     repair: RepairPolicy,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
+    if can.only_refusals:
+        if repair == "fill":
+            messages = _repaired(messages, can, losses, repair)
+        return fit_own_results(messages, can, losses)
+    return _repaired(messages, can, losses, repair)
+
+
+def _repaired(
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    repair: RepairPolicy,
+) -> tuple[InputMessage, ...]:
+    """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)
