@@ -13,7 +13,7 @@ from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import FilledCalls, RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request, is_own
 from streamnorm._core.bodies.restoring import CallRestorer
@@ -151,6 +151,7 @@ def encode_grown_request(
     request: Request,
     dialect: str,
     memo: EncodingMemo | None,
+    filled: FilledCalls = frozenset(),
     **options: Unpack[EncodeOptions],
 ) -> Encoded:
     """Return a request as `encode_request` does, encoding only the messages that are new.
@@ -159,6 +160,7 @@ def encode_grown_request(
         request: The request, whose messages begin with those of the last one.
         dialect: Dialect to write.
         memo: What was encoded of the last one with the same options; None if nothing was.
+        filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
     codec = codec_of(dialect)
@@ -167,7 +169,7 @@ def encode_grown_request(
     can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
     native = can is codec.capabilities and is_own(request, can.dialect)
     projected, reply = project_request(
-        request, can, losses, repair=repair, native=native, memo=memo
+        request, can, losses, repair=repair, native=native, memo=memo, filled=filled
     )
     written = codec.write_request(projected, WriteContext(can, losses, options["arguments"], memo))
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
