@@ -58,6 +58,7 @@ class _Growing(Struct):
     citations: list[Citation]
     signature: str | None = None
     issuer: str | None = None
+    id: str | None = None  # that the signature is bound to
     is_unfinished: bool = False
 
     def part(self, number: int) -> TextBuffer:
@@ -76,7 +77,7 @@ class _Growing(Struct):
                 text = block.text + "".join(texts)
                 return structs.replace(block, text=text, citations=citations, **signed)
             case Reasoning() as block:
-                return structs.replace(block, parts=texts, **signed)
+                return structs.replace(block, parts=texts, id=self.id, **signed)
             case Refusal(text):
                 return Refusal(text + "".join(texts))
             case ToolCall() as block:
@@ -137,10 +138,10 @@ class Accumulator:
                 self._open(event)
             case UsageUpdate(usage):
                 self.usage = usage
-            case SignatureDelta(index, signature, issuer):
+            case SignatureDelta(index, signature, issuer, id):
                 growing = self._blocks[index]
-                growing.signature, growing.issuer = signature, issuer
-                self._count(signature)
+                growing.signature, growing.issuer, growing.id = signature, issuer, id
+                self._count(signature + (id or ""))
             case CitationDelta(index, citation):
                 self._blocks[index].citations.append(citation)
                 self._count(compact(citation))
@@ -428,5 +429,6 @@ def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> lis
         case _:
             pass
     if isinstance(block, (Text, Reasoning)) and block.signature is not None:
-        deltas.append(SignatureDelta(index, block.signature, block.issuer))
+        id = block.id if isinstance(block, Reasoning) else None
+        deltas.append(SignatureDelta(index, block.signature, block.issuer, id))
     return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index, is_unfinished)]

@@ -11,10 +11,14 @@ from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions
 from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
-from streamnorm._core.bodies.projection.reasoning_options import project_reasoning_options
+from streamnorm._core.bodies.projection.reasoning_options import (
+    fit_effort_to_tools,
+    project_reasoning_options,
+)
 from streamnorm._core.bodies.projection.results import (
     FilledCalls,
     RepairPolicy,
+    fit_own_results,
     mint_ids,
     place_results,
 )
@@ -79,11 +83,16 @@ def project_request(
     names = ToolNames(request.tools, known, losses)
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+        request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
     tools = project_tools(request.tools, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair, filled)
     fills = repair == "fill"
-    content = ContentProjector(can, names, losses, fills=fills, native=native, memo=memo)
+    # A client of the dialect that does not say has its answers stored.
+    stored = request.store is True or (own and request.store is None)
+    content = ContentProjector(
+        can, names, losses, fills=fills, native=native, stored=stored, memo=memo
+    )
     said = tuple(project_extra(text, can.dialect, losses, "system") for text in request.system)
     system, messages = place_instructions(
         same_parts(request.system, said), content.project(messages), can, losses
@@ -110,6 +119,21 @@ def _in_order(
     filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
+    if can.only_refusals:
+        if repair == "fill":
+            messages = _repaired(messages, can, losses, repair, filled)
+        return fit_own_results(messages, can, losses)
+    return _repaired(messages, can, losses, repair, filled)
+
+
+def _repaired(
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    repair: RepairPolicy,
+    filled: FilledCalls,
+) -> tuple[InputMessage, ...]:
+    """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)

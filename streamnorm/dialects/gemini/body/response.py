@@ -41,6 +41,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
@@ -188,8 +189,8 @@ class _ResponseWriter:
                     self._parts.append(part)
             case TextDelta(index, text) | ReasoningDelta(index, text) | JSONDelta(index, text):
                 self._open[index].text += text
-            case SignatureDelta(index, signature, issuer):
-                wire = signature_to_wire(signature, issuer, extras=False)
+            case SignatureDelta(index, signature, issuer, id):
+                wire = signature_to_wire(Signed(signature, issuer, id), extras=False)
                 self._open[index].signature = wire
             case CitationDelta(index, citation):
                 self._open[index].citations.append(citation)

@@ -37,7 +37,7 @@ def comparable(message: Message) -> Message:
     some servers name the model at the end alone.
     """
     blocks = tuple(
-        structs.replace(block, signature=None, issuer=None)
+        structs.replace(block, signature=None, issuer=None, id=None)
         if isinstance(block, Reasoning)
         else block
         for block in message.blocks

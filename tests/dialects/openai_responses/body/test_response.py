@@ -264,7 +264,7 @@ def test_response_without_a_status_is_complete() -> None:
 def test_reasoning_is_that_of_the_server() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     message = accumulate(read({**BODY, "output": [item]}, server="xai"))
-    assert message.blocks == (Reasoning((), "x", "xai"),)
+    assert message.blocks == (Reasoning((), "x", "xai", "rs_1"),)
 
 
 def test_response_without_output_is_a_message_without_blocks() -> None:
