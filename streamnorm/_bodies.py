@@ -14,7 +14,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.kept_fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import FilledCalls, RepairPolicy, project_request
 from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
@@ -161,6 +161,7 @@ def encode_grown_request(
     request: Request,
     dialect: str,
     memo: EncodingMemo | None,
+    filled: FilledCalls = frozenset(),
     **options: Unpack[EncodeOptions],
 ) -> Encoded:
     """Return a request as `encode_request` does, encoding only the messages that are new.
@@ -169,6 +170,7 @@ def encode_grown_request(
         request: The request, whose messages begin with those of the last one.
         dialect: Dialect to write.
         memo: What was encoded of the last one with the same options; None if nothing was.
+        filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
     codec = codec_of(dialect)
@@ -179,7 +181,7 @@ def encode_grown_request(
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
     projected, reply = project_request(
-        request, can, losses, repair=repair, native=native, memo=memo
+        request, can, losses, repair=repair, native=native, memo=memo, filled=filled
     )
     if can.only_refusals and can.reasoning_required and not reasons(projected, can):
         can = structs.replace(can, reasoning_required=False)
