@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
 __all__ = ["BodyCapabilities"]
 
-_MANY = 10**9
 _PARTS = "text image document audio video opaque"
 _CALLS = "tool_call tool_result server_tool_call server_tool_result"
 
@@ -335,6 +335,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             marks=frozenset(["system", "tool", "assistant", *_PARTS.split(), *_CALLS.split()]),
             mark_ttls={},
             falling_ttls=False,
-            max_marks=_MANY,
+            max_marks=maxsize,
             max_user_chars=None,
         )
