@@ -41,6 +41,7 @@ class Finding(NamedTuple):
         name: Name of a tool, a field or an item.
         count: Number of items or characters that was found.
         limit: Number that is allowed.
+        context: The vendor's words for a place within a schema.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Finding(NamedTuple):
     name: str = ""
     count: int | None = None
     limit: int | float | None = None
+    context: str = ""
 
 
 RequestCheck: TypeAlias = Callable[[RequestFacts], Iterator[Finding]]
