@@ -14,7 +14,7 @@ from openai.types.chat.chat_completion import Choice
 from openai.types.responses import Response
 
 from support.type_cases.case import JSON, Case, cases_of, element_type
-from support.type_cases.walk import ABSENT, fields_of, label_of, members, minimal, variants
+from support.type_cases.walk import ABSENT, fields_of, label_of, members, minimal, optional_variants, variants
 
 __all__ = [
     "ANTHROPIC_ANSWER",
@@ -76,15 +76,15 @@ def _chat() -> Iterator[Case]:
     dialect = "openai_chat"
     fields = fields_of(ChatCompletion) or {}
     for name in fields.keys() - {"id", "object", "choices", "model"}:
-        found = variants(fields[name].expected, name)
+        found = optional_variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_chat_field, name))
     choice = fields_of(Choice) or {}
     for name in ("finish_reason", "logprobs"):
-        found = variants(choice[name].expected, name)
+        found = optional_variants(choice[name].expected, name)
         yield from cases_of(dialect, f"choices[].{name}", found, partial(_chat_choice, name))
     message = fields_of(choice["message"].expected) or {}
     for name in message.keys() - {"role"}:
-        found = variants(message[name].expected, name)
+        found = optional_variants(message[name].expected, name)
         build = partial(_chat_message, name)
         yield from cases_of(dialect, f"choices[].message.{name}", found, build)
 
@@ -164,7 +164,7 @@ def _responses() -> Iterator[Case]:
     dialect = "openai_responses"
     fields = fields_of(Response) or {}
     for name in fields.keys() - {"id", "object", "output", "model"}:
-        found = variants(fields[name].expected, name)
+        found = optional_variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_response_field, name))
     for item in members(element_type(fields["output"].expected)):
         build = partial(response_output, label_of(item))
@@ -235,7 +235,7 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
     dialect = "anthropic"
     fields = fields_of(BetaMessage if beta else Message) or {}
     for name in fields.keys() - {"id", "type", "role", "content", "model"}:
-        found = variants(fields[name].expected, name)
+        found = optional_variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_message_field, name))
     for block in members(element_type(fields["content"].expected)):
         kind = label_of(block)
@@ -313,17 +313,18 @@ def _gemini() -> Iterator[Case]:
     dialect = "gemini"
     fields = fields_of(GenerateContentResponse) or {}
     for name in fields.keys() - _OF_SDK - {"candidates", "modelVersion", "responseId"}:
-        found = variants(fields[name].expected, name)
+        found = optional_variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_gemini_field, name))
     candidate = fields_of(Candidate) or {}
     for name in candidate.keys() - {"content", "index"}:
-        found = variants(candidate[name].expected, name)
+        found = optional_variants(candidate[name].expected, name)
         build = partial(_gemini_candidate, name)
         yield from cases_of(dialect, f"candidates[].{name}", found, build)
     for name, field in (fields_of(Part) or {}).items():
         build = partial(gemini_parts, name)
         prefix = f"candidates[].content.parts[].{name}"
-        yield from cases_of(dialect, prefix, variants(field.expected, name), build)
+        none = gemini_parts("", ABSENT)
+        yield from cases_of(dialect, prefix, optional_variants(field.expected, name), build, none)
 
 
 def _gemini_field(name: str, value: Any) -> JSON:

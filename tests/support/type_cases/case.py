@@ -33,7 +33,11 @@ class Case(NamedTuple):
 
 
 def cases_of(
-    dialect: str, prefix: str, found: Iterable[Variant], build: Callable[[Any], JSON]
+    dialect: str,
+    prefix: str,
+    found: Iterable[Variant],
+    build: Callable[[Any], JSON],
+    *further: JSON,
 ) -> Iterator[Case]:
     """Yield the cases of a position of a body.
 
@@ -42,6 +46,7 @@ def cases_of(
         prefix: Path of the position.
         found: What may stand there.
         build: Returns the body with a value at the position, or without one if it is `ABSENT`.
+        further: Bodies without what holds the position.
     """
     for variant in found:
         yield Case(
@@ -49,7 +54,7 @@ def cases_of(
             prefix + variant.path,
             build(variant.value),
             None if variant.other is ABSENT else build(variant.other),
-            tuple(map(build, (*variant.without, ABSENT))),
+            (*map(build, (*variant.without, ABSENT)), *further),
             variant.is_null,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -101,23 +102,20 @@ def fate_of(case: Case, target: str, translate: Translate) -> Verdict:
     made = run(case.body)
     if made.error:
         return Verdict("refused", made.error)
-    bases = [run(body) for body in case.without]
     if case.other is not None:
         other = run(case.other)
         if other.output != made.output:
             return Verdict("carried", "")
         if more := _more(made, other):
             return Verdict("loss", more)
-        # Another value has the same fate: is it that of the field?
-        for base in bases:
-            if named := _named(made, base, case.path):
-                return Verdict("loss", named)
-    for number, base in enumerate(bases):
-        if base.output != made.output:
-            if number == 0 and case.other is None:
-                return Verdict("carried", "")
-            break
-        if more := _more(made, base):
+    for number, body in enumerate(case.without):
+        base = run(body)
+        if base.output != made.output and number == 0 and case.other is None:
+            return Verdict("carried", "")
+        # Equal output: it is lost, or what holds it.  Else what holds it is there, and a loss
+        # must name it.
+        more = _more(made, base) if base.output == made.output else _named(made, base, case.path)
+        if more:
             return Verdict("loss", more)
     return Verdict("null" if case.is_null else "silent", "")
 
@@ -130,15 +128,24 @@ def _more(made: Result, base: Result) -> str:
     return ", ".join(more)
 
 
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
 def _named(made: Result, base: Result, path: str) -> str:
-    """Return the further loss whose name is that of a field of a path."""
-    fields = {_plain(step.split("=")[0].split("[")[0]) for step in path.split(".")}
-    return ", ".join(
-        "/".join(name)
-        for name, count in made.losses.items()
-        if count > base.losses.get(name, 0) and _plain(name[0]) in fields
-    )
+    """Return the further losses that have the name of a field or member of a path."""
+    words = {_plain(word) for word in re.split(r"[^A-Za-z0-9_]+", path) if len(word) >= _LEAST}
+    words |= {_plain(also) for word in words for also in _ALSO.get(word, ())}
+    more = _more(made, base).split(", ")
+    return ", ".join(loss for loss in more if any(word in _plain(loss) for word in words))
+
+
+# Shorter names are within too many others.
+_LEAST = 4
+# Losses that have the unified name of a field.
+_ALSO = {
+    "annotations": ("citations",),
+    "filename": ("title",),
+    "jsonschema": ("schema_name",),
+    "toolsearchoutput": ("server_history_dropped",),
+}
+
+
+def _plain(name: str) -> str:
+    return name.partition("/")[0].replace("_", "").lower()

@@ -14,6 +14,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_FILE_PARAMS, ("file_data", "filename")),
     **dict.fromkeys(_IMAGE_PARAMS, ("image_url",)),
     "FileFile": ("file_data", "filename"),
+    "JSONSchema": ("schema",),
     **dict.fromkeys(
         (
             "ResponseFunctionToolCall",

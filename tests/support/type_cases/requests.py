@@ -9,7 +9,7 @@ from typing import Any
 from support.body_types import request_type
 from support.type_cases.answers import GEMINI_MODIFIERS
 from support.type_cases.case import JSON, Case, cases_of, element_type
-from support.type_cases.walk import ABSENT, fields_of, label_of, members, minimal, variants
+from support.type_cases.walk import ABSENT, fields_of, label_of, members, minimal, optional_variants, variants
 
 __all__ = ["request_cases"]
 
@@ -56,8 +56,8 @@ def _options(
     for name, field in (fields_of(expected) or {}).items():
         if name in left_out:
             continue
-        expected_field = bool if name == "stream" else field.expected
-        for variant in variants(expected_field, name):
+        walk = variants if field.is_required else optional_variants
+        for variant in walk(bool if name == "stream" else field.expected, name):
             whole = {**base, **companions(name + variant.path)}
             yield from cases_of(dialect, name, [variant], partial(_with, whole, name))
 
@@ -146,8 +146,11 @@ def _responses() -> Iterator[Case]:
     )
     for item in members(element_type(items)):
         name = f"{label_of(item)} {item.__name__}" if label_of(item) == "message" else label_of(item)
-        build = partial(_responses_body, label_of(item))
-        yield from cases_of("openai_responses", f"input[{name}]", variants(item), build)
+        kind = label_of(item)
+        build = partial(_responses_body, kind)
+        # A call may be lost while its output is not, and an output while its call is not.
+        alone = {**_RESPONSES, "input": [_USER, *_companions_of(kind), _USER]}
+        yield from cases_of("openai_responses", f"input[{name}]", variants(item), build, alone)
 
 
 def _responses_tools(kind: str) -> list[JSON]:
@@ -198,12 +201,19 @@ _OUTPUTS_OF = {
 
 def _responses_body(kind: str, item: Any) -> JSON:
     """Return a request with an item, and with the call or the output that goes with it."""
-    before = [_item(call) for call, output in _OUTPUTS_OF.items() if output == kind]
-    held = [item, _item(_OUTPUTS_OF[kind])] if kind in _OUTPUTS_OF else [item]
+    companions = _companions_of(kind)
+    held = [item, *companions] if kind in _OUTPUTS_OF else [*companions, item]
     if item is ABSENT:
-        before, held = [], []
+        held = []
     after = [_ANSWER] if kind == "reasoning" else []
-    return {**_RESPONSES, "input": [_USER, *before, *held, *after, _USER]}
+    return {**_RESPONSES, "input": [_USER, *held, *after, _USER]}
+
+
+def _companions_of(kind: str) -> list[JSON]:
+    """Return the output that goes with a call, or the call that goes with an output."""
+    if kind in _OUTPUTS_OF:
+        return [_item(_OUTPUTS_OF[kind])]
+    return [_item(call) for call, output in _OUTPUTS_OF.items() if output == kind]
 
 
 def _item(kind: str) -> JSON:
@@ -251,7 +261,9 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
     expected = request_type("anthropic", beta=beta)
     # Headers, which the SDK has beside the fields of the body.
     headers = {"betas", "user_profile_id", "workspace_id"}
-    left_out = frozenset({"messages"} | headers)
+    left_out = frozenset({"messages", "tools"} | headers)
+    tools = optional_variants(fields_of(expected)["tools"].expected, "tools")
+    yield from cases_of("anthropic", "tools", tools, _anthropic_tools)
     yield from _options("anthropic", _ANTHROPIC, expected, _anthropic_companions, left_out)
     for message in members(element_type(fields_of(expected)["messages"].expected)):
         role = label_of(message)
@@ -261,7 +273,7 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
         yield from cases_of("anthropic", f"{prefix}.content", variants(str, "text"), build)
         for name in fields.keys() - {"role", "content"}:
             build = partial(_anthropic_message, role, name)
-            found = variants(fields[name].expected, name)
+            found = optional_variants(fields[name].expected, name)
             yield from cases_of("anthropic", f"{prefix}.{name}", found, build)
         for block in members(element_type(fields["content"].expected)):
             kind = label_of(block)
@@ -269,6 +281,18 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
                 continue
             build = partial(_anthropic_block, role, kind)
             yield from cases_of("anthropic", f"{prefix}.content[{kind}]", variants(block), build)
+
+
+def _anthropic_tools(tools: Any) -> JSON:
+    """Return a request with tools, and the servers of the toolsets among them."""
+    if tools is ABSENT:
+        return _ANTHROPIC
+    servers = [
+        {"type": "url", "name": tool["mcp_server_name"], "url": "https://example.com/mcp"}
+        for tool in tools
+        if tool.get("type") == "mcp_toolset"
+    ]
+    return {**_ANTHROPIC, "tools": tools, **({"mcp_servers": servers} if servers else {})}
 
 
 def _anthropic_message(role: str, name: str, value: Any) -> JSON:
@@ -330,17 +354,17 @@ _MODEL_PARTS = frozenset(
 def _gemini() -> Iterator[Case]:
     fields = fields_of(request_type("gemini"))
     for name in ("safetySettings", "cachedContent", "labels", "serviceTier", "store"):
-        found = variants(fields[name].expected, name)
+        found = optional_variants(fields[name].expected, name)
         yield from cases_of("gemini", name, found, partial(_with, _GEMINI, name))
     for variant in variants(fields["toolConfig"].expected, "toolConfig"):
         base = {**_GEMINI, "tools": [_GEMINI_TOOL]}
         build = partial(_with, base, "toolConfig")
         yield from cases_of("gemini", "toolConfig", [variant], build)
-    for variant in variants(fields["generationConfig"].expected):
+    for variant in optional_variants(fields["generationConfig"].expected, ""):
         build = partial(_gemini_generation, variant.path)
         yield from cases_of("gemini", "generationConfig", [variant], build)
     for name, field in (fields_of(element_type(fields["tools"].expected)) or {}).items():
-        for variant in variants(field.expected, name):
+        for variant in optional_variants(field.expected, name):
             build = partial(_gemini_tool, name)
             yield from cases_of("gemini", f"tools[].{name}", [variant], build)
     content = element_type(fields["contents"].expected)
@@ -348,9 +372,9 @@ def _gemini() -> Iterator[Case]:
     found = variants(str, "text")
     yield from cases_of("gemini", "systemInstruction.parts[].text", found, _gemini_system)
     for name, field in (fields_of(part) or {}).items():
-        for variant in variants(field.expected, name):
-            build = partial(_gemini_part, name)
-            yield from cases_of("gemini", f"contents[].parts[].{name}", [variant], build)
+        build = partial(_gemini_part, name)
+        prefix, none = f"contents[].parts[].{name}", _gemini_part("", ABSENT)
+        yield from cases_of("gemini", prefix, optional_variants(field.expected, name), build, none)
 
 
 def _gemini_generation(path: str, config: Any) -> JSON:
@@ -377,7 +401,10 @@ def _gemini_part(name: str, value: Any) -> JSON:
     part = _with(GEMINI_MODIFIERS.get(name, {}), name, value)
     user, text = {"text": "Hi"}, {"text": "Done."}
     if name == "functionResponse":
-        before = [] if value is ABSENT else [{"functionCall": _GEMINI_CALL}]
+        before: list[JSON] = []
+        if isinstance(value, dict):
+            ids = {"id": value["id"]} if value.get("id") else {}
+            before = [{"functionCall": {**_GEMINI_CALL, **ids}}]
         contents = [
             {"role": "user", "parts": [user]},
             {"role": "model", "parts": [text, *before]},

@@ -15,7 +15,7 @@ from openai.types.chat.chat_completion_chunk import Choice
 from support.type_cases.answers import ANTHROPIC_ANSWER, answer_cases
 from support.type_cases.case import JSON, Case, cases_of
 from support.type_cases.response_streams import responses_stream_cases
-from support.type_cases.walk import ABSENT, fields_of, label_of, members, variants
+from support.type_cases.walk import ABSENT, fields_of, label_of, members, optional_variants, variants
 
 __all__ = ["frames_of", "stream_bytes", "stream_cases"]
 
@@ -87,15 +87,15 @@ def _chat() -> Iterator[Case]:
     dialect = "openai_chat"
     fields = fields_of(ChatCompletionChunk) or {}
     for name in fields.keys() - {"id", "object", "choices", "model", "created"}:
-        found = variants(fields[name].expected, name)
+        found = optional_variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_chat_field, name))
     choice = fields_of(Choice) or {}
     for name in ("finish_reason", "logprobs"):
-        found = variants(choice[name].expected, name)
+        found = optional_variants(choice[name].expected, name)
         yield from cases_of(dialect, f"choices[].{name}", found, partial(_chat_choice, name))
     delta = fields_of(choice["delta"].expected) or {}
     for name, field in delta.items():
-        found = variants(field.expected, name)
+        found = optional_variants(field.expected, name)
         build = partial(_chat_delta, name)
         yield from cases_of(dialect, f"choices[].delta.{name}", found, build)
 
@@ -159,17 +159,17 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
     by_type = {label_of(event): fields_of(event) or {} for event in events}
     message = fields_of(by_type["message_start"]["message"].expected) or {}
     for name in message.keys() - {"id", "type", "role", "model", "content"}:
-        found = variants(message[name].expected, name)
+        found = optional_variants(message[name].expected, name)
         build = partial(_message_start, name)
         yield from cases_of("anthropic", f"message_start.message.{name}", found, build)
     delta = fields_of(by_type["message_delta"]["delta"].expected) or {}
     for name, field in delta.items():
         build = partial(_message_delta, name)
-        found = variants(field.expected, name)
+        found = optional_variants(field.expected, name)
         yield from cases_of("anthropic", f"message_delta.delta.{name}", found, build)
     for name in by_type["message_delta"].keys() - {"type", "delta"}:
         build = partial(_message_delta_event, name)
-        found = variants(by_type["message_delta"][name].expected, name)
+        found = optional_variants(by_type["message_delta"][name].expected, name)
         yield from cases_of("anthropic", f"message_delta.{name}", found, build)
     for part in members(by_type["content_block_delta"]["delta"].expected):
         kind = label_of(part)

@@ -23,7 +23,7 @@ from support.body_types import bare_type, is_in_memory, typed_dict_fields
 from support.type_cases.needs import EXCLUSIVE, FIELD_VALUES, NEEDS, SAYS_MORE
 from support.type_cases.values import OBJECT_NAMES, object_value, scalar_values
 
-__all__ = ["ABSENT", "Field", "Variant", "fields_of", "label_of", "members", "minimal", "variants"]
+__all__ = ["ABSENT", "Field", "Variant", "fields_of", "label_of", "members", "minimal", "optional_variants", "variants"]
 
 _ARRAYS = (list, collections.abc.Iterable, collections.abc.Sequence)
 _MAPS = (dict, collections.abc.Mapping)
@@ -140,6 +140,13 @@ def variants(expected: Any, name: str = "") -> Iterator[Variant]:
         name: Name of the field that has it.
     """
     return _walk(expected, name, ())
+
+
+def optional_variants(expected: Any, name: str) -> Iterator[Variant]:
+    """Yield the variants of a field that may be absent: no other scalar need stand there."""
+    for variant in _walk(expected, name, ()):
+        is_scalar = not variant.without and _is_scalar(variant)
+        yield variant._replace(other=ABSENT) if is_scalar else variant
 
 
 def _walk(expected: Any, name: str, stack: tuple[Any, ...]) -> Iterator[Variant]:
