@@ -68,6 +68,7 @@ _USAGE_FIELDS = frozenset(
 _PART_FIELDS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
+_OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | _PART_FIELDS
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -104,7 +105,9 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError(
             "message without a stop reason, expected one that has ended", path="stop_reason"
         )
-    writer = _ResponseWriter(Projector(CAPABILITIES, losses))
+    projector = Projector(CAPABILITIES, losses)
+    projector.vendor_fields.carried = _OWN_FIELDS
+    writer = _ResponseWriter(projector)
     for event in message_events(message):
         writer.push(event)
     try:
