@@ -167,8 +167,11 @@ def _responses() -> Iterator[Case]:
         found = optional_variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_response_field, name))
     for item in members(element_type(fields["output"].expected)):
-        build = partial(response_output, label_of(item))
-        yield from cases_of(dialect, f"output[{label_of(item)}]", variants(item), build)
+        kind = label_of(item)
+        build = partial(response_output, kind)
+        alone = response_output(_CALLS[kind], response_item(_CALLS[kind])) if kind in _CALLS else None
+        further = () if alone is None else (alone,)
+        yield from cases_of(dialect, f"output[{kind}]", variants(item), build, *further)
 
 
 def _response_field(name: str, value: Any) -> JSON:

@@ -48,13 +48,17 @@ def cases_of(
         build: Returns the body with a value at the position, or without one if it is `ABSENT`.
         further: Bodies without what holds the position.
     """
+    none = build(ABSENT)
     for variant in found:
+        body = build(variant.value)
+        if body == none:  # the least body has it
+            continue
         yield Case(
             dialect,
             prefix + variant.path,
-            build(variant.value),
+            body,
             None if variant.other is ABSENT else build(variant.other),
-            (*map(build, (*variant.without, ABSENT)), *further),
+            (*map(build, variant.without), none, *further),
             variant.is_null,
         )
 

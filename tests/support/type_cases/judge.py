@@ -148,4 +148,5 @@ _ALSO = {
 
 
 def _plain(name: str) -> str:
-    return name.partition("/")[0].replace("_", "").lower()
+    """Return a name, or the feature and the place of a loss, in one spelling."""
+    return "/".join(name.split("/")[:2]).replace("_", "").lower()

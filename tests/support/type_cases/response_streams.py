@@ -30,7 +30,8 @@ def responses_stream_cases() -> Iterator[Case]:
         kind = label_of(event)
         if "response" in (fields_of(event) or {}) or kind in _OF_ALL_ITEMS:
             continue
-        yield from cases_of("openai_responses", kind, variants(event), partial(_with_event, kind))
+        build, none = partial(_with_event, kind), _stream(RESPONSES_ANSWER)
+        yield from cases_of("openai_responses", kind, variants(event), build, none)
 
 
 _OF_ALL_ITEMS = frozenset(

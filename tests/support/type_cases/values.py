@@ -50,6 +50,7 @@ _NUMBERS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "ttl_30m_tokens"), (1, 0)
     ),
+    "input_tokens": (4, 5),
     "budget_tokens": (1024, 2048),
     "thinkingBudget": (1024, 2048),
     "max_tokens": (4096, 8192),

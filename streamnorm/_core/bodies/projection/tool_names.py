@@ -88,7 +88,7 @@ class ToolNames:
         if is_flat and namespace not in self._flattened:
             self._flattened.add(namespace)
             if tool.namespace is not None and tool.namespace.description:
-                losses.add("namespace_description", "tools", "dropped")
+                losses.add("namespace_flattened", "tools", "its description dropped")
         if name != (qualified_name(tool.name, namespace) if is_flat else tool.name):
             losses.add("tool_renamed", "tools", "written with a legal name")
         if is_wrapped or name != tool.name:
