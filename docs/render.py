@@ -20,6 +20,7 @@ from typing import Literal, get_args, get_origin
 
 import render_gateway
 import render_requests
+import render_rules
 from msgspec import structs
 
 import streamnorm
@@ -385,7 +386,7 @@ TABLES: dict[str, Callable[[], str]] = {
     )
 } | {
     name: partial(_rendered, *table)
-    for module in (render_gateway, render_requests)
+    for module in (render_gateway, render_requests, render_rules)
     for name, table in module.TABLES.items()
 }
 

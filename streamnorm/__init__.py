@@ -113,6 +113,8 @@ if TYPE_CHECKING:
     from streamnorm._detection import detect as detect
     from streamnorm._projection import project as project
     from streamnorm._registry import encoder as encoder
+    from streamnorm._request_validation import RequestViolation as RequestViolation
+    from streamnorm._request_validation import validate_request as validate_request
     from streamnorm._tools import SimplifiedSchema as SimplifiedSchema
     from streamnorm._tools import check_tools as check_tools
     from streamnorm._tools import decode_tools as decode_tools
@@ -171,6 +173,7 @@ _MODULES = {
     "streamnorm._detection": "detect",
     "streamnorm._projection": "project",
     "streamnorm._registry": "encoder",
+    "streamnorm._request_validation": "RequestViolation validate_request",
     "streamnorm._tools": ("SimplifiedSchema check_tools decode_tools encode_tools simplify_schema"),
     "streamnorm._transcoder": "Transcoder",
     "streamnorm._validation": "validate",

@@ -1,9 +1,10 @@
 """The command line, `streamnorm COMMAND`.
 
 `streams` translates streams and `inspecting` judges them, both with the options of `source`;
-`bodies` translates whole requests and responses.  `recordings` records and replays, `gateway`
-runs a gateway, each on a server (`serving`).  `converting` imports and exports recordings,
-`scanning` finds secrets in them.  `console` has the parser, the messages and the output of all.
+`bodies` translates whole requests and responses, `requests` reads and judges requests.
+`recordings` records and replays, `gateway` runs a gateway, each on a server (`serving`).
+`converting` imports and exports recordings, `scanning` finds secrets in them.  `console` has the
+parser, the messages and the output of all.
 What one command alone needs is imported when it runs.
 """
 
@@ -32,7 +33,7 @@ __all__ = ["main"]
 
 _STATUSES = {
     **STATUSES,
-    4: "not a stream or body, or malformed",
+    4: "not a stream or body, malformed, or violations",
     5: "losses with --strict",
     6: "a request without a recording, or an exchange that was not recorded",
     7: "scan found a secret",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import (
     DecodeError,
@@ -16,7 +15,6 @@ from streamnorm._core.errors import (
     UnknownDialect,
     UpstreamError,
 )
-from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm.cli.console import (
     AddParser,
@@ -28,6 +26,7 @@ from streamnorm.cli.console import (
     report_losses,
     write,
 )
+from streamnorm.cli.requests import body_in, detected, stored_request
 from streamnorm.cli.source import Source, dialect_names, server_option
 from streamnorm.inspect.survey import writable
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from streamnorm.profiles import Profiles
 
 __all__ = ["add_commands"]
-
-_LIMITS = Limits()
 
 _PROVIDER_FAILED = 1
 _NOT_A_BODY = 4
@@ -125,15 +122,6 @@ def _body_options(file: str) -> Parser:
     return common
 
 
-class _Asked(NamedTuple):
-    """A request, and what is known of it beside its body."""
-
-    body: dict[str, Any]
-    dialect: str | None
-    path: str | None
-    headers: dict[str, str]
-
-
 def _request(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_request
 
@@ -141,7 +129,7 @@ def _request(arguments: argparse.Namespace) -> int:
     profiles = _profiles(arguments.profiles, arguments.server)
 
     def translate() -> Encoded:
-        asked = _asked(source, arguments.path)
+        asked = stored_request(source, arguments.path)
         return translate_request(
             asked.body,
             to=arguments.to,
@@ -180,10 +168,10 @@ def _message(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
 
     def translate() -> Encoded:
-        _, body = _read(source)
+        _, body = body_in(source)
         dialect = source.dialect
         if dialect is None and find_error(body) is None:
-            dialect = _detected(body, "response")
+            dialect = detected(body, "response")
         return translate_message(
             body,
             to=arguments.to,
@@ -219,52 +207,3 @@ def _write(translate: Callable[[], Encoded], to: str) -> int:
         complain(f"header: {name}: {value}")
     write([json_line(encoded.body)])
     return 0
-
-
-def _asked(source: Source, url: str | None) -> _Asked:
-    """Return the request of a file: its body, or the companion of a recording.
-
-    Args:
-        source: The file.
-        url: URL that was given for it.
-    """
-    from streamnorm._detection import detect_path
-    from streamnorm.recording.operations import path_of
-
-    data, body = _read(source)
-    headers, dialect = dict[str, str](), source.dialect
-    if "streamnorm_recording" in body:
-        body, recorded_url, headers = _recorded(source, data)
-        url = url or recorded_url
-    path = None if url is None else path_of(url)
-    if dialect is None and path is not None:
-        dialect = detect_path(path)
-    return _Asked(body, dialect or _detected(body, "request"), path, headers)
-
-
-def _recorded(source: Source, data: bytes) -> tuple[dict[str, Any], str, dict[str, str]]:
-    """Return body, URL and headers of a recorded request."""
-    from streamnorm._core.json import is_object
-    from streamnorm.recording.format import decode_companion
-
-    request = decode_companion(data, Path(source.name), _LIMITS)[0].request
-    if request is None or not is_object(request.body):
-        raise UsageError(f"{source.name}: a recording without the JSON body of its request")
-    return request.body, request.url, request.headers
-
-
-def _read(source: Source) -> tuple[bytes, dict[str, Any]]:
-    """Return the bytes of a body, and the object that they are."""
-    from streamnorm._core.bodies.parsing import body_object
-
-    data = source.body(_LIMITS.max_event_bytes)
-    return data, body_object(data, _LIMITS)
-
-
-def _detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
-    from streamnorm._detection import detect_body
-
-    dialect = detect_body(body, kind)
-    if dialect is None:
-        raise DecodeError(f"{kind} of no known dialect, or of several, expected --from DIALECT")
-    return dialect

@@ -1,4 +1,4 @@
-"""The commands that judge a stream: `streamnorm inspect` and `validate`."""
+"""The commands that judge: `streamnorm inspect` a stream, `validate` streams and requests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 
 from streamnorm._core.codec import MAX_PROBLEMS
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import encoder
 from streamnorm.cli.console import (
     AddParser,
+    Parser,
     UsageError,
     complain,
     exit_statuses,
@@ -19,7 +21,18 @@ from streamnorm.cli.console import (
     text_line,
     write,
 )
-from streamnorm.cli.source import STATUSES, Source, dialect_names, exit_status, source_options
+from streamnorm.cli.requests import validate_requests
+from streamnorm.cli.source import (
+    STATUSES,
+    WHO_SENT,
+    Source,
+    dialect_names,
+    dialect_option,
+    exit_status,
+    server_with_quirks,
+    source_options,
+    think_tags_option,
+)
 from streamnorm.inspect.document import document
 from streamnorm.inspect.frames import FrameLines, frame_fields
 from streamnorm.inspect.page import BOX_CHARACTERS, Style, amount, render
@@ -31,6 +44,11 @@ __all__ = ["add_commands"]
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100
 _VIOLATED = 4
+
+_OF_REQUESTS = {
+    "model": "with --request, the model whose rules hold (default: the one that it names)",
+    "path": "with --request, the path or URL it was sent to: it may name dialect and model",
+}
 
 
 def add_commands(add_parser: AddParser) -> None:
@@ -62,15 +80,40 @@ def add_commands(add_parser: AddParser) -> None:
     inspect.set_defaults(run=_inspect)
     validate = add_parser(
         "validate",
-        parents=[common],
-        help="check the stream against the rules of its protocol",
-        description="Write each violation of the protocol, with the number of its frame from 0.",
+        help="check a stream against the rules of its protocol, or requests against a provider's",
+        description="Write each violation of the protocol, with the number of its frame from 0;\n"
+        "with --request, what providers would refuse of the requests in the files, each with its\n"
+        "place in the body, the rule, and the provider's answer.",
         epilog=exit_statuses(
-            {0: "no violations", 2: STATUSES[2], _VIOLATED: "not a stream, or violations"}
+            {
+                0: "no violations",
+                2: STATUSES[2],
+                _VIOLATED: "not a stream or request, or violations",
+            }
         ),
     )
-    validate.add_argument("--json", action="store_true", help="write JSON")
-    validate.set_defaults(run=_validate)
+    validate.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a recording's .sse, a body, or - for stdin; with --request any number of bodies,\n"
+        "of recordings' .json, and of directories of them",
+    )
+    validate.add_argument("--request", action="store_true", help="check requests, not a stream")
+    dialect_option(validate, "--from", "--dialect")
+    validate.add_argument(
+        "--server",
+        metavar="NAME",
+        help=f"{WHO_SENT}; with --request, who is sent it (default: the recording's, or the"
+        " vendor)",
+    )
+    think_tags_option(validate)
+    for name, meaning in _OF_REQUESTS.items():
+        validate.add_argument(f"--{name}", metavar=name.upper(), help=meaning)
+    validate.add_argument(
+        "--json", action="store_true", help="write JSON, a line for each stream or request"
+    )
+    validate.set_defaults(run=partial(_validate, validate))
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -109,8 +152,10 @@ def _inspect(arguments: argparse.Namespace) -> int:
     return exit_status(survey.outcome)
 
 
-def _validate(arguments: argparse.Namespace) -> int:
-    source = Source(arguments)
+def _validate(parser: Parser, arguments: argparse.Namespace) -> int:
+    if arguments.request:
+        return validate_requests(arguments)
+    source = _only_stream(parser, arguments)
     try:
         survey = _survey(source, arguments, timed=False)
     except UnknownDialect as exc:
@@ -138,6 +183,22 @@ def _validate(arguments: argparse.Namespace) -> int:
     if found:
         source.report_wrong_dialect(survey.outcome)
     return _VIOLATED if found else 0
+
+
+def _only_stream(parser: Parser, arguments: argparse.Namespace) -> Source:
+    """Return the stream that is validated; exit if there are several, or options of requests."""
+    for name in _OF_REQUESTS:
+        if getattr(arguments, name) is not None:
+            parser.error(f"--{name} without --request")
+    first, *further = arguments.files
+    if further:
+        parser.error(f"{len(arguments.files)} streams, expected one, or --request")
+    if arguments.server is not None:
+        try:
+            server_with_quirks(arguments.server)
+        except argparse.ArgumentTypeError as exc:
+            parser.error(f"argument --server: {exc}")
+    return Source(argparse.Namespace(**{**vars(arguments), "file": first}))
 
 
 def _survey(

@@ -18,11 +18,15 @@ from streamnorm.recording.format import RecordedRead, reads_of, split_name
 
 __all__ = [
     "STATUSES",
+    "WHO_SENT",
     "Source",
     "dialect_names",
+    "dialect_option",
     "exit_status",
     "server_option",
+    "server_with_quirks",
     "source_options",
+    "think_tags_option",
 ]
 
 STATUSES = {
@@ -48,27 +52,37 @@ def source_options() -> Parser:
     """Return a parser with the options of every command that reads a stream."""
     common = Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
-    common.add_argument(
-        "--from",
+    dialect_option(common, "--from")
+    server_option(common)
+    think_tags_option(common)
+    return common
+
+
+def dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
+    """Add `--from`, the dialect of what a command reads, under its names."""
+    command.add_argument(
+        *names,
         dest="source",
         metavar="DIALECT",
         help=f"dialect of FILE: {dialect_names([*DIALECTS])};"
         " default: its companion's, or what the first frames show",
     )
-    server_option(common)
-    common.add_argument(
+
+
+def think_tags_option(command: argparse.ArgumentParser) -> None:
+    """Add `--think-tags`."""
+    command.add_argument(
         "--think-tags", action="store_true", help="read <think>...</think> in text as reasoning"
     )
-    return common
 
 
 def server_option(command: argparse.ArgumentParser) -> None:
     """Add `--server`, the name of the server that sent what a command reads."""
     command.add_argument(
         "--server",
-        type=_server,
+        type=server_with_quirks,
         metavar="NAME",
-        help=f"who sent it, where that decides between two readings: {', '.join(_servers())}",
+        help=WHO_SENT,
     )
 
 
@@ -76,7 +90,16 @@ def _servers() -> list[str]:
     return sorted({server for known in DIALECTS.values() for server in known.servers_with_quirks})
 
 
-def _server(name: str) -> str:
+WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_servers())}"
+"""The help of `--server`."""
+
+
+def server_with_quirks(name: str) -> str:
+    """Return a name of a server that changes how a stream is read.
+
+    Raises:
+        argparse.ArgumentTypeError: It changes nothing.
+    """
     if name not in _servers():
         raise argparse.ArgumentTypeError(
             f"{name!r}, expected {', '.join(_servers())}, or none: no other changes the reading"

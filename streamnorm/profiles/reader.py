@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
-from fnmatch import translate
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -24,33 +22,39 @@ from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm._registry import lookup
+from streamnorm.profiles.model_names import model_pattern, names_model
 
-__all__ = ["Rule", "read_rules"]
+__all__ = ["VENDOR", "Rule", "read_rules"]
+
+VENDOR = "vendor"
+"""Name of the server that a dialect's own vendor runs."""
 
 Names: TypeAlias = str | tuple[str, ...]
 Change: TypeAlias = Literal["set", "add", "remove", "unset"]
 
-# A client names the model; no name is longer.
-_MAX_MODEL_CHARS = 256
-
 _FIELDS = {
-    field.name: field for field in structs.fields(BodyCapabilities) if field.name != "dialect"
+    field.name: field
+    for field in structs.fields(BodyCapabilities)
+    if field.name not in ("dialect", "only_refusals")
 }
 _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 # The words of capabilities that have a fixed set of them.
 _WORDS: dict[str, tuple[str, ...]] = {
     "choices_of_tool": _MODES,
-    "efforts": _FIELDS["efforts"].default,
+    "efforts_with_tools": _FIELDS["efforts"].default,
+    # One that has reasoning on or off alone may call its effort so.
+    "efforts": (*_FIELDS["efforts"].default, "default"),
     "exclusive_fields": Request.__struct_fields__,
     "fields": Request.__struct_fields__,
     "off_efforts": _FIELDS["efforts"].default,
     "output_kinds": get_args(get_type_hints(OutputFormat)["kind"]),
     "reasoning_choices": _MODES,
+    "reasoning_needs": ("stream", "text"),
     "reasoning_excludes": Request.__struct_fields__,
     "roles": get_args(Role),
 }
-_PATHS = ("denied_fields", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern")
+_PATHS = ("denied_fields", "hashed_texts", "renamed_fields", "replaced_values")
+_PATTERNS = ("id_pattern", "name_pattern", "output_name_pattern", "reasoning_id_pattern")
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -58,10 +62,14 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialects: Dialects that it applies to.
-        servers: Servers that it applies to; empty = any.
+        servers: Servers that it applies to, `vendor` for the dialect's own; empty = any.
         models: Pattern of the models that it applies to; None = any.
         version: Version of the API that it applies to; None = any.
         is_default: Whether it applies where no version and no known server is named.
+        hosts_vendor: Whether its servers run the models of the dialect's vendor, whose profiles
+            hold there, too.
+        translated: Whether it applies to requests of other dialects alone: what a server
+            ignores, or has another word for, is no refusal.
         changes: New values of capabilities.
         added: Elements to add to sets and tables.
         removed: Elements to remove from them.
@@ -72,6 +80,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     models: re.Pattern[str] | None
     version: str | None
     is_default: bool
+    hosts_vendor: bool
+    translated: bool
     changes: dict[str, Any]
     added: dict[str, Any]
     removed: dict[str, frozenset[str]]
@@ -83,9 +93,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def names_model(self, model: str) -> bool:
         """Return whether the rule applies to a model."""
-        if self.models is None:
-            return True
-        return self.models.match(model[:_MAX_MODEL_CHARS].lower()) is not None
+        return names_model(self.models, model)
 
     def apply(self, can: BodyCapabilities) -> BodyCapabilities:
         """Return capabilities with the changes."""
@@ -112,6 +120,8 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: Names = ()
     version: str | None = None
     default: bool = False
+    hosts_vendor: bool = False
+    translated: bool = False
     set: dict[str, Any] = {}
     add: dict[str, Any] = {}
     remove: dict[str, Any] = {}
@@ -151,9 +161,11 @@ def _rule(table: _Table, where: str) -> Rule:
     return Rule(
         dialects=frozenset(_dialect(name, where) for name in _names(table.dialect)),
         servers=frozenset(_names(table.server)),
-        models=_models(_names(table.model), where),
+        models=model_pattern(_names(table.model), where),
         version=table.version,
         is_default=table.default,
+        hosts_vendor=table.hosts_vendor,
+        translated=table.translated,
         changes=changes,
         added={
             name: _read("add", name, value, f"{where}.add.{name}")
@@ -175,24 +187,6 @@ def _dialect(name: str, where: str) -> str:
         return lookup(name).name
     except UnknownDialect as exc:
         raise ProfileError(f"{where}.dialect: {exc}") from exc
-
-
-def _models(globs: tuple[str, ...], where: str) -> re.Pattern[str] | None:
-    """Return the pattern of globs; those with a `!` before them exclude what they match."""
-    if not globs:
-        return None
-    wanted = [glob for glob in globs if not glob.startswith("!")]
-    if not wanted:
-        raise ProfileError(f"{where}.model: nothing but exclusions, expected a name")
-    excluded = [glob[1:] for glob in globs if glob.startswith("!")]
-    # Gateways put vendors before names: `openai/gpt-5`, `us.anthropic.claude-opus-4-5`.
-    start = r"(?:.*[/.])?"
-    refusal = f"(?!{start}(?:{_any_of(excluded)}))" if excluded else ""
-    return re.compile(f"{refusal}{start}(?:{_any_of(wanted)})")
-
-
-def _any_of(globs: Iterable[str]) -> str:
-    return "|".join(translate(glob.lower()) for glob in globs)
 
 
 # Capabilities

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, overload
 
-from streamnorm._core.codec import Endpoints
+from streamnorm._core.codec import Endpoints, RequestViolation
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
@@ -19,6 +19,7 @@ from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
+from streamnorm.testing.refusals import refusal_of
 from streamnorm.testing.script import (
     Answer,
     BlockAnswer,
@@ -95,12 +96,17 @@ class FakeProvider:
     `Responder`, a source of `ReplayTransport` and `ReplayApp`.  Its methods may be called
     from several threads.
 
+    A strict provider refuses what the real one would refuse, as `validate_request` says, with
+    that one's status and error.  A refused request uses neither a turn nor a fault.
+
     Args:
         script: The turns.
         dialect: Dialect of every request; None detects it by the path.
         model: Model to write; None for the model of the message, or else of the request.
         faults: Faults to inject, one after the other, after those of a turn.  A fault that
             replaces the answer is alone with its request, which uses no turn.
+        strict: Whether requests that the provider would refuse get its error.
+        server: Name of the server whose rules hold if `strict`; None is the dialect's vendor.
 
     Raises:
         TypeError: The script holds a value that is no turn.
@@ -116,14 +122,19 @@ class FakeProvider:
         dialect: str | None = None,
         model: str | None = None,
         faults: Iterable[ReplayFault] = (),
+        strict: bool = False,
+        server: str | None = None,
     ) -> None:
         self._turns, self._repeats = parse_script(script)
         self._dialect = None if dialect is None else encoder(dialect).dialect
         self._model = model
         self._faults = FaultQueue(faults)
+        self._strict = strict
+        self._server = server
         self._lock = threading.Lock()
         self._requests: list[FakeRequest] = []
         self._losses: list[Loss] = []
+        self._violations: list[RequestViolation] = []
         self._used_turns = 0
         self._call_numbers = count(1)
 
@@ -139,6 +150,12 @@ class FakeProvider:
         with self._lock:
             return tuple(self._losses)
 
+    @property
+    def violations(self) -> tuple[RequestViolation, ...]:
+        """The violations of the requests so far, in order; none unless it is strict."""
+        with self._lock:
+            return tuple(self._violations)
+
     def respond(self, request: WireRequest, /) -> Playback:
         """Return the answer to a request.
 
@@ -152,6 +169,10 @@ class FakeProvider:
         with self._lock:
             self._requests.append(received)
         writer = self._writer(received)
+        if self._strict:
+            refused = self._refuse(request, received, writer.dialect)
+            if refused is not None:
+                return refused
         turn = self._next_answer(received)
         answer = turn.answer
         if callable(answer):
@@ -203,6 +224,22 @@ class FakeProvider:
         from streamnorm.asgi import ReplayApp  # transports and clients do not need it
 
         return ReplayApp(self)
+
+    def _refuse(self, request: WireRequest, received: FakeRequest, dialect: str) -> Playback | None:
+        """Return the provider's error if it refuses a request; None if it accepts it."""
+        found = refusal_of(
+            request.body or b"",
+            dialect,
+            method=received.method,
+            path=received.path,
+            headers=received.headers,
+            server=self._server,
+        )
+        if found is None:
+            return None
+        with self._lock:
+            self._violations += found.violations
+        return found.answer
 
     def _writer(self, received: FakeRequest) -> AnswerWriter:
         if received.dialect is None:

@@ -18,11 +18,11 @@ from streamnorm._registry import encoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
+from streamnorm.testing.refusals import JSON
 
-__all__ = ["JSON", "STREAM", "AnswerWriter"]
+__all__ = ["STREAM", "AnswerWriter"]
 
 STREAM = {"content-type": "text/event-stream"}
-JSON = {"content-type": "application/json"}
 
 # Errors that a client detects by the end of the connection; no provider sends them.
 _CONNECTION_ENDS: dict[str, PlaybackEnd] = {
@@ -46,6 +46,7 @@ class AnswerWriter:
         UnknownDialect: The dialect is unknown or cannot be written.
 
     Attributes:
+        dialect: Name of the dialect.
         losses: The losses of the answer in the dialect.
     """
 
@@ -59,6 +60,7 @@ class AnswerWriter:
         streams: bool,
     ) -> None:
         self._encoder = encoder(dialect, model=model, include_usage=include_usage)
+        self.dialect = self._encoder.dialect
         self._model = model
         self._requested_model = requested_model
         self._include_usage = include_usage
@@ -91,11 +93,13 @@ class AnswerWriter:
         complete = (self._with_id_and_model(event, id) for event in events)
         steps = tuple(Step(0.0, data) for data in self._encode(complete) if data)
         self.losses = self._encoder.losses
-        return Playback(200, STREAM, steps, end, self._encoder.dialect)
+        return Playback(200, STREAM, steps, end, self.dialect)
 
     def _write_body(self, events: list[Event], id: str) -> Playback:
-        dialect = self._encoder.dialect
+        dialect = self.dialect
         match events:
+            case []:  # a fault takes the place of the answer
+                return Playback(200, JSON, (), dialect=dialect)
             case [*_, StreamError(kind=kind)] if kind in _CONNECTION_ENDS:
                 return Playback(200, JSON, (), _CONNECTION_ENDS[kind], dialect)
             case [*_, StreamError() as error]:
@@ -120,7 +124,7 @@ class AnswerWriter:
         """
         status = status or error.status_hint or 500
         body = self._encoder.error_body(error)
-        return Playback(status, JSON, (Step(0.0, body),), dialect=self._encoder.dialect)
+        return Playback(status, JSON, (Step(0.0, body),), dialect=self.dialect)
 
     def write_recording(self, recording: Recording) -> Playback:
         """Return a recorded answer, translated if its dialect or its form differs.
@@ -129,7 +133,7 @@ class AnswerWriter:
             UnrecordedRequest: The recorded body is no answer that can be translated.
             UnknownDialect: The recorded dialect differs and cannot be read.
         """
-        target = self._encoder.dialect
+        target = self.dialect
         if recording.dialect == target and not (recording.is_stream and not self._streams):
             return recording.playback()
         if not recording.is_stream:
@@ -165,7 +169,7 @@ class AnswerWriter:
         except DecodeError as exc:
             raise UnrecordedRequest(
                 f"recording {recording.name} is no stream and no answer of dialect "
-                f"{recording.dialect}, expected one of them or {self._encoder.dialect}"
+                f"{recording.dialect}, expected one of them or {self.dialect}"
             ) from exc
         return self.write_events(message_events(message), "")
 

@@ -284,6 +284,13 @@ def test_replacing_fault_for_all_uses_no_turn() -> None:
     assert [provider.respond(chat()).status for _ in range(3)] == [503] * 3
 
 
+@pytest.mark.parametrize("dialect", PATHS)
+def test_replacing_fault_also_answers_a_request_for_a_whole_body(dialect: str) -> None:
+    provider = FakeProvider("Hello", faults=[http(503)])
+    asked = request_for(dialect, stream=False)
+    assert [provider.respond(asked).status for _ in range(2)] == [503, 200]
+
+
 # Requests
 
 

@@ -8,14 +8,14 @@ every element of an array.  `tools[type=mcp_toolset]` is the elements, or the ob
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from streamnorm._core.json import is_array, is_object
 
-__all__ = ["FieldPath", "Step", "edited", "has_field", "parse_path"]
+__all__ = ["Edit", "FieldPath", "Step", "edited", "fields_at", "has_field", "parse_path"]
 
 _STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
 
@@ -91,6 +91,36 @@ def has_field(value: dict[str, Any], path: FieldPath) -> bool:
         return {}
 
     return edited(value, path, stop) is not value
+
+
+def fields_at(body: dict[str, Any], path: FieldPath) -> Iterator[tuple[str, Any]]:
+    """Yield each field that a path leads to: where it stands, and its value.
+
+    Where it stands is written with the positions of elements: `tools[2].strict`.
+    """
+    yield from _fields_at(body, path, 0, "")
+
+
+def _fields_at(
+    holder: dict[str, Any], path: FieldPath, at: int, where: str
+) -> Iterator[tuple[str, Any]]:
+    step = path[at]
+    if step.name not in holder:
+        return
+    value = holder[step.name]
+    here = f"{where}.{step.name}" if where else step.name
+    is_last = at + 1 == len(path)
+    if is_last and not step.field:
+        yield here, value
+        return
+    found = [(here, value)] if step.matches(value) else []
+    if is_array(value):
+        found = [(f"{here}[{position}]", value[position]) for position in step.positions(value)]
+    for place, item in found:
+        if is_last:
+            yield place, item
+        else:
+            yield from _fields_at(item, path, at + 1, place)
 
 
 def edited(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:

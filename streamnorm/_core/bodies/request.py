@@ -17,6 +17,7 @@ __all__ = [
     "Request",
     "Role",
     "Source",
+    "is_all_own",
     "is_own",
     "replaced",
     "request_source",
@@ -239,6 +240,13 @@ def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
     """Return whether a part was decoded from a dialect, changed since or not."""
     source = part.source
     return isinstance(source, Source) and source.dialect == dialect
+
+
+def is_all_own(request: Request, dialect: str) -> bool:
+    """Return whether a request and all of its messages were decoded from a dialect."""
+    return is_own(request, dialect) and all(
+        is_own(message, dialect) for message in request.messages
+    )
 
 
 def replaced(request: Request, **parts: object) -> Request:

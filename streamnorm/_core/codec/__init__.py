@@ -25,6 +25,12 @@ from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
 from streamnorm._core.codec.no_json import DONE, read_no_json
 from streamnorm._core.codec.options import DecodeOptions, EncodeOptions
 from streamnorm._core.codec.passthrough import Passthrough, as_utf8
+from streamnorm._core.codec.request_check import (
+    Finding,
+    RequestCheck,
+    RequestFacts,
+    RequestViolation,
+)
 from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta
 
@@ -49,12 +55,16 @@ __all__ = [
     "Encoder",
     "Endpoints",
     "Feed",
+    "Finding",
     "FormatReader",
     "FormatSniffer",
     "ModelsCodec",
     "Operation",
     "Passthrough",
     "ReadContext",
+    "RequestCheck",
+    "RequestFacts",
+    "RequestViolation",
     "Route",
     "StreamWriter",
     "WriteContext",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from streamnorm._core.codec.checker import Checker
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Endpoints
+from streamnorm._core.codec.request_check import RequestCheck, RequestViolation
 from streamnorm._core.events import StreamError
 from streamnorm._core.losses import Capabilities
 from streamnorm.sse import Frame
@@ -75,6 +76,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         decoder: Makes a decoder of keyword options; None if the dialect is not read.
         encoder: Makes an encoder of keyword options; None if it is not written.
         checker: Makes a checker; None if its bytes are not checked.
+        request_checks: Returns the checks of requests that it alone has, by the names that the
+            rules of its requests use.
         formats: Formats of its streams other than server-sent events.
         capabilities: What its streams can carry; None if it is not written.
         body: Returns the codec of its whole bodies; None if it has none.
@@ -85,6 +88,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
         endpoints: Its HTTP interface.
         error_body: Returns the body of an error response; None if it is that of the
             encoder.
+        refusal_body: Returns the body of the answer to a request that the vendor refuses; None
+            if it is that of the encoder for its status.
         overloaded_frames: Returns the events of an overloaded server, given a message, the
             frames of the stream, and how many of them come before; None if they are those of
             the encoder.
@@ -100,6 +105,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     decoder: Callable[..., Decoder] | None = None
     encoder: Callable[..., Encoder] | None = None
     checker: Callable[[], Checker] | None = None
+    request_checks: Callable[[], Mapping[str, RequestCheck]] = dict
     formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
     body: Callable[[], BodyCodec] | None = None
@@ -109,6 +115,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()
     error_body: Callable[[StreamError], bytes] | None = None
+    refusal_body: Callable[[RequestViolation], bytes] | None = None
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None
     overloaded_status: int = 503
     variant_of: str | None = None

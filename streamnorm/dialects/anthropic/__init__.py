@@ -20,6 +20,9 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.anthropic.decode", "AnthropicDecoder"),
     encoder=on_first_use("streamnorm.dialects.anthropic.encode", "AnthropicEncoder"),
     checker=on_first_use("streamnorm.dialects.anthropic.validate", "AnthropicChecker"),
+    request_checks=on_first_use(
+        "streamnorm.dialects.anthropic.validate.requests", "request_checks"
+    ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.anthropic.body", "codec"),

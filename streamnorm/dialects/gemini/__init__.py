@@ -23,6 +23,7 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.gemini.decode", "GeminiDecoder"),
     encoder=on_first_use("streamnorm.dialects.gemini.encode", "GeminiEncoder"),
     checker=on_first_use("streamnorm.dialects.gemini.validate", "GeminiChecker"),
+    request_checks=on_first_use("streamnorm.dialects.gemini.validate.requests", "request_checks"),
     formats=(JSON_ARRAY,),
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.gemini.body", "codec"),

@@ -21,6 +21,9 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.openai_chat.decode", "ChatDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_chat.encode", "ChatEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_chat.validate", "ChatChecker"),
+    request_checks=on_first_use(
+        "streamnorm.dialects.openai_chat.validate.requests", "request_checks"
+    ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.openai_chat.body", "codec"),
@@ -29,4 +32,5 @@ DIALECT = Dialect(
     options=ChatOptions,
     servers_with_quirks=frozenset(QUIRKS),
     endpoints=ENDPOINTS,
+    refusal_body=on_first_use("streamnorm.dialects.openai_chat.errors", "refusal_body"),
 )

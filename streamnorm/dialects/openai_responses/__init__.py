@@ -12,6 +12,7 @@ from streamnorm.dialects.openai_responses.endpoints import (
     ENDPOINTS,
     error_body,
     overloaded_frames,
+    refusal_body,
 )
 
 __all__ = ["DIALECT"]
@@ -23,6 +24,9 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.openai_responses.decode", "ResponsesDecoder"),
     encoder=on_first_use("streamnorm.dialects.openai_responses.encode", "ResponsesEncoder"),
     checker=on_first_use("streamnorm.dialects.openai_responses.validate", "ResponsesChecker"),
+    request_checks=on_first_use(
+        "streamnorm.dialects.openai_responses.validate.requests", "request_checks"
+    ),
     is_terminal=is_terminal,
     capabilities=CAPABILITIES,
     body=on_first_use("streamnorm.dialects.openai_responses.body", "codec"),
@@ -30,5 +34,6 @@ DIALECT = Dialect(
     is_response=is_response,
     endpoints=ENDPOINTS,
     error_body=error_body,
+    refusal_body=refusal_body,
     overloaded_frames=overloaded_frames,
 )

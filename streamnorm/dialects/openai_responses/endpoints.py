@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from streamnorm._core.codec import Endpoints, Route
+from streamnorm._core.codec import Endpoints, RequestViolation, Route
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, is_object, object_in
 from streamnorm.sse import Frame
 
-__all__ = ["ENDPOINTS", "error_body", "overloaded_frames"]
+__all__ = ["ENDPOINTS", "error_body", "overloaded_frames", "refusal_body"]
 
 _STORED = r"/responses/(?P<response_id>[^/]+)"
 
@@ -56,11 +56,26 @@ _BODY_ERRORS = {
 
 def error_body(error: StreamError) -> bytes:
     """Return the body of an error response."""
-    status = error.status_hint or 500
-    default = ("invalid_request_error" if status < 500 else "server_error", None)
-    type, code = _BODY_ERRORS.get(status, default)
+    type, code = _type_and_code(error.status_hint or 500)
     fields = {"message": error.message, "type": type, "param": None, "code": code}
     return compact({"error": fields}).encode()
+
+
+def refusal_body(violation: RequestViolation) -> bytes:
+    """Return the body of the answer to a request that is refused."""
+    type, _ = _type_and_code(violation.status)
+    fields = {
+        "message": violation.message,
+        "type": violation.type or type,
+        "param": violation.path or None,
+        "code": violation.code,
+    }
+    return compact({"error": fields}).encode()
+
+
+def _type_and_code(status: int) -> tuple[str, str | None]:
+    default = "invalid_request_error" if status < 500 else "server_error"
+    return _BODY_ERRORS.get(status, (default, None))
 
 
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:

@@ -9,8 +9,12 @@ import pytest
 from support.openai_responses.frames import START, added
 from support.openai_responses.item_deltas import ARGUMENTS, OPENING, SUMMARY, TEXT, item_delta, read
 
-from streamnorm import StreamError
-from streamnorm.dialects.openai_responses.endpoints import error_body, overloaded_frames
+from streamnorm import RequestViolation, StreamError
+from streamnorm.dialects.openai_responses.endpoints import (
+    error_body,
+    overloaded_frames,
+    refusal_body,
+)
 from streamnorm.sse import Frame, SSEDecoder
 
 
@@ -36,6 +40,28 @@ def test_error_body_has_the_type_and_code_of_its_status(
 ) -> None:
     error = {"message": "no", "type": type, "param": None, "code": code}
     assert json.loads(error_body(StreamError("upstream", "no", None, status))) == {"error": error}
+
+
+@pytest.mark.parametrize(
+    ("violation", "type", "param", "code"),
+    [
+        (
+            RequestViolation("r", "tools[0].type", "m"),
+            "invalid_request_error",
+            "tools[0].type",
+            None,
+        ),
+        (RequestViolation("r", "", "m", code="x"), "invalid_request_error", None, "x"),
+        (RequestViolation("r", "", "m", 403), "permission_error", None, None),
+        (RequestViolation("r", "", "m", 500), "server_error", None, None),
+        (RequestViolation("r", "", "m", 400, "own_error"), "own_error", None, None),
+    ],
+)
+def test_refusal_names_the_parameter(
+    violation: RequestViolation, type: str, param: str | None, code: str | None
+) -> None:
+    error = {"message": "m", "type": type, "param": param, "code": code}
+    assert json.loads(refusal_body(violation)) == {"error": error}
 
 
 def test_overloaded_server_sends_an_error_and_fails_the_response() -> None:

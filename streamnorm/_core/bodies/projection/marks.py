@@ -28,12 +28,12 @@ def project_marks(request: Request, can: BodyCapabilities, losses: Losses, *, ow
         can: Capabilities of the target.
         losses: Counts marks that are dropped, and lifetimes that are changed.
         own: Whether the request is in the target's dialect: the number of its marks is then
-            the client's affair.
+            the client's affair, unless the server refuses it.
     """
     projector = _MarkProjector(can, losses, own=own)
     marked = projector.project(request)
     excess = projector.kept - can.max_marks
-    if own or excess <= 0:
+    if (own and not can.only_refusals) or excess <= 0:
         return marked
     # The last marks cover what the first ones do.
     return _MarkProjector(can, losses, own=own, to_drop=excess).project(marked)
@@ -117,6 +117,8 @@ class _MarkProjector:
         return self._with_lifetime(mark, self._can.request_ttls, "request")
 
     def _with_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
+        if self._can.only_refusals and not ttls:
+            return mark
         ttl = ttls.get(mark.ttl or "", "") or None
         if self._can.falling_ttls and not self._own:
             is_long = ttl == _LONGEST_TTL

@@ -11,8 +11,16 @@ from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions
 from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
-from streamnorm._core.bodies.projection.reasoning_options import project_reasoning_options
-from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
+from streamnorm._core.bodies.projection.reasoning_options import (
+    fit_effort_to_tools,
+    project_reasoning_options,
+)
+from streamnorm._core.bodies.projection.results import (
+    RepairPolicy,
+    fit_own_results,
+    mint_ids,
+    place_results,
+)
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
 from streamnorm._core.bodies.reply import Reply
@@ -72,11 +80,16 @@ def project_request(
     names = ToolNames(request.tools, known, losses)
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+        request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
     tools = project_tools(request.tools, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair)
     fills = repair == "fill"
-    content = ContentProjector(can, names, losses, fills=fills, native=native, memo=memo)
+    # A client of the dialect that does not say has its answers stored.
+    stored = request.store is True or (own and request.store is None)
+    content = ContentProjector(
+        can, names, losses, fills=fills, native=native, stored=stored, memo=memo
+    )
     system, messages = place_instructions(
         content.project_system(request.system), content.project(messages), can, losses
     )
@@ -101,6 +114,20 @@ def _in_order(
     repair: RepairPolicy,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
+    if can.only_refusals:
+        if repair == "fill":
+            messages = _repaired(messages, can, losses, repair)
+        return fit_own_results(messages, can, losses)
+    return _repaired(messages, can, losses, repair)
+
+
+def _repaired(
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    repair: RepairPolicy,
+) -> tuple[InputMessage, ...]:
+    """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)

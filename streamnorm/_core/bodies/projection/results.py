@@ -19,7 +19,7 @@ from streamnorm._core.bodies.request import InputMessage, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["RepairPolicy", "mint_ids", "place_results"]
+__all__ = ["RepairPolicy", "fit_own_results", "mint_ids", "place_results"]
 
 RepairPolicy: TypeAlias = Literal["error", "fill"]
 """What becomes of a conversation that no vendor accepts: an error, or what is missing is filled
@@ -310,3 +310,43 @@ class _Placement:
         feature = "late_result" if is_late else "orphan_result"
         self._losses.add(feature, "messages", "written as user content")
         return [Text(f"[result of tool call {result.tool_call_id}]"), *result.content]
+
+
+def fit_own_results(
+    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
+) -> tuple[InputMessage, ...]:
+    """Return messages of the target's dialect without the placements that its server refuses.
+
+    Raises:
+        EncodeError: A result is of no call before it, and the server refuses that.
+    """
+    if can.orphan_results and can.mixed_results:
+        return messages
+    fitted: list[InputMessage] = []
+    known: set[str] = set()
+    for position, message in enumerate(messages):
+        known.update(call.id for call in message.tool_calls)
+        for place, block in enumerate(message.blocks):
+            is_orphan = isinstance(block, ToolResult) and block.tool_call_id not in known
+            if is_orphan and not can.orphan_results:
+                raise EncodeError(
+                    "result of no call, expected the result of a call before it",
+                    path=f"messages[{position}].blocks[{place}]",
+                )
+        if can.mixed_results or not message.tool_results:
+            fitted.append(message)
+        else:
+            fitted += _unmixed(message, losses)
+    return same_parts(messages, tuple(fitted))
+
+
+def _unmixed(message: InputMessage, losses: Losses) -> list[InputMessage]:
+    """Return a message with results, and one with its other content after it."""
+    others = tuple(block for block in message.blocks if not isinstance(block, ToolResult))
+    if not others:
+        return [message]
+    losses.add("message_split", "messages", "results apart from other content")
+    return [
+        structs.replace(message, blocks=message.tool_results),
+        structs.replace(message, blocks=others, extra=None),
+    ]

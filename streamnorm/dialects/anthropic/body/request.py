@@ -51,7 +51,7 @@ from streamnorm.dialects.anthropic.body.tools import (
     tools_from_wire,
 )
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/messages"
 _BETA_HEADER = "anthropic-beta"
@@ -62,6 +62,19 @@ _FIELDS = frozenset(
     | {"max_tokens", "temperature", "top_p", "top_k", "stream", "thinking", "output_config"}
     | {"output_format", "metadata", "service_tier", "context_management", "thread"}
 )
+FIELD_PARTS = {name: (name,) for name in _FIELDS} | {
+    "cache_control": ("cache",),
+    "context_management": ("compact_at_tokens",),
+    "mcp_servers": ("tools",),
+    "metadata": ("user",),
+    "output_config": ("output", "reasoning"),
+    "output_format": ("output",),
+    "stop_sequences": ("stop",),
+    "thinking": ("reasoning",),
+    "thread": ("state",),
+    "tool_choice": ("parallel_tool_calls", "tool_choice", "tools"),
+}
+"""The fields of `Request` that each field of the body holds."""
 _CHOICE = frozenset({"type", "name", "disable_parallel_tool_use"})
 
 

@@ -22,8 +22,9 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Request, Source, is_own, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, object_in
+from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
+from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
 from streamnorm.dialects.openai_responses.body.read_input import InputReader
@@ -37,7 +38,7 @@ from streamnorm.dialects.openai_responses.body.tools import (
 from streamnorm.dialects.openai_responses.body.write_input import input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/responses"
 
@@ -56,6 +57,24 @@ _FIELDS: dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]] = {
     "stream": ("stream", boolean_in),
 }
 """Fields of the body that are one value, each with the field of the request and its reader."""
+
+FIELD_PARTS = {name: (field,) for name, (field, _) in _FIELDS.items()} | {
+    "background": ("state",),
+    "context_management": ("compact_at_tokens",),
+    "conversation": ("state",),
+    "include": ("logprobs", "top_logprobs"),
+    "input": ("messages", "state"),
+    "instructions": ("system",),
+    "metadata": ("metadata",),
+    "previous_response_id": ("state",),
+    "prompt": ("state",),
+    "prompt_cache_options": ("cache",),
+    "reasoning": ("reasoning",),
+    "text": ("output", "verbosity"),
+    "tool_choice": ("tool_choice", "tools"),
+    "tools": ("messages", "tools"),
+}
+"""The fields of `Request` that each field of the body holds."""
 
 _READ_BY_THEMSELVES = frozenset({"input", "tools", "tool_choice"})
 
@@ -137,8 +156,12 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
-    if request.system:
-        body["instructions"] = "\n\n".join([block.text for block in request.system])
+    own_request = is_own(request, DIALECT)
+    instructions = "\n\n".join([block.text for block in request.system])
+    if instructions.strip() or (request.system and own_request):
+        body["instructions"] = instructions
+    elif request.system:
+        context.losses.add("empty_message_dropped", "system", "dropped")
     items = input_to_wire(request.messages, context)
     if items or not request.state:
         body["input"] = items
@@ -149,16 +172,20 @@ def write_request(request: Request, context: WriteContext) -> Written:
     own = {**own_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
-        # One that was not changed is written with what only this dialect knows of it.
+        body["tool_choice"] = choice_to_wire(choice, request.tools)
+        # One that was not changed is written with what only this dialect knows of it; but not
+        # every server knows several words for one tool, as the vendor does.
         inexact = own.pop("tool_choice", None)
-        is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
-        body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
+        if inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice:
+            is_word = is_object(inexact) and inexact.keys() == {"type"}
+            if context.capabilities is CAPABILITIES or not is_word:
+                body["tool_choice"] = inexact
     for name, (field, _) in _FIELDS.items():
         if name != "model" and (value := getattr(request, field)) is not None:
             body[name] = value
     if request.metadata is not None:
         body["metadata"] = request.metadata
-    if request.store is None and "store" not in own and not is_own(request, DIALECT):
+    if request.store is None and "store" not in own and not own_request:
         body["store"] = False  # other vendors store nothing
     add_options(body, request, own)
     return Written(body, _PATH)

@@ -1,0 +1,127 @@
+"""A strict fake provider: the requests that it refuses, and how."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import openai
+import pytest
+from support.provider_requests import PATHS, ask, chat, post
+
+from streamnorm import RequestViolation, UnrecordedRequest
+from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.faults import http
+from streamnorm.testing import FakeProvider
+
+SAYS = (
+    "Invalid 'max_output_tokens': integer below minimum value. "
+    "Expected a value >= 16, but got 10 instead."
+)
+
+
+def response(path: str = "/v1/responses", **more: Any) -> WireRequest:
+    """Return a request of Responses."""
+    return post(f"https://h{path}", {"model": "gpt-5", "input": "Hi.", **more})
+
+
+REFUSED = response(max_output_tokens=10)
+
+
+def test_refused_request_gets_the_error_of_the_vendor() -> None:
+    provider = FakeProvider("Hello", strict=True)
+    answer = provider.respond(REFUSED)
+    assert (answer.status, answer.dialect) == (400, "openai_responses")
+    assert dict(answer.headers) == {"content-type": "application/json"}
+    assert json.loads(answer.body) == {
+        "error": {
+            "message": SAYS,
+            "type": "invalid_request_error",
+            "param": "max_output_tokens",
+            "code": "integer_below_min_value",
+        }
+    }
+
+
+def test_refused_request_is_stored_with_its_violations() -> None:
+    provider = FakeProvider("Hello", strict=True)
+    provider.respond(REFUSED)
+    assert [request.body["max_output_tokens"] for request in provider.requests] == [10]
+    assert provider.violations == (
+        RequestViolation(
+            "openai_responses.max_output_tokens",
+            "max_output_tokens",
+            SAYS,
+            400,
+            None,
+            "integer_below_min_value",
+        ),
+    )
+
+
+def test_refused_request_uses_neither_turn_nor_fault() -> None:
+    provider = FakeProvider(["Hello"], faults=[http(503)], strict=True)
+    assert provider.respond(REFUSED).status == 400
+    assert provider.respond(response()).status == 503
+    assert ask(provider, response(stream=True)).text == "Hello"
+    assert provider.respond(REFUSED).status == 400
+    with pytest.raises(UnrecordedRequest, match="script of 1 turns is over"):
+        provider.respond(response())
+
+
+def test_provider_that_is_not_strict_accepts_every_request() -> None:
+    provider = FakeProvider("Hello")
+    assert provider.respond(REFUSED).status == 200
+    assert provider.violations == ()
+
+
+def test_rules_are_those_of_the_server() -> None:
+    provider = FakeProvider("Hello", strict=True, server="vllm")
+    assert provider.respond(REFUSED).status == 200
+    assert FakeProvider("Hello", strict=True, server="azure").respond(REFUSED).status == 400
+
+
+def test_requests_for_no_message_are_not_checked() -> None:
+    provider = FakeProvider("Hello", strict=True)
+    counted = provider.respond(response("/v1/responses/input_tokens", max_output_tokens=10))
+    assert json.loads(counted.body)["error"]["message"] == "a FakeProvider counts no tokens"
+    assert provider.violations == ()
+
+
+def test_path_of_no_route_is_taken_for_a_message() -> None:
+    provider = FakeProvider("Hello", dialect="responses", strict=True)
+    assert provider.respond(response("/complete", max_output_tokens=10)).status == 400
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"model":"\xff"}'])
+def test_body_that_is_no_json_object_is_refused(dialect: str, content: bytes) -> None:
+    path = PATHS[dialect].replace("generateContent", "streamGenerateContent")
+    provider = FakeProvider("Hello", strict=True)
+    answer = provider.respond(WireRequest("POST", f"https://h{path}", (), content))
+    assert answer.status == 400
+    assert "expected" in json.loads(answer.body)["error"]["message"]
+    assert provider.violations == ()
+
+
+def test_unknown_path_is_still_an_error_of_the_test() -> None:
+    with pytest.raises(UnrecordedRequest, match="a path of no known dialect"):
+        FakeProvider("Hi", strict=True).respond(post("https://h/complete", {}))
+
+
+def test_legal_request_is_answered() -> None:
+    provider = FakeProvider("Hello", strict=True)
+    asked = chat(messages=[{"role": "user", "content": "Hi."}])
+    assert (ask(provider, asked).text, provider.violations) == ("Hello", ())
+
+
+def test_client_raises_the_error_of_a_refusal() -> None:
+    provider = FakeProvider("Hello", strict=True)
+    with (
+        provider.client(openai.DefaultHttpxClient) as http_client,
+        openai.OpenAI(api_key="-", http_client=http_client) as client,
+        pytest.raises(openai.BadRequestError) as info,
+    ):
+        client.responses.create(model="gpt-5", input="Hi.", max_output_tokens=10)
+    assert (info.value.param, info.value.code) == ("max_output_tokens", "integer_below_min_value")
+    assert len(provider.requests) == 1
