@@ -27,7 +27,7 @@ from streamnorm._core.bodies.request import (
     OutputFormat,
     Request,
     Source,
-    unchanged_source,
+    request_source,
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
@@ -227,7 +227,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part of the request has no field.
     """
-    whole = unchanged_source(request, DIALECT)
+    whole = request_source(request, DIALECT)
     if whole is not None:
         return Written(dict(whole), _PATH)
     source: Source | None = request.source

@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     text_in,
     unexpected,
 )
-from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, is_own, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, object_in
@@ -152,7 +152,7 @@ def _key(tool: AnyTool) -> object:
 
 def write_request(request: Request, context: WriteContext) -> Written:
     """Return a projected request as a body."""
-    source = unchanged_source(request, DIALECT)
+    source = request_source(request, DIALECT)
     if source is not None:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
