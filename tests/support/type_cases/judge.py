@@ -96,6 +96,7 @@ def counted(losses: tuple[Loss, ...]) -> dict[tuple[str, str, str], int]:
 
 def fate_of(case: Case, target: str, translate: Translate) -> Verdict:
     """Return what becomes of the thing of a case in a dialect."""
+
     def run(body: JSON) -> Result:
         return translate(body, case.dialect, target)
 
