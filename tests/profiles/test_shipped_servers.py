@@ -38,6 +38,7 @@ ROWS = [
     chat("copilot", "gpt-4.1", {"max_id_chars": 40, "available": True}),
     chat("githubcopilot", "gpt-4.1", {"max_id_chars": 40}),
     chat("copilot", "gpt-5.1-codex", {"available": False}),
+    chat("copilot", "gpt-5.4-mini", {"available": False}, efforts="minimal max"),
     Row(RESPONSES, "copilot", "gpt-5.1-codex", {"available": True, "new_item_ids": False}),
     Row(RESPONSES, "githubcopilot", "gpt-5.1-codex", {"reasoning_id_pattern": None}),
     # ChatGPT: no system messages, store false, stream true, no bound of tokens
@@ -46,19 +47,21 @@ ROWS = [
         "chatgpt",
         "gpt-5.1-codex",
         {"added_fields": {"store": False, "stream": True}},
-        {"roles": ["system"], "fields": ["max_tokens", *NO_SAMPLING]},
+        {"roles": ["system"], "fields": ["cache", "max_tokens", *NO_SAMPLING]},
     ),
     # Azure: known fields alone, and output text with annotations
     Row(RESPONSES, "azure", "gpt-4.1", {"complete_answers": True}),
     Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": False}),
     # Azure OpenAI: no `file` parts; reasoning models refuse temperature and logit_bias
-    chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning"),
+    chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning cache"),
+    chat("azure", "gpt-4o", {"lone_choice": False, "max_tools": 128}, fields="reasoning cache"),
+    chat("azure", "DeepSeek-V3.2", {**NO_FILES, **WRAPS}, roles="developer"),
     chat(
         "azure",
         "o3-mini",
         {"renamed_fields": {"max_tokens": "max_completion_tokens"}},
         fields="temperature top_p frequency_penalty presence_penalty logit_bias logprobs"
-        " top_logprobs parallel_tool_calls stop",
+        " top_logprobs parallel_tool_calls stop cache",
     ),
     # Foundry: no inline system
     Row(MESSAGES, "azure", "claude-opus-5", {"inline_system": "text"}),
