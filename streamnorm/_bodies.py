@@ -14,7 +14,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.kept_fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import FilledCalls, RepairPolicy, project_request
 from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
@@ -31,7 +31,7 @@ from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, Up
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, MessageSource, unchanged_source
 from streamnorm._core.provider_errors import find_error
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
@@ -161,6 +161,7 @@ def encode_grown_request(
     request: Request,
     dialect: str,
     memo: EncodingMemo | None,
+    filled: FilledCalls = frozenset(),
     **options: Unpack[EncodeOptions],
 ) -> Encoded:
     """Return a request as `encode_request` does, encoding only the messages that are new.
@@ -169,6 +170,7 @@ def encode_grown_request(
         request: The request, whose messages begin with those of the last one.
         dialect: Dialect to write.
         memo: What was encoded of the last one with the same options; None if nothing was.
+        filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
     codec = codec_of(dialect)
@@ -179,7 +181,7 @@ def encode_grown_request(
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
     projected, reply = project_request(
-        request, can, losses, repair=repair, native=native, memo=memo
+        request, can, losses, repair=repair, native=native, memo=memo, filled=filled
     )
     if can.only_refusals and can.reasoning_required and not reasons(projected, can):
         can = structs.replace(can, reasoning_required=False)
@@ -272,7 +274,8 @@ def decode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    return accumulate(response_events(value, dialect, server, limits))
+    dialect = dialect or _detected_response(value)
+    return answer_of(response_events(value, dialect, server, limits), value, dialect)
 
 
 def encode_message(
@@ -321,30 +324,35 @@ def translate_message(
     """
     limits, losses = Limits(), Losses(strict=strict)
     value = body_object(body, limits)
-    source = dialect or detect_body(value, "response")
-    events = response_events(value, source, server, limits)
-    is_own = source is not None and lookup(source) is lookup(to)
-    if is_own and model is None and (reply is None or reply == Reply()):
+    dialect = dialect or _detected_response(value)
+    events = response_events(value, dialect, server, limits)
+    if lookup(dialect) is lookup(to) and model is None and (reply is None or reply == Reply()):
         return Encoded(value)
-    message = first_answer(events, losses)
+    message = answer_of(events, value, dialect)
     return encoded_message(message, to, losses, reply=reply, model=model, created=created)
 
 
-def first_answer(events: list[Event], losses: Losses) -> Message:
-    """Return the first answer as a message, and count the others as lost."""
-    for event in events:
-        if isinstance(event, MessageStop) and event.choice:
-            losses.add("choices", f"choice {event.choice}", "dropped")
-    return accumulate(events)
+def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
+    """Return the first answer of a whole response as a message, with its source.
+
+    Args:
+        events: The events of the response.
+        body: The response.
+        dialect: Its dialect.
+    """
+    message = accumulate(events)
+    others = [event.choice for event in events if isinstance(event, MessageStop) and event.choice]
+    source = MessageSource(lookup(dialect).name, body, message, tuple(others))
+    return structs.replace(message, source=source)
 
 
 def response_events(
-    value: dict[str, Any], dialect: str | None, server: str | None, limits: Limits
+    value: dict[str, Any], dialect: str, server: str | None, limits: Limits
 ) -> list[Event]:
     """Return the events of a whole response that is no error."""
     events: list[Event]
     try:
-        codec = codec_of(dialect or _detected(value, "response"))
+        codec = codec_of(dialect)
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
         if (failed := error_in(value)) is not None:
@@ -368,12 +376,20 @@ def encoded_message(
     model: str | None,
     created: float | None,
 ) -> Encoded:
-    if reply is not None and reply.tools:
+    if reply is not None and any(call.name in reply.tools for call in message.tool_calls):
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
     codec = codec_of(dialect)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
+    source = unchanged_source(message, lookup(dialect).name)
+    if source is not None and message.stop_reason is not None and codec.revise_response is not None:
+        model = message.model if message.model != source.message.model else None
+        body = codec.revise_response(source.body, model, created)
+        return Encoded(body | fields, losses=losses.list())
+    if isinstance(message.source, MessageSource):
+        for choice in message.source.choices:
+            losses.add("choices", f"choice {choice}", "dropped")
     if "id" in fields:  # of which those of the items are made
         message = structs.replace(message, id=fields["id"])
     body = codec.write_response(message, created, losses)
@@ -387,7 +403,7 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     last = events[-1]
     if isinstance(last, StreamError):
         raise EncodeError(last.message, path="blocks")
-    return accumulate(events)
+    return structs.replace(accumulate(events), source=message.source)
 
 
 def error_in(value: dict[str, Any]) -> UpstreamError | None:
@@ -440,6 +456,21 @@ def target_of(
             path="model",
         )
     return can
+
+
+def _detected_response(body: dict[str, Any]) -> str:
+    """Return the dialect of a response.
+
+    Raises:
+        DecodeError: It is of no dialect.
+        UpstreamError: It is an error, of whatever dialect.
+    """
+    try:
+        return _detected(body, "response")
+    except DecodeError:
+        if (failed := error_in(body)) is not None:
+            raise failed from None
+        raise
 
 
 def _detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:

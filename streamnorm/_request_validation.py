@@ -15,9 +15,16 @@ from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 __all__ = ["RequestViolation", "validate_request"]
 
 _MAX_QUOTED_CHARS = 80
-# The vendors' keys, tokens of GitHub, AWS and Slack, and JSON Web Tokens.
-_SECRET = re.compile(r"(?i)(?:sk|pk|rk)-|AIza|eyJ|gh[a-z]_|github_pat|xox[a-z]-|AKIA|bearer")
+_MAX_PATH_CHARS = 1000
+# Keys of providers, tokens of GitHub, GitLab, AWS and Slack, and JSON Web Tokens.
+_SECRET = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|csk|xai|pplx|org|nvapi|glpat|xox[a-z])-"
+    r"|(?:gsk|hf|r8|fw|proj|gh[a-z]|github_pat)_|ya29\.|AQ\.|AIza|eyJ|AKIA)[A-Za-z0-9_.-]{12}"
+    r"|(?i:bearer\s|private key)"
+)
 _ELEMENT = re.compile(r"\[([0-9]+)\]")
+# A name in a path may be one that the client has chosen.
+_NAME = re.compile(r"[^.\[\]]+")
 
 
 def validate_request(
@@ -42,7 +49,8 @@ def validate_request(
         model: Name of the model; None = as the body or the path has it.
         server: Name of the server; None, or a name without rules and profiles, is the
             dialect's own vendor.
-        path: Path of the URL, which in some dialects names the model.
+        path: Path of the URL, which in some dialects names the model.  A request that counts
+            tokens has no rules.
         headers: Headers of the request, which name betas.
         limits: Bounds.
 
@@ -52,6 +60,8 @@ def validate_request(
     """
     known = lookup(dialect)
     value = body_object(body, limits)
+    if known.endpoints.counts(path or ""):
+        return []
     facts = RequestFacts(
         value,
         model or known.endpoints.model(path or "", value),
@@ -81,24 +91,31 @@ def rules_for(dialect: str, *, server: str | None, model: str) -> Iterator[Reque
 
 
 def _violation(rule: RequestRule, finding: Finding, model: str) -> RequestViolation:
+    path = quoted_path(finding.path)
     message = rule.says.format(
-        path=finding.path,
-        dotted=_ELEMENT.sub(r".\1", finding.path),
-        value=_quoted(finding.value),
-        name=_quoted(finding.name),
+        path=path,
+        dotted=_ELEMENT.sub(r".\1", path),
+        value=quoted(finding.value),
+        name=quoted(finding.name),
         count=finding.count,
         limit=finding.limit,
-        model=_quoted(model),
+        model=quoted(model),
     )
-    return RequestViolation(rule.id, finding.path, message, rule.status, rule.type, rule.code)
+    return RequestViolation(rule.id, path, message, rule.status, rule.type, rule.code)
 
 
-def _quoted(value: object) -> str:
+def quoted_path(path: str) -> str:
+    """Return a path as an error may show it."""
+    shown = _NAME.sub(lambda name: quoted(name[0]), path) if not _SECRET.search(path) else "…"
+    return shown if len(shown) <= _MAX_PATH_CHARS else f"{shown[:_MAX_PATH_CHARS]}…"
+
+
+def quoted(value: object) -> str:
     """Return a value as an error may show it: never long, and no secret."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return str(value)[:_MAX_QUOTED_CHARS]
+        value = str(value)
     if not isinstance(value, str):
         return "…"
     if len(value) > _MAX_QUOTED_CHARS or _SECRET.search(value):

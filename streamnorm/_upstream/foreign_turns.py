@@ -15,6 +15,7 @@ from msgspec import structs
 
 from streamnorm._bodies import codec_of
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
+from streamnorm._core.bodies.projection.history import holds_tags
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.ids import carried_signature, sealed_reasoning
 from streamnorm._upstream.requests import Upstream
@@ -93,6 +94,8 @@ class _Target(NamedTuple):
         """Return whether a message of the assistant may be the upstream's own."""
         if not self.issuers:
             return True
+        if holds_tags(message):
+            return False
         for block in message.blocks:
             match block:
                 case Reasoning(extra=dict(extra)) if _names_vendor(extra):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import EncodeError, ProfileError
-from streamnorm.profiles.reader import Rule, read_rules
+from streamnorm.profiles.reader import VENDOR, Rule, read_rules
 
 __all__ = ["Profiles", "shipped_profiles"]
 
@@ -29,7 +29,7 @@ class Profiles:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
-        self.servers = frozenset(name for rule in rules for name in rule.servers)
+        self.servers = frozenset(name for rule in rules for name in rule.servers) - {VENDOR}
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
@@ -47,7 +47,9 @@ class Profiles:
 
     def knows(self, server: str | None, dialect: str) -> bool:
         """Return whether there are profiles of a server for a dialect."""
-        return any(server in rule.servers and dialect in rule.dialects for rule in self._rules)
+        return server in self.servers and any(
+            server in rule.servers and dialect in rule.dialects for rule in self._rules
+        )
 
     def resolve(
         self,
@@ -78,10 +80,11 @@ class Profiles:
             raise EncodeError(f"not known, expected one of {known}", path="version")
         of_server = [rule for rule in rules if server in rule.servers]
         is_vendor = not of_server
+        asked = VENDOR if is_vendor else server
         # What a model refuses at its vendor, another server may take.
         has_models = not own or any(rule.hosts_vendor for rule in of_server)
         for rule in rules:
-            if rule.servers and server not in rule.servers:
+            if rule.servers and asked not in rule.servers:
                 continue
             if own and rule.translated:
                 continue

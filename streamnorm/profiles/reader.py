@@ -24,7 +24,10 @@ from streamnorm._core.tools import ToolChoice
 from streamnorm._registry import lookup
 from streamnorm.profiles.model_names import model_pattern, names_model
 
-__all__ = ["Rule", "read_rules"]
+__all__ = ["VENDOR", "Rule", "read_rules"]
+
+VENDOR = "vendor"
+"""Name of the server that a dialect's own vendor runs."""
 
 Names: TypeAlias = str | tuple[str, ...]
 Change: TypeAlias = Literal["set", "add", "remove", "unset"]
@@ -38,6 +41,7 @@ _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 # The words of capabilities that have a fixed set of them.
 _WORDS: dict[str, tuple[str, ...]] = {
     "choices_of_tool": _MODES,
+    "efforts_with_tools": _FIELDS["efforts"].default,
     # One that has reasoning on or off alone may call its effort so.
     "efforts": (*_FIELDS["efforts"].default, "default"),
     "exclusive_fields": Request.__struct_fields__,
@@ -50,7 +54,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "roles": get_args(Role),
 }
 _PATHS = ("denied_fields", "hashed_texts", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern")
+_PATTERNS = ("id_pattern", "name_pattern", "output_name_pattern", "reasoning_id_pattern")
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -58,7 +62,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialects: Dialects that it applies to.
-        servers: Servers that it applies to; empty = any.
+        servers: Servers that it applies to, `vendor` for the dialect's own; empty = any.
         models: Pattern of the models that it applies to; None = any.
         version: Version of the API that it applies to; None = any.
         is_default: Whether it applies where no version and no known server is named.

@@ -200,9 +200,11 @@ OPENAI = [
     openai("o4-mini-2025-04-16", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
     openai("gpt-5", ALWAYS, *OPENAI_SAMPLING, efforts="none xhigh max"),
     openai("openai/gpt-5-mini", ALWAYS, *OPENAI_SAMPLING, efforts="none xhigh max"),
-    openai("gpt-5-codex", ALWAYS, *OPENAI_SAMPLING, efforts="none"),
+    openai("gpt-5-codex", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("gpt-5.1-codex", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
+    openai("gpt-5.1-codex-mini", ALWAYS, *OPENAI_SAMPLING, efforts=BELOW_HIGH),
     openai("gpt-5-pro", ALWAYS, *OPENAI_SAMPLING, efforts="none minimal low medium xhigh max"),
-    openai("gpt-5.1-codex-max", ALWAYS, *OPENAI_SAMPLING, efforts="none"),
+    openai("gpt-5.1-codex-max", ALWAYS, *OPENAI_SAMPLING, efforts="none minimal max"),
     *(
         openai(model, ALWAYS, *OPENAI_SAMPLING, efforts="none minimal low max")
         for model in ("gpt-5.2-pro", "gpt-5.4-pro", "gpt-5.5-pro-2026-01-01")
@@ -212,11 +214,14 @@ OPENAI = [
         openai(model, ALWAYS, *OPENAI_SAMPLING, efforts="none minimal low high xhigh max")
         for model in ("gpt-5.1-chat-latest", "gpt-5.2-chat", "gpt-5.3-chat-latest")
     ),
-    # effort default none; sampling only with none
-    *(openai(model, NOT_BY_DEFAULT) for model in ("gpt-5.1", "gpt-5.2", "gpt-5.3-codex")),
-    openai("gpt-5.4-mini", NOT_BY_DEFAULT),
-    # reason by default, none allowed; 5.6: no minimal
-    openai("gpt-5.5", BY_DEFAULT),
+    # effort default none; sampling only with none; no minimal, xhigh from 5.2, max from 5.6
+    openai("gpt-5.1", NOT_BY_DEFAULT, efforts="minimal xhigh max"),
+    *(
+        openai(model, NOT_BY_DEFAULT, efforts="minimal max")
+        for model in ("gpt-5.2", "gpt-5.3-codex", "gpt-5.4-mini")
+    ),
+    # reason by default, none allowed
+    openai("gpt-5.5", BY_DEFAULT, efforts="minimal max"),
     openai("gpt-5.6-sol", BY_DEFAULT, efforts="minimal"),
     # unverified: as 5.6
     openai("gpt-6-sol", BY_DEFAULT, efforts="minimal"),

@@ -10,6 +10,10 @@ from support.profile_rows import Row
 from streamnorm.profiles import shipped_profiles
 
 CHAT, MESSAGES, RESPONSES = "openai_chat", "anthropic", "openai_responses"
+NO_SAMPLING = [
+    *("temperature", "top_p", "frequency_penalty", "presence_penalty"),
+    *("logit_bias", "logprobs", "top_logprobs"),
+]
 NO_FILES = {"documents": False, "document_urls": False}
 # Compatible servers do not know the tools with free text of OpenAI.
 WRAPS = {"custom_tools": False, "marks": frozenset()}
@@ -34,7 +38,18 @@ ROWS = [
     chat("copilot", "gpt-4.1", {"max_id_chars": 40, "available": True}),
     chat("githubcopilot", "gpt-4.1", {"max_id_chars": 40}),
     chat("copilot", "gpt-5.1-codex", {"available": False}),
-    Row(RESPONSES, "copilot", "gpt-5.1-codex", {"available": True}),
+    Row(RESPONSES, "copilot", "gpt-5.1-codex", {"available": True, "new_item_ids": False}),
+    Row(RESPONSES, "githubcopilot", "gpt-5.1-codex", {"reasoning_id_pattern": None}),
+    # ChatGPT: no system messages, store false, stream true, no bound of tokens
+    Row(
+        RESPONSES,
+        "chatgpt",
+        "gpt-5.1-codex",
+        {"added_fields": {"store": False, "stream": True}},
+        {"roles": ["system"], "fields": ["max_tokens", *NO_SAMPLING]},
+    ),
+    # Azure: known fields alone, and output text with annotations
+    Row(RESPONSES, "azure", "gpt-4.1", {"complete_answers": True}),
     Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": False}),
     # Azure OpenAI: no `file` parts; reasoning models refuse temperature and logit_bias
     chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning"),
@@ -176,7 +191,17 @@ ROWS = [
     chat("xai", "x-ai/grok-4.5", {"efforts": ("low", "medium", "high")}),
     chat("xai", "grok-2", {"json_arguments": True}, fields="reasoning"),
     chat("xai", "grok-4", {}, fields="frequency_penalty presence_penalty stop reasoning"),
-    Row(RESPONSES, "xai", "grok-4.5", {"efforts": ("low", "medium", "high")}),
+    Row(
+        RESPONSES,
+        "xai",
+        "grok-4.5",
+        {
+            "efforts": ("low", "medium", "high"),
+            "reasoning_issuer": "xai",
+            "reasoning_answered": False,
+            "min_answer_tokens": None,
+        },
+    ),
     # Groq: JSON + tools refused; efforts; no file, audio
     chat("groq", "llama-4", {**WRAPS, **NO_FILES, "audio": False, "output_with_tools": False}),
     chat("groq", "qwen/qwen3-32b", {"efforts": ("none", "medium")}),
@@ -243,8 +268,18 @@ ROWS = [
         RESPONSES,
         "ollama",
         "llama-4",
-        {"custom_tools": False, "strict_tools": False},
+        {"custom_tools": False, "strict_tools": False, "reasoning_answered": False},
         {"fields": ["parallel_tool_calls", "state", "store"]},
+    ),
+    # vLLM R: messages of the assistant are complete, or text
+    *(
+        Row(
+            RESPONSES,
+            server,
+            "qwen3-32b",
+            {"custom_tools": False, "complete_answers": True, "max_cache_key_chars": None},
+        )
+        for server in ("vllm", "sglang")
     ),
     # LM Studio: choices are words; json_schema or text
     chat(

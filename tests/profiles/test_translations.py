@@ -181,7 +181,7 @@ def test_forced_choice(
     assert losses == lost
 
 
-SAMPLED = {"messages": [QUESTION], "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9}
+SAMPLED = {"messages": [QUESTION], "max_completion_tokens": 99, "temperature": 0.5, "top_p": 0.9}
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ _MODELS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("openai_chat", "vllm"): ("qwen3-32b", "mistral-small"),
     ("openai_chat", "xai"): ("grok-4", "grok-4.3", "grok-4.5", "grok-code-fast-1"),
     ("openai_responses", "azure"): ("gpt-5", "gpt-4.1"),
+    ("openai_responses", "chatgpt"): ("gpt-5.1-codex", "gpt-5.5"),
     ("openai_responses", "copilot"): ("gpt-5.1-codex",),
     ("openai_responses", "ollama"): ("qwen3:32b",),
     ("openai_responses", "vllm"): ("qwen3-32b",),

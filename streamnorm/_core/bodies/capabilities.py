@@ -36,6 +36,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         user_message: There must be a message of the user that is no result of a tool.
         empty_assistants: Messages of the assistant may have nothing in them.
         names: Names of participants.
+        complete_answers: Messages of the assistant that have parts have an id and a status,
+            and their texts have annotations.
+        new_item_ids: Items may have ids that the server did not issue.
         prefill: A last message of the assistant, which the answer continues.
         images: Media types of inline images; None = any.
         image_urls: Images by URL.
@@ -79,13 +82,18 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
+        lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
+        output_name_pattern: Regular expression that names of output schemas match as a whole;
+            others are left out; None = any.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
+        min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+        dependent_fields: Fields of `Request` that are refused without another one, and that.
         fixed_values: Fields of `Request` with one value alone, and that.
         fixed_values_off: The same where the model does not reason; None = no other.
         min_temperature: Lowest temperature.
@@ -100,6 +108,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
             reasoning off.
         off_efforts: Efforts beside reasoning that is switched off; None = all.
+        efforts_with_tools: Efforts in a request with functions or custom tools; None = all.
+        tools_dialect: Dialect in which the server takes tools beside other efforts, too.
         reasons_by_default: The model reasons where the request does not say.
         reasoning_needs: What a request must have for the model to reason: `stream`, an answer
             that is streamed; `text`, an output that is text.
@@ -113,6 +123,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
             of the content, in `<think>` tags before the text, or as `extra_content` of calls.
+        reasoning_answered: Reasoning is followed by other content of its message.
+        reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; others
+            are left out; None = any.
+        stored_reasoning: Reasoning without a signature goes back by its id, which is known
+            where answers are stored.
         reasoning_field: The field of its own.
         reasoning_signed: Details of reasoning without a signature of the issuer are refused.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
@@ -126,6 +141,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_marks: Number of cache marks.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
+        max_cache_key_chars: Longest name of a cache; None = any.
+        label_bounds: Number of labels in `metadata`, and characters of the longest name and of
+            the longest label; None = any.
         available: Requests of this dialect are answered.
         path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
         stream_path: Path of the endpoint that streams; None = the same.
@@ -164,6 +182,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     user_message: bool = False
     empty_assistants: bool = True
     names: bool = False
+    complete_answers: bool = False
+    new_item_ids: bool = True
     prefill: bool = True
     images: frozenset[str] | None = None
     image_urls: bool = True
@@ -203,13 +223,17 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
+    lone_choice: bool = True
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
+    output_name_pattern: str | None = None
     max_tokens: int | None = None
+    min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
+    dependent_fields: dict[str, str] = {}
     fixed_values: dict[str, float] = {}
     fixed_values_off: dict[str, float] | None = None
     min_temperature: float = 0.0
@@ -222,6 +246,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     off_efforts: tuple[str, ...] | None = None
+    efforts_with_tools: tuple[str, ...] | None = None
+    tools_dialect: str | None = None
     reasons_by_default: bool = False
     reasoning_needs: frozenset[str] = frozenset()
     reasoning_words: frozenset[str] | None = None
@@ -231,6 +257,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
     reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
+    reasoning_answered: bool = False
+    reasoning_id_pattern: str | None = None
+    stored_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     reasoning_signed: bool = False
     reasoning_required: Literal["calls"] | bool = False
@@ -242,6 +271,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_marks: int = 4
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None
+    max_cache_key_chars: int | None = None
+    label_bounds: tuple[int, int, int] | None = None
     available: bool = True
     path: str | None = None
     stream_path: str | None = None

@@ -168,6 +168,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             in a request, where they have another one.
         count: Reader and writer of counts of tokens; None if the dialect has none.
         models: Reader and writer of lists of models; None if the dialect has none.
+        revise_response: Returns a response of this dialect with another model and another
+            time, each if it is not None; None if responses are always written anew.
         echoed_fields: Returns the fields of a request's body that its responses repeat; None
             if they repeat none and have no fields that `Reply.response` replaces.
     """
@@ -184,4 +186,7 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None
     models: ModelsCodec | None = None
+    revise_response: Callable[[dict[str, Any], str | None, float | None], dict[str, Any]] | None = (
+        None
+    )
     echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
     Reasoning,
+    RedactedReasoning,
     Refusal,
     ServerToolCall,
     Text,
@@ -32,6 +33,7 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
 from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.losses.client_calls import ClientCalls
 from streamnorm._core.losses.loss import Losses
 from streamnorm._core.losses.reducers import (
     Boundaries,
@@ -108,6 +110,7 @@ class Projector:
         self._citations = Citations(capabilities, losses)
         self._carriers = SignatureCarriers(capabilities, losses)
         self._calls = ToolCalls(capabilities, losses)
+        self._client_calls = ClientCalls(capabilities)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
@@ -210,6 +213,7 @@ class Projector:
             state.start = structs.replace(event, block=block)
         if (lacking := can.lacking_feature(block)) is not None:
             self._losses.add(lacking, type(block).__name__, "dropped")
+            self._client_calls.drop(event.index, block)
             state.dropped = True
             return []
         if isinstance(block, ToolCall) and block.kind == "custom" and not can.custom_tools:
@@ -261,6 +265,7 @@ class Projector:
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
+            self._client_calls.append(event.index, text)
             return []
         if state.wrapped:
             return self._json(event.index, compact(text)[1:-1])
@@ -373,9 +378,19 @@ class Projector:
     def _message_stop(self, event: MessageStop) -> list[Event]:
         if event.choice and not self._can.choices:
             return []
-        event = self._metadata.stop(event)
+        stop = self._metadata.stop(event)
         self._carriers.end()
-        if self.withdrawn_calls and event.reason not in _CUT_SHORT:
-            self._failed = True
-            return [_BROKEN_CALL]
-        return [event]
+        if stop.reason in _CUT_SHORT:
+            return [stop]
+        error = _BROKEN_CALL if self.withdrawn_calls else None
+        error = error or self._client_calls.error(event, says_nothing=self._says_nothing())
+        self._failed = error is not None
+        return [stop if error is None else error]
+
+    def _says_nothing(self) -> bool:
+        """Return whether the answer has blocks, of which the target shows none to the client."""
+        hidden = (Reasoning, RedactedReasoning)
+        return bool(self._states) and all(
+            state.dropped or not state.started or isinstance(state.start.block, hidden)
+            for state in self._states.values()
+        )

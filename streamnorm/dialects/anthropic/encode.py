@@ -36,6 +36,7 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.citations import citation_to_wire
@@ -94,7 +95,7 @@ class AnthropicEncoder(Encoder):
         return self._delta_heads[event.index] + dumps(event.partial_json) + _DELTA_END
 
     def _signature(self, event: SignatureDelta) -> bytes:
-        signature = signature_to_wire(event.signature, event.issuer)
+        signature = signature_to_wire(Signed(event.signature, event.issuer, event.id))
         return self._delta(event.index, {"type": "signature_delta", "signature": signature})
 
     def _citation(self, event: CitationDelta) -> bytes:

@@ -7,6 +7,7 @@ missing or null is no violation, unless the check is `required`.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -40,8 +41,8 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
         return False
 
 
-class _Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all kinds of checks.
+class _Conditional(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Base of all kinds of checks: where they look, and which requests they count for.
 
     Attributes:
         at: Paths of the fields that are checked; "" is the body.
@@ -64,6 +65,10 @@ class _Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
             condition.holds(body) for condition in self.unless
         )
 
+
+class _Check(_Conditional, frozen=True):
+    """Base of the checks that look at one field at a time."""
+
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
         """Yield each place that breaks the rule."""
         if not self.counts(facts):
@@ -73,9 +78,9 @@ class _Check(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
                 if value is not None:
                     yield from self.check(place, value)
 
+    @abstractmethod
     def check(self, place: str, value: Any) -> Iterator[Finding]:
         """Yield what is wrong with the value of one field."""
-        raise NotImplementedError
 
 
 class Forbidden(_Check, frozen=True, tag="forbidden"):
@@ -192,7 +197,7 @@ class Pattern(_Check, frozen=True, tag="pattern"):
                 yield Finding(item_place, item)
 
 
-class Unique(_Check, frozen=True, tag="unique"):
+class Unique(_Conditional, frozen=True, tag="unique"):
     """No two of the fields have the same value."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
@@ -208,7 +213,7 @@ class Unique(_Check, frozen=True, tag="unique"):
                     seen.add(value)
 
 
-class OwnCheck(_Check, frozen=True, tag="own"):
+class OwnCheck(_Conditional, frozen=True, tag="own"):
     """A check that the dialect alone has.
 
     Attributes:
@@ -241,5 +246,7 @@ def _items(place: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_one_of(value: object, words: tuple[Word, ...]) -> bool:
-    # 1 is no true.
-    return any(value == word and type(value) is type(word) for word in words)
+    # 1 is 1.0, and not true.
+    return any(
+        value == word and isinstance(value, bool) == isinstance(word, bool) for word in words
+    )

@@ -23,12 +23,10 @@ from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._registry import lookup
 from streamnorm.profiles.model_names import model_pattern, names_model
+from streamnorm.profiles.reader import VENDOR
 from streamnorm.profiles.rules.checks import GenericCheck, OwnCheck
 
 __all__ = ["VENDOR", "RequestRule", "read_request_rules", "shipped_rules"]
-
-VENDOR = "vendor"
-"""Name of the server that a dialect's own vendor runs."""
 
 _ANY_SERVER = "*"
 _PLACEHOLDERS = frozenset({"path", "dotted", "value", "name", "count", "limit", "model"})
@@ -173,13 +171,13 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_text(text: str, where: str) -> None:
     try:
-        fields = {field for _, field, _, _ in Formatter().parse(text) if field is not None}
+        pieces = [piece for piece in Formatter().parse(text) if piece[1] is not None]
     except ValueError as exc:
         raise ProfileError(f"{where}.says: {exc}") from exc
-    if not fields <= _PLACEHOLDERS:
-        known = ", ".join(sorted(_PLACEHOLDERS))
-        unknown = ", ".join(sorted(fields - _PLACEHOLDERS))
-        raise ProfileError(f"{where}.says: placeholder {unknown}, expected {known}")
+    for _, name, form, conversion in pieces:
+        if name not in _PLACEHOLDERS or form or conversion:
+            known = ", ".join(sorted(_PLACEHOLDERS))
+            raise ProfileError(f"{where}.says: placeholder {name!r}, expected one of {known}")
 
 
 def _check_paths(check: GenericCheck | OwnCheck, where: str) -> None:

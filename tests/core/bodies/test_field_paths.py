@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core.bodies.field_paths import Step, edited, has_field, parse_path
+from streamnorm._core.bodies.field_paths import (
+    Step,
+    edited,
+    fields_at,
+    has_field,
+    parse_path,
+)
 
 
 def removed(body: dict[str, Any], path: str) -> dict[str, Any]:
@@ -114,3 +120,36 @@ def test_removal_leaves_no_field_and_changes_nothing_else(body: dict[str, Any], 
 def test_field_is_found() -> None:
     assert has_field({"a": [{"b": None}]}, parse_path("a.b"))
     assert has_field({"a": [{"t": "x"}]}, parse_path("a[t=x]"))
+
+
+# Fields that a path leads to
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "found"),
+    [
+        ("a", {"a": 1, "b": 2}, [("a", 1)]),
+        ("a", {"a": None}, [("a", None)]),
+        ("a", {"a": [1, 2]}, [("a", [1, 2])]),
+        ("a", {"b": 1}, []),
+        ("a.b", {"a": {"b": 1}}, [("a.b", 1)]),
+        ("a.b", {"a": [{"b": 1}, {}, "text", {"b": 2}]}, [("a[0].b", 1), ("a[3].b", 2)]),
+        ("a.b", {"a": "text"}, []),
+        ("a.b.c", {"a": [{"b": [{"c": 1}, {"c": 2}]}]}, [("a[0].b[0].c", 1), ("a[0].b[1].c", 2)]),
+        ("a[t=x]", {"a": [{"t": "x"}, {"t": "y"}]}, [("a[0]", {"t": "x"})]),
+        ("a[t=x]", {"a": {"t": "x"}}, [("a", {"t": "x"})]),
+        ("a[t=x]", {"a": {"t": "y"}}, []),
+        ("a[t=x_*].b", {"a": [{"t": "x_1", "b": 1}, {"t": "x", "b": 2}]}, [("a[0].b", 1)]),
+        ("a[t=x]", {"a": ["x", None, [{"t": "x"}]]}, []),
+    ],
+)
+def test_fields_are_found_with_their_places(
+    path: str, body: dict[str, Any], found: list[tuple[str, Any]]
+) -> None:
+    assert [*fields_at(body, parse_path(path))] == found
+
+
+@given(body=st.dictionaries(KEYS, VALUES), path=st.sampled_from(PATHS))
+def test_fields_are_found_where_an_edit_finds_them(body: dict[str, Any], path: str) -> None:
+    found = [*fields_at(body, parse_path(path))]
+    assert bool(found) is has_field(body, parse_path(path))

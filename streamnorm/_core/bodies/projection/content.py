@@ -31,7 +31,11 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
-from streamnorm._core.bodies.projection.history import restore_signatures, without_foreign_reasoning
+from streamnorm._core.bodies.projection.history import (
+    holds_tags,
+    restore_signatures,
+    without_foreign_reasoning,
+)
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
@@ -63,6 +67,18 @@ class _KnownCall(NamedTuple):
     repeats: int
 
 
+class _Projected(NamedTuple):
+    """What a message is in the target.
+
+    Attributes:
+        message: The message; None if it has nothing left.
+        moved: Content of its results that follows in a message of its own.
+    """
+
+    message: InputMessage | None
+    moved: tuple[InputBlock, ...]
+
+
 class ContentProjector:
     """Reduces the blocks of messages to what a target can carry.
 
@@ -72,6 +88,7 @@ class ContentProjector:
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
         native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        stored: Whether the target stores answers.
         memo: What was projected of a growing history before; None if it is projected once.
     """
 
@@ -83,6 +100,7 @@ class ContentProjector:
         *,
         fills: bool,
         native: bool,
+        stored: bool = False,
         memo: EncodingMemo | None = None,
     ) -> None:
         self._can = can
@@ -90,6 +108,7 @@ class ContentProjector:
         self._losses = losses
         self._fills = fills
         self._native = native
+        self._stored = stored
         self._memo = memo
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
@@ -104,15 +123,24 @@ class ContentProjector:
             EncodeError: A file is known to another vendor alone.
         """
         projected: list[InputMessage] = []
+        moved: list[InputBlock] = []  # of results; where each has a message, nothing is between
         for position, message in enumerate(messages):
+            if moved and not message.tool_results:
+                projected.append(InputMessage("user", tuple(moved)))
+                moved = []
             if self._native and unchanged_source(message, self._can.dialect) is not None:
                 projected.append(message)
                 continue
-            projected += self._projected(message, position)
+            changed, behind = self._projected(message, position)
+            if changed is not None:
+                projected.append(changed)
+            moved += behind
+        if moved:
+            projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
 
-    def _projected(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
-        """Return what a message is in the target: none, one, or two of them."""
+    def _projected(self, message: InputMessage, position: int) -> _Projected:
+        """Return what a message is in the target."""
         if self._memo is None:
             return self._message(message, position)
         project = partial(self._message_and_calls, message, position)
@@ -123,7 +151,7 @@ class ContentProjector:
 
     def _message_and_calls(
         self, message: InputMessage, position: int
-    ) -> tuple[tuple[InputMessage, ...], dict[str, _KnownCall]]:
+    ) -> tuple[_Projected, dict[str, _KnownCall]]:
         """Return what a message is in the target, and what its calls mean for later ones."""
         projected = self._message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
@@ -143,8 +171,10 @@ class ContentProjector:
             self._ids[id] = call.written
             self._written_ids.add(call.written)
 
-    def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+    def _message(self, message: InputMessage, position: int) -> _Projected:
         own = is_own(message, self._can.dialect)
+        if own and not self._native and holds_tags(message):
+            own, message = False, structs.replace(message, source=None)
         try:
             blocks, moved = self._blocks(message, own=own)
         except EncodeError as exc:
@@ -157,14 +187,10 @@ class ContentProjector:
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
             changed = project_extra(changed, self._can.dialect, self._losses, "messages")
-        projected: list[InputMessage] = []
         if blocks or (own and changed is message):
-            projected.append(changed)
-        else:
-            self._losses.add("empty_message_dropped", "messages", "dropped")
-        if moved:
-            projected.append(InputMessage("user", moved))
-        return tuple(projected)
+            return _Projected(changed, moved)
+        self._losses.add("empty_message_dropped", "messages", "dropped")
+        return _Projected(None, moved)
 
     def _blocks(
         self, message: InputMessage, *, own: bool
@@ -176,7 +202,8 @@ class ContentProjector:
         if message.role == "assistant" and not own:
             before = restore_signatures(before, self._can)
         elif own and message.source.value is None:  # an answer, of whatever server
-            before = without_foreign_reasoning(before, self._can, self._losses)
+            stored = self._stored
+            before = without_foreign_reasoning(before, self._can, self._losses, stored=stored)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
@@ -193,6 +220,8 @@ class ContentProjector:
         if message.role == "assistant":
             if self._can.adjacent_calls or not self._can.ordered_blocks:
                 blocks = self._calls_last(blocks)
+            if self._can.reasoning_answered and not (own and self._native):
+                blocks = self._without_last_reasoning(blocks)
             if self._can.reasoning_required and not (
                 own and (self._native or self._can.only_refusals)
             ):
@@ -319,13 +348,21 @@ class ContentProjector:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
         signature = block.data if isinstance(block, RedactedReasoning) else block.signature
         if signature and block.issuer is not None and block.issuer == self._can.reasoning_issuer:
-            return block
+            return self._with_known_id(block)
         if isinstance(block, Reasoning) and self._can.reasoning_text and block.text:
             if block.signature is not None:
                 self._losses.add("signature_dropped", "messages", "dropped")
             return Reasoning(block.parts)
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
+
+    def _with_known_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
+        """Return reasoning without an id that the target would refuse."""
+        pattern = self._can.reasoning_id_pattern
+        if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
+            return block
+        self._losses.add("item_id", "messages", "dropped")
+        return structs.replace(block, id=None)
 
     def _result(self, result: ToolResult, moved: list[InputBlock], *, own: bool) -> ToolResult:
         """Return a result; its content that the target has no place for is added to `moved`."""
@@ -371,6 +408,17 @@ class ContentProjector:
         return block.__struct_config__.tag in self._can.result_media and (
             types is None or getattr(block, "media_type", None) in types
         )
+
+    def _without_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message without reasoning that nothing follows.
+
+        An answer was cut while the model reasoned, or its calls were edited out.
+        """
+        count = len(blocks)
+        while count and isinstance(blocks[count - 1], Reasoning | RedactedReasoning):
+            count -= 1
+            self._losses.add("reasoning_dropped", "messages", "nothing follows it")
+        return blocks[:count]
 
     def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message, reasoning first where a server demands some."""

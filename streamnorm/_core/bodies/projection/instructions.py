@@ -8,7 +8,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Text
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.bodies.request import InputMessage, Role, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -81,9 +81,10 @@ def _is_one_text(system: tuple[Text, ...]) -> bool:
 
 
 def _with_known_role(message: InputMessage, can: BodyCapabilities) -> InputMessage:
-    if message.role == "developer" and "developer" not in can.roles:
-        return structs.replace(message, role="system")
-    return message
+    if message.role not in _INSTRUCTIONS or message.role in can.roles:
+        return message
+    role: Role = "developer" if "developer" in can.roles else "system"
+    return message if message.role == role else structs.replace(message, role=role)
 
 
 def _demoted(message: InputMessage, losses: Losses) -> InputMessage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Any
 
@@ -75,6 +76,7 @@ def project_options(
         if can.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
     _drop_exclusive(request, can, losses, dropped)
+    _drop_dependent(request, can, losses, dropped)
     _drop_unfixed(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
@@ -109,6 +111,17 @@ def _drop_exclusive(
         dropped[name] = None
 
 
+def _drop_dependent(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options that are refused without another one to those that are dropped."""
+    for name, other in can.dependent_fields.items():
+        is_said = name not in dropped and getattr(request, name) is not None
+        if is_said and (other in dropped or not getattr(request, other)):
+            losses.add(name, "request", f"dropped without {other}")
+            dropped[name] = None
+
+
 def _drop_unfixed(
     request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
@@ -140,14 +153,29 @@ def _changed(
     if request.max_tokens is None and can.max_tokens is not None and not own:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
+    fewest = can.min_answer_tokens
+    if request.max_tokens is not None and fewest is not None and request.max_tokens < fewest:
+        losses.add("max_tokens_raised", "request", f"written as {fewest}")
+        changes["max_tokens"] = fewest
     is_known = can.only_refusals or request.service_tier in can.service_tiers
     if request.service_tier is not None and not is_known:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
     longest = can.max_user_chars
-    if request.user is not None and longest is not None and len(request.user) > longest:
-        losses.add("user_hashed", "request", "written as its SHA-256")
-        changes["user"] = sha256(request.user.encode("utf-8", "replace")).hexdigest()
+    for name in ("user", "safety_identifier"):
+        user = getattr(request, name)
+        if user is not None and longest is not None and len(user) > longest:
+            losses.add("user_hashed", "request", "written as its SHA-256")
+            changes[name] = _hash(user)
+    longest = can.max_cache_key_chars
+    key = request.cache_key
+    if key is not None and longest is not None and len(key) > longest:
+        losses.add("cache_key_hashed", "request", "written as its SHA-256")
+        changes["cache_key"] = _hash(key)
+    if request.metadata is not None and can.label_bounds is not None:
+        labels = _labels(request.metadata, can.label_bounds, losses)
+        if len(labels) < len(request.metadata):
+            changes["metadata"] = labels or None
     if request.output is not None:
         output = _output(request.output, can, losses, has_tools=bool(request.tools))
         if output is not request.output:
@@ -155,11 +183,36 @@ def _changed(
     return changes
 
 
+def _hash(name: str) -> str:
+    """Return a name for the same thing of 64 characters, the same each time."""
+    return sha256(name.encode("utf-8", "replace")).hexdigest()
+
+
+def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses) -> dict[str, str]:
+    """Return the labels of a request that the target takes."""
+    most, name_chars, label_chars = bounds
+    kept = {
+        name: label
+        for name, label in labels.items()
+        if len(name) <= name_chars and len(label) <= label_chars
+    }
+    for _ in range(len(labels) - len(kept)):
+        losses.add("metadata", "request", "dropped: too long")
+    for name in list(kept)[most:]:
+        losses.add("metadata", "request", f"first {most} labels written")
+        del kept[name]
+    return kept
+
+
 def _output(
     output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
 ) -> OutputFormat | None:
     refused = has_tools and not can.output_with_tools and output.kind != "text"
     if output.kind in can.output_kinds and not refused:
+        name, pattern = output.name, can.output_name_pattern
+        if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
+            losses.add("schema_name", "request", "dropped")
+            output = structs.replace(output, name=None)
         return project_extra(output, can.dialect, losses, "request")
     if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
         losses.add("schema_dropped", "request", "written as any JSON object")

@@ -10,9 +10,16 @@ from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_own
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
+from streamnorm._core.tools import CustomTool, Tool
 
-__all__ = ["project_reasoning_options", "reasoning_budget", "reasons"]
+__all__ = [
+    "fit_effort_to_tools",
+    "project_reasoning_options",
+    "reasoning_budget",
+    "reasons",
+]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {
@@ -107,6 +114,33 @@ def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> Reason
     if projected == ReasoningOptions():
         return None
     return options if projected == options else projected
+
+
+def fit_effort_to_tools(
+    request: Request, can: BodyCapabilities, losses: Losses
+) -> ReasoningOptions | None:
+    """Return the reasoning options of a request with an effort that stands beside its tools.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        can: Capabilities of the target.
+        losses: Counts an effort that is changed, said or not.
+
+    Raises:
+        EncodeError: The model has none of the efforts that tools stand beside.
+    """
+    options, accepted = request.reasoning, can.efforts_with_tools
+    if accepted is None or not any(isinstance(t, Tool | CustomTool) for t in request.tools):
+        return options
+    asked = None if options is None else options.effort
+    if asked in accepted or (asked is None and not can.reasons_by_default):
+        return options
+    dialect = f"dialect {can.tools_dialect}"
+    effort = next((effort for effort in accepted if effort in can.efforts), None)
+    if effort is None:
+        raise EncodeError(f"tools of a model that always reasons, expected {dialect}", path="tools")
+    losses.add("effort_changed", "request", f"written as {effort} beside tools", expected=dialect)
+    return structs.replace(options or ReasoningOptions(), effort=effort)
 
 
 def _is_accepted(options: ReasoningOptions, can: BodyCapabilities) -> bool:

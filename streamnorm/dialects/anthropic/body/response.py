@@ -27,7 +27,7 @@ from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 # Fields that a stream sends at its end.
 _STOP_FIELDS = ("stop_details", "container", "context_management")
@@ -107,11 +107,19 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     return body
 
 
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model; it says no time."""
+    return body if model is None else {**body, "model": model}
+
+
 def _projected(message: Message, losses: Losses) -> Message:
     """Return a message reduced to what a response can carry."""
     projector = Projector(_CAPABILITIES, losses)
     events = [out for event in message_events(message) for out in projector.push(event)]
-    if isinstance(events[-1], StreamError):
-        raise EncodeError("call with broken arguments, expected a JSON object", path="blocks")
+    if isinstance(last := events[-1], StreamError):
+        broken = "call with broken arguments, expected a JSON object"
+        raise EncodeError(broken if projector.withdrawn_calls else last.message, path="blocks")
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)

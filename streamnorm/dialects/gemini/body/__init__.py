@@ -12,7 +12,11 @@ from streamnorm.dialects.gemini.body.request import (
     read_tools,
     write_request,
 )
-from streamnorm.dialects.gemini.body.response import read_response, write_response
+from streamnorm.dialects.gemini.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 
 __all__ = ["codec"]
 
@@ -26,6 +30,7 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        revise_response=revise_response,
         count=COUNT,
         models=MODELS,
         field_parts=FIELD_PARTS,

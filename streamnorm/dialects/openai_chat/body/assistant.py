@@ -35,6 +35,7 @@ from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import BlockStop, Event
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
@@ -163,9 +164,9 @@ def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) 
     signed = None
     if (content := object_of(value, "extra_content")) is not None:
         signed = signature_from_wire(content)
-        if signed is not None and compact(content) == compact(signature_to_wire(*signed)):
+        if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
             mapped = _CALL | {"extra_content"}
-    signature, issuer = signed or (None, None)
+    signature, issuer, _ = signed or (None, None, None)
     mark, extra = mark_and_extra(value, mapped, {call.kind: inner})
     return structs.replace(call, signature=signature, issuer=issuer, cache=mark, extra=extra)
 
@@ -265,11 +266,12 @@ def _reasoning_to_wire(
     written: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, RedactedReasoning):
-            written.append(details.redacted_to_wire(block.data, block.issuer))
+            written.append(details.redacted_to_wire(Signed(block.data, block.issuer, block.id)))
             continue
         detail = details.text_to_wire(block.text)
         if block.signature is not None:
-            detail |= details.signature_to_wire(block.signature, block.issuer)
+            signed = Signed(block.signature, block.issuer, block.id)
+            detail |= details.signature_to_wire(signed)
         written.append(detail)
     for call in signed:
         signature = details.call_signature_to_wire(call.id, call.signature or "", call.issuer)

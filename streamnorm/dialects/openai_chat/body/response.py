@@ -13,19 +13,20 @@ from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfit
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.events import Event, Usage
-from streamnorm._core.json import InvalidJSON, count_of
+from streamnorm._core.events import Event, Opaque, StreamError, Usage
+from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
+from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_to_wire
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -59,6 +60,8 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError("message without a stop reason, expected a finished one", path="")
     projector = Projector(CAPABILITIES, losses)
     events = [out for event in message_events(message) for out in projector.push(event)]
+    if isinstance(last := events[-1], StreamError):
+        raise EncodeError(last.message, path="blocks")
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
     reason = projected.stop_reason or message.stop_reason
@@ -80,7 +83,45 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     if projected.usage != Usage():
         body["usage"] = usage_to_wire(projected.usage, extras=False)
     tier = _service_tier(message)
-    return body if tier is None else {**body, "service_tier": tier}
+    if tier is not None:
+        body["service_tier"] = tier
+    for event in projected.opaque:
+        _add_opaque(event, body, losses)
+    return body
+
+
+def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
+    """Add data of this dialect to the object that it belongs to; its pieces are joined."""
+    (choice,) = body["choices"]
+    objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
+    objects["end"] = choice["message"]
+    placed = opaque_to_wire(event)
+    if placed is None:
+        losses.add("opaque", event.name, "no field, dropped")
+        return
+    position, fields = placed
+    for name, value in fields.items():
+        _join(objects[position], name, [value] if position == "end" else value)
+
+
+def _join(owner: dict[str, Any], name: str, value: Any) -> None:
+    """Set a field, or append to it: a stream has an array in pieces."""
+    before = owner.get(name)
+    if is_array(before) and is_array(value):
+        before += value
+    elif is_object(before) and is_object(value):
+        for key, item in value.items():
+            _join(before, key, item)
+    elif value is not None or before is None:
+        owner[name] = value
+
+
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model and another time, each if it is not None."""
+    body = body if model is None else {**body, "model": model}
+    return body if created is None else {**body, "created": int(created)}
 
 
 def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:

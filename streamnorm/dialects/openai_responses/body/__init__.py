@@ -12,7 +12,11 @@ from streamnorm.dialects.openai_responses.body.request import (
     read_request,
     write_request,
 )
-from streamnorm.dialects.openai_responses.body.response import read_response, write_response
+from streamnorm.dialects.openai_responses.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.encode.response import echoed_fields
 
@@ -28,6 +32,7 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        revise_response=revise_response,
         count=COUNT,
         models=MODELS,
         field_parts=FIELD_PARTS,

@@ -33,6 +33,7 @@ CAPABILITIES = BodyCapabilities(
     split_results=True,
     result_media=frozenset({"image", "document"}),
     max_id_chars=64,
+    unique_ids=True,
     # 64 is the bound of Chat Completions; the specification of Responses has this one.
     name_pattern="[a-zA-Z0-9_-]{1,128}",
     custom_tools=True,
@@ -48,9 +49,15 @@ CAPABILITIES = BodyCapabilities(
     server_history=True,
     restricted_choice=True,
     reasoning_issuer="openai",
+    reasoning_answered=True,
+    stored_reasoning=True,  # vercel/ai#7543
+    # continuedev/continue#8933, jlcodes99/cockpit-tools#2090, ranxianglei/billion-context#1052
+    reasoning_id_pattern="rs[a-zA-Z0-9_-]{0,62}",
     marks=frozenset({"text", "image", "document"}),
     mark_ttls=_TTLS,
     request_ttls=_TTLS,
     service_tiers={tier: tier for tier in _TIERS},
     max_user_chars=128,
+    max_cache_key_chars=64,
+    min_answer_tokens=16,  # farion1231/cc-switch#7287
 )

@@ -22,8 +22,9 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, object_in
+from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
+from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
 from streamnorm.dialects.openai_responses.body.read_input import InputReader
@@ -155,8 +156,12 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
-    if request.system:
-        body["instructions"] = "\n\n".join([block.text for block in request.system])
+    own_request = is_own(request, DIALECT)
+    instructions = "\n\n".join([block.text for block in request.system])
+    if instructions.strip() or (request.system and own_request):
+        body["instructions"] = instructions
+    elif request.system:
+        context.losses.add("empty_message_dropped", "system", "dropped")
     items = input_to_wire(request.messages, context)
     if items or not request.state:
         body["input"] = items
@@ -167,16 +172,20 @@ def write_request(request: Request, context: WriteContext) -> Written:
     own = {**own_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
-        # One that was not changed is written with what only this dialect knows of it.
+        body["tool_choice"] = choice_to_wire(choice, request.tools)
+        # One that was not changed is written with what only this dialect knows of it; but not
+        # every server knows several words for one tool, as the vendor does.
         inexact = own.pop("tool_choice", None)
-        is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
-        body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
+        if inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice:
+            is_word = is_object(inexact) and inexact.keys() == {"type"}
+            if context.capabilities is CAPABILITIES or not is_word:
+                body["tool_choice"] = inexact
     for name, (field, _) in _FIELDS.items():
         if name != "model" and (value := getattr(request, field)) is not None:
             body[name] = value
     if request.metadata is not None:
         body["metadata"] = request.metadata
-    if request.store is None and "store" not in own and not is_own(request, DIALECT):
+    if request.store is None and "store" not in own and not own_request:
         body["store"] = False  # other vendors store nothing
     add_options(body, request, own)
     return Written(body, _PATH)

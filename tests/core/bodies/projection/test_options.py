@@ -91,6 +91,24 @@ def test_values_within_the_bounds_stay() -> None:
     assert Projection(fits, **can).request is fits
 
 
+def test_name_of_a_cache_beyond_the_bound_is_hashed_the_same_each_time() -> None:
+    """A shorter piece of it could be that of another conversation."""
+    can = {"max_cache_key_chars": 64}
+    done = Projection(asked(cache_key="k" * 65), **can)
+    assert done.request.cache_key == sha256(b"k" * 65).hexdigest()
+    assert done.lost == {"cache_key_hashed": 1}
+    fits = asked(cache_key="k" * 64)
+    assert Projection(fits, **can).request is fits
+
+
+def test_too_few_tokens_for_the_answer_are_raised() -> None:
+    done = Projection(asked(max_tokens=15), min_answer_tokens=16)
+    assert done.request.max_tokens == 16
+    assert done.lost == {"max_tokens_raised": 1}
+    for fits in (asked(max_tokens=16), asked()):
+        assert Projection(fits, min_answer_tokens=16).request is fits
+
+
 def test_tokens_of_the_answer_have_a_default_where_the_target_needs_them() -> None:
     done = Projection(asked(), max_tokens=32_000)
     assert done.request.max_tokens == 32_000

@@ -1,0 +1,236 @@
+"""What `validate_request` returns, whichever rules there are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.body_mutations import damaged_body, json_value
+from support.requests import requests
+from support.secret_shapes import SHAPED
+from support.seeded import Draws, draws, with_half_the_examples
+
+from streamnorm import (
+    DecodeError,
+    EncodeError,
+    Limits,
+    Request,
+    RequestViolation,
+    UnknownDialect,
+    encode_request,
+    validate_request,
+)
+from streamnorm._core.codec import MAX_PROBLEMS
+from streamnorm._request_validation import quoted, quoted_path, rules_for
+from streamnorm.profiles.rules import VENDOR, shipped_rules
+
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+LEGAL: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 99,
+        "messages": [{"role": "user", "content": "Hi."}],
+    },
+    "openai_chat": {"model": "gpt-4.1", "messages": [{"role": "user", "content": "Hi."}]},
+    "openai_responses": {"model": "gpt-4.1", "input": "Hi."},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]},
+}
+TOO_FEW = {"model": "gpt-5", "input": "Hi.", "max_output_tokens": 10}
+SAYS = (
+    "Invalid 'max_output_tokens': integer below minimum value. "
+    "Expected a value >= 16, but got 10 instead."
+)
+each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def rule_ids(dialect: str, *, server: str | None = None, model: str = "") -> set[str]:
+    return {rule.id for rule in rules_for(dialect, server=server, model=model)}
+
+
+# What is returned
+
+
+@each_dialect
+def test_legal_request_has_no_violations(dialect: str) -> None:
+    assert validate_request(LEGAL[dialect], dialect) == []
+
+
+@pytest.mark.parametrize("body", [TOO_FEW, json.dumps(TOO_FEW), json.dumps(TOO_FEW).encode()])
+def test_violation_says_what_the_provider_answers(body: Any) -> None:
+    assert validate_request(body, "responses") == [
+        RequestViolation(
+            rule="openai_responses.max_output_tokens",
+            path="max_output_tokens",
+            message=SAYS,
+            status=400,
+            type=None,
+            code="integer_below_min_value",
+        )
+    ]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", "null", '{"a":1e', b"\xff"])
+def test_body_that_is_no_json_object_is_an_error(body: Any) -> None:
+    with pytest.raises(DecodeError):
+        validate_request(body, "openai_chat")
+
+
+def test_body_beyond_a_bound_is_an_error() -> None:
+    with pytest.raises(DecodeError, match="expected at most 9"):
+        validate_request(b'{"a": "bcdefg"}', "openai_chat", limits=Limits(max_event_bytes=9))
+    with pytest.raises(DecodeError, match="nested deeper than 2"):
+        validate_request({"a": [[[1]]]}, "openai_chat", limits=Limits(max_json_depth=2))
+
+
+def test_unknown_dialect_is_an_error() -> None:
+    with pytest.raises(UnknownDialect, match="'esperanto'"):
+        validate_request({}, "esperanto")
+
+
+def test_body_is_not_changed() -> None:
+    body = json.loads(json.dumps(TOO_FEW))
+    validate_request(body, "responses")
+    assert body == TOO_FEW
+
+
+# Whose rules hold
+
+
+@each_dialect
+def test_nameless_and_unknown_servers_are_the_vendor(dialect: str) -> None:
+    own = rule_ids(dialect)
+    assert own == rule_ids(dialect, server=VENDOR)
+    assert own == rule_ids(dialect, server="a-server-that-nobody-knows")
+
+
+def test_server_with_rules_or_profiles_has_its_own() -> None:
+    assert validate_request(TOO_FEW, "responses", server="azure") != []
+    # Known by its profiles alone, and by profiles of another dialect alone.
+    assert validate_request(TOO_FEW, "responses", server="vllm") == []
+    assert validate_request(TOO_FEW, "responses", server="cerebras") != []
+
+
+def test_token_counts_are_no_requests_for_messages() -> None:
+    assert validate_request(TOO_FEW, "responses", path="/v1/responses/input_tokens") == []
+    assert validate_request(TOO_FEW, "responses", path="/v1/responses") != []
+
+
+# What is quoted
+
+
+@pytest.mark.parametrize("number", [-(10**79), -(10**78)])
+def test_long_number_is_not_quoted(number: int) -> None:
+    [found] = validate_request({**TOO_FEW, "max_output_tokens": number}, "responses")
+    quoted = "…" if number == -(10**79) else str(number)
+    assert f"but got {quoted} instead" in found.message
+
+
+SECRETS = tuple(secret for secret in SHAPED.values() if len(secret) <= 80)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("text", ["{}", "Bearer {}", "key={}", "x.{}.y"])
+def test_secret_is_not_quoted(secret: str, text: str) -> None:
+    assert quoted(text.format(secret)) == "…"
+    assert quoted_path(f"tools[0].{text.format(secret)}.type") == "…"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x" * 80, "task-list", "gpt-5-pro", "claude-opus-4-5-20251101", "get_weather"),
+        *("call_0123456789abcdef0123456789", "rs_68af4030baa48193b0b43b4c2a176a1a0e6967589f080e77"),
+        *("organization", "projects_of_a_team", "keyJoin"),
+    ],
+)
+def test_short_text_is_quoted(text: str) -> None:
+    assert quoted(text) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *(("x" * 81, "…"), (True, "true"), (False, "false"), (1, "1"), (0.5, "0.5"), (None, "…")),
+        *(([], "…"), ({"a": "b"}, "…")),
+    ],
+)
+def test_other_values_are_quoted_as_json_or_not_at_all(value: object, shown: str) -> None:
+    assert quoted(value) == shown
+
+
+def test_names_in_a_path_are_quoted_as_others_are() -> None:
+    assert quoted_path("input[12].content[0].type") == "input[12].content[0].type"
+    assert quoted_path(f"tools[0].{'x' * 81}.type") == "tools[0].….type"
+    assert quoted_path("") == ""
+    assert quoted_path("a." * 600) == f"{'a.' * 500}…"
+
+
+# Any JSON
+
+_SERVERS = sorted({server for rule in shipped_rules() for server in rule.servers})
+
+
+def st_servers() -> st.SearchStrategy[str | None]:
+    return st.none() | st.sampled_from(_SERVERS)
+
+
+def check_judgement(body: dict[str, Any], dialect: str, server: str | None) -> None:
+    """Check that a body is judged, and that what is said of it is bounded."""
+    try:
+        found = validate_request(body, dialect, server=server)
+    except DecodeError:  # nested too deep
+        return
+    rules = {rule.id: rule for rule in shipped_rules() if rule.dialect == dialect}
+    assert len(found) <= MAX_PROBLEMS
+    for each in found:
+        rule = rules[each.rule]
+        assert (each.status, each.type, each.code) == (rule.status, rule.type, rule.code)
+        assert len(each.path) <= 1001
+        for shown in (each.message, each.path):
+            assert LONG[:81] not in shown
+            assert not any(secret in shown for secret in SECRETS)
+
+
+def with_words(d: Draws, value: Any, words: tuple[str, ...]) -> Any:
+    """Return a value in which some of its texts and keys are words."""
+    match value:
+        case dict():
+            return {
+                d.pick(words) if d.flag(9) else key: with_words(d, item, words)
+                for key, item in value.items()
+            }
+        case list():
+            return [with_words(d, item, words) for item in value]
+        case str():
+            return d.pick(words) if d.flag(5) else value
+        case _:
+            return value
+
+
+LONG = "é" * 300
+WORDS = (*SECRETS, LONG)
+
+
+@each_dialect
+@with_half_the_examples
+@given(d=draws(), server=st_servers())
+def test_any_object_is_judged(dialect: str, d: Draws, server: str | None) -> None:
+    value = json_value(d, 6)
+    body = value if isinstance(value, dict) else {"messages": value, "input": value}
+    check_judgement(with_words(d, body, WORDS), dialect, server)
+
+
+@each_dialect
+@with_half_the_examples
+@given(request=requests(), d=draws(), server=st_servers())
+def test_damaged_request_is_judged(
+    dialect: str, request: Request, d: Draws, server: str | None
+) -> None:
+    try:
+        body = encode_request(request, dialect, repair="fill").body
+    except EncodeError:
+        body = LEGAL[dialect]
+    check_judgement(with_words(d, damaged_body(d, body), WORDS), dialect, server)
