@@ -175,7 +175,7 @@ def _responses_tools(kind: str) -> list[JSON]:
 
 def _responses_companions(path: str) -> JSON:
     if path.startswith("tool_choice"):
-        if "tools" in path or "=" not in path and "[" not in path:
+        if "tools" in path or ("=" not in path and "[" not in path):
             return {"tools": _responses_tools("function")}
         for kind in ("custom", "mcp", "apply_patch", "programmatic_tool_calling"):
             if f"[{kind}]" in path:
