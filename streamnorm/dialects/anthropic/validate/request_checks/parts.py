@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 from streamnorm._core.codec import RequestFacts
 from streamnorm._core.json import is_array, is_object
 
-__all__ = ["Block", "Message", "betas_of", "blocks_of", "has_beta", "kind_of", "messages_of", "tools_of"]
+__all__ = [
+    "Block",
+    "Message",
+    "betas_of",
+    "blocks_of",
+    "has_beta",
+    "kind_of",
+    "messages_of",
+    "tools_of",
+]
 
 
 class Message(NamedTuple):
