@@ -86,7 +86,7 @@ class AnthropicEncoder(Encoder):
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return dumps({"type": "error", "error": error_to_wire(error)})
+        return dumps({"type": "error", "error": error_to_wire(error, extras=self.extras)})
 
     def _text(self, event: TextDelta | ReasoningDelta) -> bytes:
         return self._delta_heads[event.index] + dumps(event.text) + _DELTA_END
@@ -171,7 +171,7 @@ class AnthropicEncoder(Encoder):
     def _error(self, event: StreamError) -> bytes:
         if self._usage != self._written_usage:  # an error event has no counts
             self._losses.count("usage", "failed stream", "dropped")
-        return _frame("error", {"error": error_to_wire(event)})
+        return _frame("error", {"error": error_to_wire(event, extras=self.extras)})
 
     def _opaque(self, event: Opaque) -> bytes:
         index = None if event.index is None else self._indexes.get(event.index)
