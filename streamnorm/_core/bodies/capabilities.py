@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
 __all__ = ["BodyCapabilities"]
 
-_MANY = 10**9
 _PARTS = "text image document audio video opaque"
 _CALLS = "tool_call tool_result server_tool_call server_tool_result"
 
@@ -51,8 +51,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         assistant_media: Images in messages of the assistant.
         audio_data_urls: Sound is a `data:` URL, not base64 alone.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
+        checks_files: Inline files of the dialect's own clients must be Base64, too; those of
+            others always must.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
+        opaque_kinds: Kinds of blocks that only the dialect has and the target knows; None = all.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
         split_results: The results of one message's calls may stand in several messages, in
@@ -196,8 +199,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     assistant_media: bool = False
     audio_data_urls: bool = False
     file_issuer: str | None = None
+    checks_files: bool = False
     refusal: bool = False
     citations: frozenset[str] = frozenset()
+    opaque_kinds: frozenset[str] | None = None
     ordered_blocks: bool = True
     mixed_results: bool = False
     split_results: bool = False
@@ -335,6 +340,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             marks=frozenset(["system", "tool", "assistant", *_PARTS.split(), *_CALLS.split()]),
             mark_ttls={},
             falling_ttls=False,
-            max_marks=_MANY,
+            max_marks=maxsize,
             max_user_chars=None,
         )

@@ -75,6 +75,8 @@ def project_options(
         dropped[name] = _DEFAULTS[name]
         if can.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
+    if not native:
+        request = _without_refused_extra(request, can, fields, losses)
     _drop_exclusive(request, can, losses, dropped)
     _drop_dependent(request, can, losses, dropped)
     _drop_unfixed(request, can, losses, dropped)
@@ -82,7 +84,7 @@ def project_options(
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses, own=own)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
-    return replaced(whole, **options)
+    return replaced(whole, **options, extra=request.extra)
 
 
 def _options_read(request: Request) -> dict[str, Any]:
@@ -95,6 +97,23 @@ def _options_read(request: Request) -> dict[str, Any]:
         for name in _OPTIONS
         if (value := getattr(request, name)) is getattr(source.part, name)
     }
+
+
+def _without_refused_extra(
+    request: Request, can: BodyCapabilities, fields: frozenset[str], losses: Losses
+) -> Request:
+    """Return a request without fields of the dialect that are refused, whatever their type.
+
+    Some servers have a number in `logprobs`, for example.
+    """
+    extra = (request.extra or {}).get(can.dialect, {})
+    refused = [name for name in _OPTIONS if name in extra and name not in fields]
+    if not refused:
+        return request
+    for name in refused:
+        losses.add(name, "request", "dropped")
+    kept = {name: value for name, value in extra.items() if name not in refused}
+    return structs.replace(request, extra={can.dialect: kept} if kept else None)
 
 
 def _drop_exclusive(

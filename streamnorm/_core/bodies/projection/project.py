@@ -95,9 +95,8 @@ def project_request(
     content = ContentProjector(
         can, names, losses, fills=fills, native=native, stored=stored, memo=memo
     )
-    said = tuple(project_extra(text, can.dialect, losses, "system") for text in request.system)
     system, messages = place_instructions(
-        same_parts(request.system, said), content.project(messages), can, losses
+        content.project_system(request.system), content.project(messages), can, losses
     )
     if not messages and not own:
         raise EncodeError("no messages, expected at least one", path="messages")

@@ -90,7 +90,7 @@ def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> Reason
             projected = structs.replace(projected, **words)
             losses.add("reasoning", "request", f"written as {words['mode'] or words['effort']}")
     # An effort alone is what a client of the dialect says, too.
-    elif options.mode is not None or not own:
+    elif not own or (options.mode is not None and can.thinking != "effort"):
         words = _in_words_of(can, options, request.max_tokens)
         projected = structs.replace(projected, **words)
         if words["mode"] == "off" and options.mode != "off" and _asks(options):

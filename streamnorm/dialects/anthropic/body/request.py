@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     texts_in,
     within,
 )
-from streamnorm._core.bodies.request import Request, Source, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm.dialects.anthropic.body.betas import with_needed_betas
@@ -161,10 +161,12 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part has no legal form.
     """
-    body = unchanged_source(request, DIALECT)
+    body = request_source(request, DIALECT)
     if body is None:
         body = _body_to_wire(request, context)
-    betas = with_needed_betas(body, request.betas, context.capabilities)
+    betas = request.betas
+    if not context.capabilities.only_refusals:  # else a client of the dialect names them
+        betas = with_needed_betas(body, betas, context.capabilities)
     return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
 
 

@@ -163,7 +163,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         EncodeError: A part has no legal form.
     """
     path = _path(request)
-    body: dict[str, Any] | None = unchanged_source(request, DIALECT)
+    body: dict[str, Any] | None = unchanged_source(request, DIALECT, but="model")
     if body is not None:
         return Written(body, path)
     for name in request.state or ():

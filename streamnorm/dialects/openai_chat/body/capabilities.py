@@ -25,6 +25,8 @@ CAPABILITIES = BodyCapabilities(
     inline_system="message",
     names=True,
     prefill=False,
+    # heic: openclaw/openclaw#102354
+    images=frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"auto", "low", "high", "original"}),
     document_urls=False,
     audio=True,
