@@ -31,7 +31,7 @@ from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, Up
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
-from streamnorm._core.messages import Message, MessageSource, unchanged_source
+from streamnorm._core.messages import Message, MessageSource, unchanged_body
 from streamnorm._core.provider_errors import find_error
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
@@ -382,10 +382,10 @@ def encoded_message(
         message = structs.replace(message, model=model)
     codec = codec_of(dialect)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
-    source = unchanged_source(message, lookup(dialect).name)
-    if source is not None and message.stop_reason is not None and codec.revise_response is not None:
-        model = message.model if message.model != source.message.model else None
-        body = codec.revise_response(source.body, model, created)
+    known = unchanged_body(message, lookup(dialect).name)
+    if known is not None and message.stop_reason is not None and codec.revise_response is not None:
+        renamed = message.model if message.model != message.source.message.model else None
+        body = codec.revise_response(known, renamed, created)
         return Encoded(body | fields, losses=losses.list())
     if isinstance(message.source, MessageSource):
         for choice in message.source.choices:

@@ -140,12 +140,16 @@ class RequestRefused(Exception):
         *,
         code: str | None = None,
         param: str | None = None,
+        details: dict[str, object] | None = None,
         losses: tuple[Loss, ...] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        extra: dict[str, object] | None = None if param is None else {"param": param}
-        self.error = StreamError("upstream", message, code, status, retryable=False, extra=extra)
+        extra: dict[str, object] = {} if param is None else {"param": param}
+        extra |= {} if details is None else {"details": details}
+        self.error = StreamError(
+            "upstream", message, code, status, retryable=False, extra=extra or None
+        )
         self.losses = losses
         self.headers = dict(headers or {})
 
@@ -194,8 +198,9 @@ def upstream_request(
         if not encoded.path:
             raise EncodeError("no name of a model, expected one", path="model")
         url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
+    written = target.endpoints.body_headers
     headers = request_headers(
-        received.headers,
+        {name: value for name, value in received.headers.items() if name not in written},
         known,
         target,
         body=encoded.headers,
@@ -273,10 +278,18 @@ def json_body(received: ClientRequest) -> bytes:
     return received.body
 
 
+# What clients act on where the state that they refer to cannot be had: they send the whole
+# conversation.  Anthropic's SDK does so without `thread`, in its `tool_runner` (lib/threads of
+# anthropic 2.12).
+_MISSING_STATE: dict[str, dict[str, Any]] = {
+    "previous_response_id": {"code": "previous_response_not_found"},
+    "thread": {"details": {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}},
+}
+
+
 def _no_legal_form(exc: EncodeError) -> RequestRefused:
     """Return the refusal of a request that the upstream's dialect cannot express."""
     name = exc.path.removeprefix("state.")
     if name == exc.path:
         return RequestRefused(str(exc), param=name)
-    code = "previous_response_not_found" if name == "previous_response_id" else None
-    return RequestRefused(f"{name}: {exc.args[0]}", code=code, param=name)
+    return RequestRefused(f"{name}: {exc.args[0]}", param=name, **_MISSING_STATE.get(name, {}))

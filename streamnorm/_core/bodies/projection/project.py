@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
@@ -73,10 +74,11 @@ def project_request(
         if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
     own = is_own(request, can.dialect)
-    if request.state and not own:
+    if request.state and not (own and "state" in can.fields):
         name = next(iter(request.state))
+        found = "state that the server does not hold" if own else "state of another provider"
         raise EncodeError(
-            "state of another provider, expected the whole conversation in the request",
+            f"{found}, expected the whole conversation in the request",
             path=f"state.{name}",
         )
     known = structs.replace(can, name_pattern=None) if native else can
@@ -106,8 +108,23 @@ def project_request(
         losses,
         own=own,
     )
+    if not own:
+        projected = replaced(projected, betas=_betas_to_lose(projected, can))
     projected = project_options(projected, can, losses, own=own, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+
+
+def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
+    """Return the betas of another dialect that are a loss beside the fields that they enable."""
+    lost = {
+        name
+        for dialect, fields in (request.extra or {}).items()
+        if dialect != can.dialect
+        for name, value in fields.items()
+        if value is not None
+    }
+    betas = tuple(beta for beta in request.betas if not is_joint(beta, lost))
+    return same_parts(request.betas, betas)
 
 
 def _in_order(
