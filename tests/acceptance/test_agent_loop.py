@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.strict_upstreams import strict_provider
 
 from streamnorm import (
     Completed,
@@ -87,7 +88,7 @@ def text_of(result: ToolResult) -> str:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_agent_on_one_provider(dialect: str) -> None:
-    provider = FakeProvider([CALLS, "It snows in Oslo."])
+    provider = strict_provider([CALLS, "It snows in Oslo."])
     chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
         await run_agent(client, chat, [dialect, dialect])
@@ -101,7 +102,7 @@ async def test_an_agent_on_one_provider(dialect: str) -> None:
 @pytest.mark.parametrize("second", DIALECTS)
 @pytest.mark.parametrize("first", DIALECTS)
 async def test_the_provider_is_switched_in_the_middle_of_the_loop(first: str, second: str) -> None:
-    provider = FakeProvider([CALLS, "It snows in Oslo."])
+    provider = strict_provider([CALLS, "It snows in Oslo."])
     chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
         await run_agent(client, chat, [first, second])
@@ -111,7 +112,7 @@ async def test_the_provider_is_switched_in_the_middle_of_the_loop(first: str, se
 
 async def test_each_turn_is_another_provider() -> None:
     turns: list[Any] = [[tool_call("get_weather", city=name)] for name in ("Oslo", "Rome", "Bern")]
-    provider = FakeProvider([*turns, "It snows in Oslo."])
+    provider = strict_provider([*turns, "It snows in Oslo."])
     chat = ask()
     async with provider.client(httpx.AsyncClient) as client:
         await run_agent(client, chat, [*DIALECTS])
@@ -144,7 +145,7 @@ async def test_an_agent_on_a_recording(path: Path) -> None:
     """The first answer is a recorded one, whatever its tools are called; each provider goes on."""
     dialect = path.parts[-3]
     for second in DIALECTS:
-        provider = FakeProvider([path, "Done."])
+        provider = strict_provider([path, "Done."])
         chat = ask()
         async with provider.client(httpx.AsyncClient) as client:
             await run_agent(client, chat, [dialect, second])

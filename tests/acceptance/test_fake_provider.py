@@ -24,6 +24,7 @@ from acceptance.provider_clients import (
     openai_client,
 )
 from google.genai import errors, types
+from support.strict_upstreams import strict_provider
 
 from streamnorm import Recording, StreamError
 from streamnorm.recording.faults import cut, http
@@ -44,7 +45,7 @@ def async_openai_client(provider: FakeProvider) -> openai.AsyncOpenAI:
 
 
 def test_openai_reads_text_as_it_is_said() -> None:
-    with openai_client(FakeProvider("It snows in Oslo.")) as client:
+    with openai_client(strict_provider("It snows in Oslo.")) as client:
         chunks = list(client.chat.completions.create(**CHAT, stream=True))
     words = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
     assert [word for word in words if word] == ["It", " snows", " in", " Oslo."]
@@ -52,7 +53,7 @@ def test_openai_reads_text_as_it_is_said() -> None:
 
 
 def test_openai_helper_reads_text_calls_and_tokens() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     completions = []
     with openai_client(provider) as client:
         for _ in TURNS:
@@ -75,7 +76,7 @@ def test_openai_helper_reads_text_calls_and_tokens() -> None:
 @ON_ASYNCIO
 @pytest.mark.anyio
 async def test_asynchronous_openai_reads_the_same() -> None:
-    async with async_openai_client(FakeProvider(TURNS)) as client:
+    async with async_openai_client(strict_provider(TURNS)) as client:
         async with client.chat.completions.stream(**CHAT) as stream:
             assert chat_calls(await stream.get_final_completion()) == CALLS
         raw = await client.chat.completions.create(**CHAT, stream=True)
@@ -86,7 +87,7 @@ async def test_asynchronous_openai_reads_the_same() -> None:
 @ON_ASYNCIO
 @pytest.mark.anyio
 async def test_many_requests_at_once_get_an_answer_each() -> None:
-    provider = FakeProvider(lambda request: request.body["messages"][0]["content"].upper())
+    provider = strict_provider(lambda request: request.body["messages"][0]["content"].upper())
     answers: dict[int, str] = {}
 
     async def ask(client: openai.AsyncOpenAI, number: int) -> None:
@@ -103,7 +104,7 @@ async def test_many_requests_at_once_get_an_answer_each() -> None:
 
 
 def test_openai_helper_reads_responses() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     with openai_client(provider) as client:
         answers = []
         for _ in TURNS:
@@ -122,7 +123,7 @@ def test_openai_helper_reads_responses() -> None:
 
 
 def test_anthropic_helper_reads_text_calls_and_tokens() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     answers = []
     with anthropic_client(provider) as client:
         for _ in TURNS:
@@ -140,7 +141,7 @@ def test_anthropic_helper_reads_text_calls_and_tokens() -> None:
 
 def test_anthropic_reads_text_as_it_is_said() -> None:
     with (
-        anthropic_client(FakeProvider("It snows in Oslo.")) as client,
+        anthropic_client(strict_provider("It snows in Oslo.")) as client,
         client.messages.stream(**MESSAGES) as stream,
     ):
         assert list(stream.text_stream) == ["It", " snows", " in", " Oslo."]
@@ -148,7 +149,7 @@ def test_anthropic_reads_text_as_it_is_said() -> None:
 
 @pytest.mark.anyio
 async def test_asynchronous_anthropic_reads_the_same_through_the_application() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     http_client = httpx2.AsyncClient(transport=httpx2.ASGITransport(provider.app()))
     async with anthropic.AsyncAnthropic(
         api_key="-", base_url="http://fake", http_client=http_client
@@ -162,7 +163,7 @@ async def test_asynchronous_anthropic_reads_the_same_through_the_application() -
 
 
 def test_genai_reads_text_calls_and_tokens() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     client = genai_client(provider)
     called, told = (list(client.models.generate_content_stream(**CONTENT)) for _ in TURNS)
     assert genai_calls(called) == CALLS
@@ -179,14 +180,14 @@ def test_genai_reads_text_calls_and_tokens() -> None:
 @ON_ASYNCIO
 @pytest.mark.anyio
 async def test_asynchronous_genai_reads_the_same() -> None:
-    client = genai_client(FakeProvider(TURNS))
+    client = genai_client(strict_provider(TURNS))
     stream = await client.aio.models.generate_content_stream(**CONTENT)
     assert genai_calls([chunk async for chunk in stream]) == CALLS
 
 
 def test_genai_is_told_of_errors_in_its_own_words() -> None:
     error = StreamError("upstream", "Overloaded.", status_hint=503)
-    provider = FakeProvider(
+    provider = strict_provider(
         [error, ["It snows", error], StreamError("upstream", "Hm.", status_hint=400)]
     )
     client = genai_client(provider)
@@ -204,7 +205,7 @@ def test_genai_is_told_of_errors_in_its_own_words() -> None:
 
 
 def test_client_tries_again_what_may_succeed_later() -> None:
-    provider = FakeProvider([http(529), StreamError("upstream", "Hm.", status_hint=400)])
+    provider = strict_provider([http(529), StreamError("upstream", "Hm.", status_hint=400)])
     with anthropic_client(provider, max_retries=1) as client:
         client._calculate_retry_timeout = lambda *_: 0  # type: ignore[method-assign]  # no waiting
         with pytest.raises(anthropic.BadRequestError, match=r"Hm\."):
@@ -214,7 +215,7 @@ def test_client_tries_again_what_may_succeed_later() -> None:
 
 def test_both_clients_read_an_error_within_the_stream() -> None:
     error = StreamError("upstream", "Overloaded.", status_hint=529)
-    provider = FakeProvider([["It snows", error]] * 2)
+    provider = strict_provider([["It snows", error]] * 2)
     with (
         openai_client(provider) as client,
         pytest.raises(openai.APIError, match="Overloaded"),
@@ -230,7 +231,7 @@ def test_both_clients_read_an_error_within_the_stream() -> None:
 
 
 def test_broken_connection_reaches_the_client() -> None:
-    provider = FakeProvider([["It snows", cut(event=-1)]])
+    provider = strict_provider([["It snows", cut(event=-1)]])
     with (
         anthropic_client(provider) as client,
         pytest.raises(httpx2.ReadError),
@@ -248,7 +249,7 @@ def test_recording_of_one_dialect_is_read_by_the_client_of_the_other() -> None:
         (call.id, call.name, call.input()) for call in Recording.load(path).message().tool_calls
     ]
     assert len(expected) == 2
-    provider = FakeProvider(path)
+    provider = strict_provider(path)
     with anthropic_client(provider) as client, client.messages.stream(**MESSAGES) as stream:
         assert anthropic_calls(stream.get_final_message()) == expected
     with openai_client(provider) as chat, chat.chat.completions.stream(**CHAT) as completions:
@@ -263,7 +264,7 @@ def test_pydantic_ai_runs_a_tool_between_two_turns() -> None:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    provider = FakeProvider(
+    provider = strict_provider(
         [
             [tool_call("get_weather", city="Oslo"), tool_call("get_weather", city="Rome")],
             "Snow, sun.",
@@ -297,7 +298,7 @@ def test_openai_agents_run_a_tool_between_two_turns() -> None:
     import agents
 
     agents.set_tracing_disabled(True)
-    provider = FakeProvider([tool_call("get_weather", city="Oslo"), "It snows."])
+    provider = strict_provider([tool_call("get_weather", city="Oslo"), "It snows."])
 
     @agents.function_tool
     def get_weather(city: str) -> str:

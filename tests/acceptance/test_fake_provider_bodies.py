@@ -21,13 +21,13 @@ from acceptance.provider_clients import (
     openai_client,
 )
 from google.genai import errors, types
+from support.strict_upstreams import strict_provider
 
 from streamnorm import StreamError
-from streamnorm.testing import FakeProvider
 
 
 def test_openai_reads_whole_completions() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     with openai_client(provider) as client:
         called, told = (client.chat.completions.create(**CHAT) for _ in TURNS)
     assert called.choices[0].message.content == "One moment."
@@ -41,7 +41,7 @@ def test_openai_reads_whole_completions() -> None:
 
 
 def test_openai_reads_whole_responses() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     with openai_client(provider) as client:
         called, told = (client.responses.create(model="m-1", input="Snow?") for _ in TURNS)
     calls = [item for item in called.output if item.type == "function_call"]
@@ -54,7 +54,7 @@ def test_openai_reads_whole_responses() -> None:
 
 
 def test_anthropic_reads_whole_messages() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     with anthropic_client(provider) as client:
         called, told = (client.messages.create(**MESSAGES) for _ in TURNS)
     assert called.content[0].text == "One moment."
@@ -66,7 +66,7 @@ def test_anthropic_reads_whole_messages() -> None:
 
 
 def test_genai_reads_whole_contents() -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     client = genai_client(provider)
     called, told = (client.models.generate_content(**CONTENT) for _ in TURNS)
     assert genai_calls([called]) == CALLS
@@ -80,7 +80,7 @@ def test_genai_reads_whole_contents() -> None:
 
 def test_clients_read_an_error_in_place_of_a_whole_body() -> None:
     error = StreamError("upstream", "Hm.", status_hint=400)
-    provider = FakeProvider([["It snows", error]] * 3)
+    provider = strict_provider([["It snows", error]] * 3)
     with openai_client(provider) as client, pytest.raises(openai.BadRequestError, match="Hm"):
         client.chat.completions.create(**CHAT)
     with anthropic_client(provider) as other, pytest.raises(anthropic.BadRequestError, match="Hm"):

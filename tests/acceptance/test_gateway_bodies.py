@@ -21,6 +21,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 from support.provider_requests import PATHS
+from support.strict_upstreams import strict_provider
 
 import streamnorm
 from streamnorm import EventStreamResponse, MessageResponse
@@ -270,7 +271,7 @@ CLIENTS: dict[str, tuple[Ask, tuple[str, str]]] = {
 async def test_client_runs_a_tool_between_two_turns(
     client: str, target: str, client_streams: bool, upstream_streams: bool
 ) -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     ask, reasons = CLIENTS[client]
     gateway = Gateway(provider, target, streams=upstream_streams)
     called, told = await ask(gateway, stream=client_streams)

@@ -9,6 +9,7 @@ import openai
 import pytest
 from acceptance.stateful_gateway import StatefulGateway
 from support.provider_requests import PATHS
+from support.strict_upstreams import strict_provider
 
 import streamnorm
 from streamnorm import Message, Reasoning, Request, StreamError, Text, ToolCall
@@ -59,7 +60,7 @@ async def respond(client: openai.AsyncOpenAI, *, stream: bool, **body: Any) -> A
 @each_form
 @each_target
 async def test_client_sends_results_alone(target: str, stream: bool) -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     gateway = StatefulGateway(provider, target)
     async with gateway.client() as client:
         first = await respond(client, stream=stream, input="Snow?", instructions="Be brief.")
@@ -84,7 +85,7 @@ async def test_agent_continues_by_reference(target: str, stream: bool) -> None:
     def get_weather(city: str) -> str:
         return f"snow in {city}"
 
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     gateway = StatefulGateway(provider, target)
     async with gateway.client() as client:
         model = agents.OpenAIResponsesModel("m-1", client)
@@ -107,7 +108,7 @@ async def test_agent_continues_by_reference(target: str, stream: bool) -> None:
 @each_target
 async def test_ai_sdk_refers_to_items(target: str) -> None:
     """The second step as `@ai-sdk/openai` 4 sends it: text by reference, calls and results not."""
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     gateway = StatefulGateway(provider, target)
     question = {"role": "user", "content": [{"type": "input_text", "text": "Snow?"}]}
     async with gateway.client() as client:
@@ -127,7 +128,7 @@ async def test_ai_sdk_refers_to_items(target: str) -> None:
 async def test_referred_reasoning_reaches_its_issuer_as_it_was_issued() -> None:
     thought = Reasoning(("Look it up.",), "EqQB", "anthropic")
     call = ToolCall("toolu_1", "get_weather", '{"city":"Oslo"}')
-    provider = FakeProvider([[thought, call], "It snows in Oslo."])
+    provider = strict_provider([[thought, call], "It snows in Oslo."])
     gateway = StatefulGateway(provider, "anthropic")
     async with gateway.client() as client:
         first = await respond(client, stream=True, input="Snow?")
@@ -146,7 +147,7 @@ async def test_referred_reasoning_reaches_its_issuer_as_it_was_issued() -> None:
 @each_target
 async def test_answers_under_one_id_of_the_provider_are_two(target: str) -> None:
     answers = [Message("same", "m-1", (Text(text),), "end_turn") for text in ("One.", "Two.")]
-    provider = FakeProvider([*answers, "Three."])
+    provider = strict_provider([*answers, "Three."])
     gateway = StatefulGateway(provider, target)
     async with gateway.client() as client:
         first = await respond(client, stream=True, input="a")
@@ -159,7 +160,7 @@ async def test_answers_under_one_id_of_the_provider_are_two(target: str) -> None
 
 
 async def test_stored_response_is_served() -> None:
-    provider = FakeProvider(["Hello."])
+    provider = strict_provider(["Hello."])
     gateway = StatefulGateway(provider, "anthropic")
     async with gateway.client() as client, gateway.client("other") as stranger:
         made = await respond(client, stream=True, input="Hi")
@@ -180,7 +181,7 @@ async def test_stored_response_is_served() -> None:
 
 @each_form
 async def test_unknown_response_is_the_vendor_s_error(stream: bool) -> None:
-    provider = FakeProvider(["Hello.", "Never asked."])
+    provider = strict_provider(["Hello.", "Never asked."])
     gateway = StatefulGateway(provider, "anthropic")
     async with gateway.client() as client, gateway.client("other") as stranger:
         made = await respond(client, stream=stream, input="Hi")
@@ -193,7 +194,7 @@ async def test_unknown_response_is_the_vendor_s_error(stream: bool) -> None:
 
 
 async def test_answer_that_broke_off_is_not_stored() -> None:
-    provider = FakeProvider([["Hello.", StreamError("truncated", "cut")]])
+    provider = strict_provider([["Hello.", StreamError("truncated", "cut")]])
     gateway = StatefulGateway(provider, "anthropic")
     async with gateway.client() as client:
         stream = await client.responses.create(**OPTIONS, input="Hi", stream=True)
@@ -206,7 +207,7 @@ async def test_answer_that_broke_off_is_not_stored() -> None:
 
 
 async def test_answer_that_is_not_to_be_stored_is_not() -> None:
-    gateway = StatefulGateway(FakeProvider(["Hello."]), "anthropic")
+    gateway = StatefulGateway(strict_provider(["Hello."]), "anthropic")
     async with gateway.client() as client:
         made = await respond(client, stream=True, input="Hi", store=False)
     assert made.store is False

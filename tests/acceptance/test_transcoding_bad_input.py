@@ -12,6 +12,7 @@ import pytest
 from acceptance.transcoding_clients import SDK, SDKS
 from google.genai import errors
 from support.loopback import Server
+from support.strict_upstreams import strict_handler
 from support.transcoding import chat_stream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -194,7 +195,7 @@ async def test_provider_that_fails_raises_the_exception_of_the_sdk(
         return broken.answer(sdk.http)
 
     transport = sdk.transports.TranscodingTransport(
-        sdk.http.MockTransport(answer),
+        sdk.http.MockTransport(strict_handler(sdk.http.Response, answer)),
         client=sdk.dialect,
         upstream="openai_chat",
         base_url=BASE_URL,
@@ -231,8 +232,12 @@ NO_UTF8 = START.replace(b"Hi.", b"Hi\xff.") + b"".join(chat_stream()[2:])
 @pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
 def test_bytes_that_are_no_utf8_are_read_as_replacement_characters(sdk: SDK) -> None:
     assert b"\xff" in NO_UTF8
+
+    def answer(_: object) -> Any:
+        return sdk.http.Response(200, headers=SSE, content=NO_UTF8)
+
     transport = sdk.transports.TranscodingTransport(
-        sdk.http.MockTransport(lambda _: sdk.http.Response(200, headers=SSE, content=NO_UTF8)),
+        sdk.http.MockTransport(strict_handler(sdk.http.Response, answer)),
         client=sdk.dialect,
         upstream="openai_chat",
         base_url=BASE_URL,

@@ -12,6 +12,7 @@ from acceptance.frameworks import (
     run_agents,
 )
 from acceptance.transcoding_clients import SDK, SDKS
+from support.strict_upstreams import strict_provider
 
 from streamnorm.testing import FakeProvider
 
@@ -44,14 +45,14 @@ def http_client(provider: FakeProvider, sdk: SDK, upstream: str) -> object:
     ],
 )
 async def test_framework_runs_parallel_tools(run: Framework, dialect: str, upstream: str) -> None:
-    provider = FakeProvider(TASK)
+    provider = strict_provider(TASK)
     assert await run(dialect, http_client(provider, SDKS[dialect], upstream)) == ANSWER
     assert_tools_were_run(provider)
 
 
 @pytest.mark.parametrize("upstream", ["anthropic", "gemini"])
 async def test_openai_agents_refer_to_the_previous_response(upstream: str) -> None:
-    provider = FakeProvider(TASK)
+    provider = strict_provider(TASK)
     http = http_client(provider, SDKS["openai_responses"], upstream)
     options = {"auto_previous_response_id": True}
     assert await run_agents("openai_responses", http, **options) == ANSWER

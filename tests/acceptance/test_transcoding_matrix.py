@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from acceptance.transcoding_clients import SDK, SDKS, Reading
 from support.cli_servers import provider as serving
+from support.strict_upstreams import strict_provider
 
 from streamnorm import Reasoning, StreamError, Text, decode_request
-from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.testing import tool_call
 
 # The SDKs leave generators to the garbage collector, which trio complains about.
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -45,7 +46,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.url = ""
-        self.provider = FakeProvider([])
+        self.provider = strict_provider([])
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.provider.app()(scope, receive, send)
@@ -103,7 +104,7 @@ async def test_client_reads_the_same_message(
     mode: str,
     upstream: Upstream,
 ) -> None:
-    upstream.provider = provider = FakeProvider(script)
+    upstream.provider = provider = strict_provider(script)
     told = await converse(sdk, target, upstream.url, mode, len(script), stream=stream)
     assert told == readings
     assert [request.dialect for request in provider.requests] == [target] * len(script)
@@ -149,7 +150,7 @@ async def test_failure_is_raised_as_the_exception_of_the_sdk(
     mode: str,
     upstream: Upstream,
 ) -> None:
-    upstream.provider = FakeProvider(script)
+    upstream.provider = strict_provider(script)
     with pytest.raises(kind(sdk)) as raised:
         await converse(sdk, target, upstream.url, mode)
     assert words in str(raised.value)

@@ -10,6 +10,7 @@ import httpx2
 import openai
 import pytest
 from acceptance.transcoding_clients import SCHEMA, SDKS
+from support.strict_upstreams import strict_provider
 
 from streamnorm import StreamError
 from streamnorm.testing import FakeProvider, tool_call
@@ -66,7 +67,7 @@ def assert_continued(provider: FakeProvider, said: Any) -> None:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("upstream", OTHERS)
 async def test_answer_is_continued_by_its_id(upstream: str, stream: bool) -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     async with async_client(transport(provider, upstream)) as client:
         first = await _ask(client, stream=stream, input="Snow?")
         assert first.store is True
@@ -85,7 +86,7 @@ async def _ask(client: openai.AsyncOpenAI, *, stream: bool, **options: Any) -> A
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("upstream", OTHERS)
 def test_items_of_an_answer_are_referred_to_synchronously(upstream: str, stream: bool) -> None:
-    provider = FakeProvider(TURNS)
+    provider = strict_provider(TURNS)
     with sync_client(transport(provider, upstream)) as client:
 
         def ask(said: Any) -> Any:
@@ -101,7 +102,7 @@ def test_items_of_an_answer_are_referred_to_synchronously(upstream: str, stream:
 
 
 def test_stored_answer_is_retrieved_and_deleted() -> None:
-    with sync_client(transport(FakeProvider("Hi."), "anthropic")) as client:
+    with sync_client(transport(strict_provider("Hi."), "anthropic")) as client:
         first = client.responses.create(**ASKED, input="Snow?")
         assert client.responses.retrieve(first.id).output_text == "Hi."
         (item,) = client.responses.input_items.list(first.id)
@@ -112,7 +113,7 @@ def test_stored_answer_is_retrieved_and_deleted() -> None:
 
 
 async def test_stored_answer_is_retrieved_and_deleted_asynchronously() -> None:
-    async with async_client(transport(FakeProvider("Hi."), "anthropic")) as client:
+    async with async_client(transport(strict_provider("Hi."), "anthropic")) as client:
         first = await client.responses.create(**ASKED, input="Snow?")
         assert (await client.responses.retrieve(first.id)).output_text == "Hi."
         await client.responses.delete(first.id)
@@ -132,7 +133,7 @@ async def test_stored_answer_is_retrieved_and_deleted_asynchronously() -> None:
 def test_what_is_not_stored_is_an_error_that_names_the_parameter(
     options: dict[str, Any], error: type[openai.APIStatusError], param: str
 ) -> None:
-    provider = FakeProvider("Hi.")
+    provider = strict_provider("Hi.")
     with (
         sync_client(transport(provider, "anthropic")) as client,
         pytest.raises(error) as raised,
@@ -143,7 +144,7 @@ def test_what_is_not_stored_is_an_error_that_names_the_parameter(
 
 
 def test_answer_of_one_key_is_not_found_with_another() -> None:
-    inner = transport(FakeProvider("Hi."), "anthropic")
+    inner = transport(strict_provider("Hi."), "anthropic")
     with sync_client(inner) as client:
         first = client.responses.create(**ASKED, input="Snow?")
         other = client.with_options(api_key="other")
@@ -152,7 +153,7 @@ def test_answer_of_one_key_is_not_found_with_another() -> None:
 
 
 def test_failed_answer_is_not_stored() -> None:
-    provider = FakeProvider([["One moment.", StreamError("truncated", "cut")]])
+    provider = strict_provider([["One moment.", StreamError("truncated", "cut")]])
     with sync_client(transport(provider, "anthropic")) as client:
         events = client.responses.create(**ASKED, input="Snow?", stream=True)
         id = next(event.response.id for event in events if event.type == "response.created")
@@ -166,7 +167,7 @@ def test_failed_answer_is_not_stored() -> None:
 
 
 def test_tokens_are_estimated_for_a_provider_that_counts_none() -> None:
-    inner = transport(FakeProvider("Hi."), "openai_chat", "anthropic")
+    inner = transport(strict_provider("Hi."), "openai_chat", "anthropic")
     http_client = httpx2.Client(transport=inner)
     with anthropic.Anthropic(api_key="-", http_client=http_client, max_retries=0) as client:
         raw = client.messages.with_raw_response.count_tokens(

@@ -82,7 +82,7 @@ async def test_schemas_are_simplified() -> None:
 
 
 async def test_options_change_requests_of_the_same_dialect_and_nothing_else_of_them() -> None:
-    body = {"max_tokens": 9, "new": {"a": 1}, **TOOLS}
+    body = {"max_tokens": 9, "metadata": {"user_id": "u"}, **TOOLS}
     changed = await sent("anthropic", body, simplify_schemas=True)
     assert changed.pop("tools")[0]["input_schema"] == SIMPLE
     rest = {name: value for name, value in body.items() if name != "tools"}

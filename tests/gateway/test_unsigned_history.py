@@ -64,7 +64,8 @@ async def sent(
     """Return the request that reaches an upstream of the client's own dialect."""
     path = PATHS[vendor]
     upstream = ScriptedUpstream({path: Answered({}, 500)})
-    async with served(upstream) as url:
+    # Without a name, a server of the client's own dialect gets what the client sends.
+    async with served(upstream, stands_for=server, strict=server is not None) as url:
         config = UpstreamConfig(
             dialect=DIALECTS[vendor], base_url=url, server=server, normalize=normalize
         )

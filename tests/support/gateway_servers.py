@@ -14,6 +14,7 @@ import uvicorn
 
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.gateway.records import Observer
+from support.strict_upstreams import COMPATIBLE, StrictApp
 
 __all__ = ["SERVERS", "RunningGateway", "ServerName", "gateway_config", "served", "served_gateway"]
 
@@ -39,13 +40,26 @@ class RunningGateway(NamedTuple):
 
 
 @asynccontextmanager
-async def served(app: Any, server: ServerName = "uvicorn") -> AsyncIterator[str]:
+async def served(
+    app: Any,
+    server: ServerName = "uvicorn",
+    *,
+    stands_for: str | None = COMPATIBLE,
+    strict: bool = True,
+) -> AsyncIterator[str]:
     """Serve an ASGI application, with its lifespan, and yield its URL.
 
+    An upstream refuses what the provider that it stands for would refuse.
+
     Args:
-        app: The application.
+        app: The application: a gateway, or an upstream.
         server: The server.  It stops when the context ends, after a second at the latest.
+        stands_for: Name of the provider's server; None is the vendor.
+        strict: Whether an upstream refuses; not for what a client sends on purpose, and the
+            gateway passes, since it is the client's affair.
     """
+    if strict and not isinstance(app, Gateway):
+        app = StrictApp(app, stands_for)
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     serve = _uvicorn if server == "uvicorn" else _hypercorn
@@ -76,7 +90,8 @@ async def served_gateway(
         options: Further options of the upstream, as `normalize`.
         settings: Settings of the gateway; see `Config`.
     """
-    async with served(upstream) as upstream_url:
+    stands_for = (options or {}).get("server", COMPATIBLE)
+    async with served(upstream, stands_for=stands_for) as upstream_url:
         config = gateway_config(upstream_url, dialect, options=options, **settings)
         app = Gateway(config, environ={}, observers=observers)
         async with served(app, server) as url:

@@ -49,6 +49,27 @@ _FOLDERS = {
 }
 
 
+_BETA = "anthropic-beta"
+# Long strings of the captured requests are cut, and end in their length.  Without the betas that
+# enable its fields, a request is another one: these are what Claude Code 2.1.330 sends, by length.
+_CUT = re.compile(r"…\[([0-9]+) chars\]\Z")
+_BETAS = {
+    len(betas): betas
+    for betas in (
+        "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
+        "thinking-token-count-2026-05-13,advanced-tool-use-2025-11-20,"
+        "thinking-display-updates-2026-08-18",
+        "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
+        "mid-conversation-tool-changes-2026-07-01,thinking-token-count-2026-05-13,"
+        "advanced-tool-use-2025-11-20,effort-2025-11-24,thinking-display-updates-2026-08-18",
+        "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
+        "per-turn-control-2026-07-01,mid-conversation-tool-changes-2026-07-01,"
+        "thinking-token-count-2026-05-13,advanced-tool-use-2025-11-20,effort-2025-11-24,"
+        "thinking-display-updates-2026-08-18",
+    )
+}
+
+
 class RealRequest(NamedTuple):
     """A request that a client sent.
 
@@ -114,8 +135,19 @@ def _captured() -> tuple[RealRequest, ...]:
         dialect = next((name for name, known in _PATHS.items() if known.search(path)), None)
         if dialect is not None and isinstance(body, dict):
             path = urlsplit(path).path
-            found.append(RealRequest(file.stem, dialect, path, entry["headers"], body, dialect))
+            headers = {name: _whole(name, text) for name, text in entry["headers"].items()}
+            found.append(RealRequest(file.stem, dialect, path, headers, body, dialect))
     return tuple(found)
+
+
+def _whole(name: str, text: str) -> str:
+    """Return the value of a header, its betas whole."""
+    cut = _CUT.search(text) if name == _BETA else None
+    if cut is None:
+        return text
+    betas = _BETAS[int(cut[1])]
+    assert betas.startswith(text[: cut.start()])
+    return betas
 
 
 @cache

@@ -1,5 +1,6 @@
 """The reduction of a request to what a target can carry."""
 
-from streamnorm._core.bodies.projection.project import RepairPolicy, project_request
+from streamnorm._core.bodies.projection.project import project_request
+from streamnorm._core.bodies.projection.results import FilledCalls, RepairPolicy
 
-__all__ = ["RepairPolicy", "project_request"]
+__all__ = ["FilledCalls", "RepairPolicy", "project_request"]

@@ -16,6 +16,8 @@ CAPABILITIES = BodyCapabilities(
     system="blocks",
     inline_system="text",
     prefill=False,
+    # gif: microsoft/vscode#286628
+    images=frozenset({"image/heic", "image/heif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"low", "high", "original"}),
     audio=True,
     video=True,

@@ -25,6 +25,8 @@ CAPABILITIES = BodyCapabilities(
     inline_system="message",
     names=True,
     prefill=False,
+    # heic: openclaw/openclaw#102354
+    images=frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"auto", "low", "high", "original"}),
     document_urls=False,
     audio=True,
@@ -36,6 +38,9 @@ CAPABILITIES = BodyCapabilities(
     name_pattern="[a-zA-Z0-9_-]{1,64}",
     custom_tools=True,
     restricted_choice=True,
+    output_name_pattern="[a-zA-Z0-9_-]{1,64}",
+    dependent_fields={"top_logprobs": "logprobs"},
+    min_answer_tokens=1,
     max_stops=4,
     shows_reasoning=False,
     marks=frozenset({"text", "image", "document", "audio", "tool_result"}),
@@ -43,4 +48,6 @@ CAPABILITIES = BodyCapabilities(
     request_ttls={"": "", "30m": "30m"},
     service_tiers={tier: tier for tier in _TIERS},
     max_user_chars=128,
+    max_cache_key_chars=64,
+    label_bounds=(16, 64, 512),
 )

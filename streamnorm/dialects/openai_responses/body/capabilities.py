@@ -26,6 +26,8 @@ CAPABILITIES = BodyCapabilities(
     system="text",
     inline_system="message",
     prefill=False,
+    # heic: openai/codex#7214
+    images=frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"low", "high", "original", "auto"}),
     file_issuer="openai",
     refusal=True,

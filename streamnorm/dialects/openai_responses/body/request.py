@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     text_in,
     unexpected,
 )
-from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, is_own, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, object_in
@@ -38,7 +38,7 @@ from streamnorm.dialects.openai_responses.body.tools import (
 from streamnorm.dialects.openai_responses.body.write_input import fit_input, input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/responses"
 
@@ -57,6 +57,24 @@ _FIELDS: dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]] = {
     "stream": ("stream", boolean_in),
 }
 """Fields of the body that are one value, each with the field of the request and its reader."""
+
+FIELD_PARTS = {name: (field,) for name, (field, _) in _FIELDS.items()} | {
+    "background": ("state",),
+    "context_management": ("compact_at_tokens",),
+    "conversation": ("state",),
+    "include": ("logprobs", "top_logprobs"),
+    "input": ("messages", "state"),
+    "instructions": ("system",),
+    "metadata": ("metadata",),
+    "previous_response_id": ("state",),
+    "prompt": ("state",),
+    "prompt_cache_options": ("cache",),
+    "reasoning": ("reasoning",),
+    "text": ("output", "verbosity"),
+    "tool_choice": ("tool_choice", "tools"),
+    "tools": ("messages", "tools"),
+}
+"""The fields of `Request` that each field of the body holds."""
 
 _READ_BY_THEMSELVES = frozenset({"input", "tools", "tool_choice"})
 
@@ -134,7 +152,7 @@ def _key(tool: AnyTool) -> object:
 
 def write_request(request: Request, context: WriteContext) -> Written:
     """Return a projected request as a body."""
-    source = unchanged_source(request, DIALECT)
+    source = request_source(request, DIALECT)
     if source is not None:
         return Written(_fitted(source, request, context), _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}

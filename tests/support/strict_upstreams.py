@@ -1,0 +1,116 @@
+"""Upstreams that refuse what the provider they stand for would refuse.
+
+The upstreams of the tests answer whatever they are sent.  In front of one, `StrictApp` answers a
+request that `validate_request` refuses with the provider's error, so that the test fails as a
+client of the provider would.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from streamnorm.recording.exchange import Playback
+from streamnorm.recording.operations import dialect_of
+from streamnorm.testing import FakeProvider
+from streamnorm.testing.refusals import refusal_of
+from streamnorm.testing.script import Script
+
+__all__ = ["COMPATIBLE", "StrictApp", "refused", "strict_handler", "strict_provider"]
+
+ResponseT = TypeVar("ResponseT")
+
+COMPATIBLE = "compatible"
+"""The server that the gateway takes an upstream on this machine for, if it is not named."""
+
+_LOG = logging.getLogger("strict_upstreams")
+
+
+def refused(
+    method: str, path: str, headers: dict[str, str], content: bytes, server: str | None
+) -> Playback | None:
+    """Return the answer of a provider that refuses a request; None if it accepts it.
+
+    What is wrong is logged, for the report of a test that fails.
+
+    Args:
+        method: HTTP method.
+        path: Path of the URL, which tells the dialect.
+        headers: Headers by lower-case name.
+        content: The body.
+        server: Name of the server; None is the vendor.
+    """
+    dialect = dialect_of(path)
+    if dialect is None:
+        return None
+    found = refusal_of(content, dialect, method=method, path=path, headers=headers, server=server)
+    if found is None:
+        return None
+    _LOG.error("%s %s refused: %s", method, path, found.violations)
+    return found.answer
+
+
+class StrictApp:
+    """An ASGI application in front of an upstream, which refuses as its provider does.
+
+    Args:
+        app: The upstream.
+        server: Name of the server that it stands for; None is the vendor.
+    """
+
+    def __init__(self, app: Any, server: str | None = COMPATIBLE) -> None:
+        self._app = app
+        self._server = server
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        received: list[Any] = []
+        while not received or received[-1].get("more_body"):
+            received.append(await receive())
+        content = b"".join(message.get("body", b"") for message in received)
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        path = unquote(scope["path"])
+        answer = refused(scope["method"], path, headers, content, self._server)
+        if answer is not None:
+            raw = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+            await send({"type": "http.response.start", "status": answer.status, "headers": raw})
+            await send({"type": "http.response.body", "body": answer.body})
+            return
+
+        async def receive_again() -> Any:
+            return received.pop(0) if received else await receive()
+
+        await self._app(scope, receive_again, send)
+
+
+def strict_provider(script: Script, **options: Any) -> FakeProvider:
+    """Return a fake provider that refuses as the real one does."""
+    return FakeProvider(script, strict=True, **options)
+
+
+def strict_handler(
+    response: Callable[..., ResponseT],
+    answer: Callable[[Any], ResponseT],
+    server: str | None = None,
+) -> Callable[[Any], ResponseT]:
+    """Return a handler of a mock transport that refuses as the provider does.
+
+    Args:
+        response: The class of responses of httpx or httpx2.
+        answer: Answers the requests that are accepted.
+        server: Name of the server that it stands for; None is the vendor.
+    """
+
+    def handle(request: Any) -> ResponseT:
+        found = refused(
+            request.method, request.url.path, dict(request.headers), request.content, server
+        )
+        if found is None:
+            return answer(request)
+        return response(found.status, headers=dict(found.headers), content=found.body)
+
+    return handle
