@@ -13,7 +13,7 @@ from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import MissingTools, RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request, is_own
 from streamnorm._core.bodies.restoring import CallRestorer
@@ -69,6 +69,7 @@ class EncodeOptions(TypedDict):
     profiles: Profiles | None
     repair: RepairPolicy
     arguments: ArgumentsPolicy
+    missing_tools: MissingTools
     strict: bool
 
 
@@ -112,6 +113,7 @@ def encode_request(
     profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
+    missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
     """Return a request as the body that a dialect has for it.
@@ -127,6 +129,9 @@ def encode_request(
             or they are filled in and moved.
         arguments: What becomes of tool arguments that are no JSON object where the dialect
             has objects.
+        missing_tools: What becomes of a request for a search, or another tool that its provider
+            executes, where the target has no such tool and the request offers no other, or
+            forces it: an error, or the model answers without.
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
@@ -143,6 +148,7 @@ def encode_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools=missing_tools,
         strict=strict,
     )
 
@@ -167,7 +173,13 @@ def encode_grown_request(
     can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
     native = can is codec.capabilities and is_own(request, can.dialect)
     projected, reply = project_request(
-        request, can, losses, repair=repair, native=native, memo=memo
+        request,
+        can,
+        losses,
+        repair=repair,
+        missing_tools=options["missing_tools"],
+        native=native,
+        memo=memo,
     )
     written = codec.write_request(projected, WriteContext(can, losses, options["arguments"], memo))
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
@@ -188,6 +200,7 @@ def translate_request(
     profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
+    missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
     """Return a request's body in another dialect: `decode_request`, then `encode_request`."""
@@ -199,6 +212,7 @@ def translate_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools=missing_tools,
         strict=strict,
     )
 

@@ -1,5 +1,9 @@
 """The reduction of a request to what a target can carry."""
 
-from streamnorm._core.bodies.projection.project import RepairPolicy, project_request
+from streamnorm._core.bodies.projection.project import (
+    MissingTools,
+    RepairPolicy,
+    project_request,
+)
 
-__all__ = ["RepairPolicy", "project_request"]
+__all__ = ["MissingTools", "RepairPolicy", "project_request"]
