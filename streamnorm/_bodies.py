@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
 from msgspec import Struct, structs
@@ -11,11 +11,24 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.kept_fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import MissingTools, RepairPolicy, project_request
+from streamnorm._core.bodies.projection import (
+    FilledCalls,
+    MissingTools,
+    RepairPolicy,
+    project_request,
+)
+from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import Request, is_own
+from streamnorm._core.bodies.request import (
+    ReasoningOptions,
+    Request,
+    Source,
+    is_all_own,
+    is_own,
+)
 from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
@@ -40,6 +53,8 @@ __all__ = [
     "translate_message",
     "translate_request",
 ]
+
+_REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 
 
 class Encoded(Struct, frozen=True):
@@ -157,6 +172,7 @@ def encode_grown_request(
     request: Request,
     dialect: str,
     memo: EncodingMemo | None,
+    filled: FilledCalls = frozenset(),
     **options: Unpack[EncodeOptions],
 ) -> Encoded:
     """Return a request as `encode_request` does, encoding only the messages that are new.
@@ -165,6 +181,7 @@ def encode_grown_request(
         request: The request, whose messages begin with those of the last one.
         dialect: Dialect to write.
         memo: What was encoded of the last one with the same options; None if nothing was.
+        filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
     codec = codec_of(dialect)
@@ -172,6 +189,8 @@ def encode_grown_request(
     profiles = options["profiles"] or shipped_profiles()
     can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
     native = can is codec.capabilities and is_own(request, can.dialect)
+    if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
+        request = _as_read(request, can.reasoning_words, codec.read_reasoning)
     projected, reply = project_request(
         request,
         can,
@@ -180,12 +199,49 @@ def encode_grown_request(
         missing_tools=options["missing_tools"],
         native=native,
         memo=memo,
+        filled=filled,
     )
-    written = codec.write_request(projected, WriteContext(can, losses, options["arguments"], memo))
+    if can.only_refusals and can.reasoning_required and not reasons(projected, can):
+        can = structs.replace(can, reasoning_required=False)
+    context = WriteContext(can, losses, options["arguments"], memo)
+    written = codec.write_request(projected, context)
+    body = written.body
+    if can.only_refusals and codec.field_parts:
+        body = keep_fields(body, projected, _read_parts(codec.field_parts, can))
+    body = codec.fit_body(body, context)
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
-    body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
+    body, headers = fit_fields(body, written.headers, can, losses, prefill=prefill)
     path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
     return Encoded(body, path, headers, losses.list(), reply)
+
+
+def _read_parts(
+    parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the parts of fields without those in which the server reads no reasoning."""
+    if can.reasoning_words is None:
+        return parts
+    words = can.reasoning_words
+    return {name: of for name, of in parts.items() if of != ("reasoning",) or name in words}
+
+
+def _as_read(
+    request: Request,
+    words: frozenset[str],
+    read: Callable[[dict[str, Any]], ReasoningOptions | None],
+) -> Request:
+    """Return a request whose reasoning is asked for in the fields that its server reads alone."""
+    source: Source = request.source
+    if request.reasoning is not source.part.reasoning:  # changed since
+        return request
+    body = {name: value for name, value in source.value.items() if name in words}
+    options = read(body)
+    if options == request.reasoning:
+        return request
+    part = structs.replace(source.part, reasoning=options)
+    return structs.replace(
+        request, reasoning=options, source=Source(source.dialect, source.value, part)
+    )
 
 
 def translate_request(
@@ -399,14 +455,21 @@ def target_of(
 ) -> BodyCapabilities:
     """Return the capabilities of the server, the model and the version that a request goes to.
 
+    A request that is in the dialect of a named server already is changed where that refuses it,
+    and nowhere else.
+
     Raises:
         EncodeError: The version is unknown, or the server answers no such request.
     """
-    if version is None and not profiles.knows(server, base.dialect):
+    is_named = profiles.knows(server, base.dialect)
+    if version is None and not is_named:
         is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
-    can = profiles.resolve(base, server=server, model=request.model, version=version)
+    own = is_named and is_all_own(request, base.dialect)
+    if own:
+        base = base.for_own_requests(_REQUEST_FIELDS)
+    can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
     if not can.available:
         raise EncodeError(
             f"not answered by {server} in dialect {base.dialect}, expected another dialect",

@@ -22,6 +22,7 @@ from streamnorm._core.losses import Loss
 from streamnorm._detection import detect_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
+from streamnorm._upstream.splicing import splice
 from streamnorm._upstream.url import endpoint_url
 from streamnorm.profiles import Profiles
 
@@ -162,6 +163,8 @@ def upstream_request(
 ) -> UpstreamRequest:
     """Return a client's request for a message as the request for its upstream.
 
+    What an upstream of the client's dialect is sent unchanged is sent byte for byte.
+
     Args:
         received: The request.
         client: The client's dialect.
@@ -176,7 +179,8 @@ def upstream_request(
     """
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
-        body = body_object(json_body(received), limits)
+        data = json_body(received)
+        body = body_object(data, limits)
         request = decode_request(
             body, known.name, path=received.path, headers=received.headers, limits=limits
         )
@@ -205,7 +209,7 @@ def upstream_request(
     return UpstreamRequest(
         url=url,
         headers=headers,
-        body=dumps(encoded.body),
+        body=splice(data, body, encoded.body) if target is known else dumps(encoded.body),
         streams=request.stream is True,
         include_usage=target is known or asks_for_usage(body),
         reply=encoded.reply if target is known else _echoing(encoded.reply, known.name, body),

@@ -58,6 +58,7 @@ class Profiles:
         server: str | None = None,
         model: str = "",
         version: str | None = None,
+        own: bool = False,
     ) -> BodyCapabilities:
         """Return the capabilities of a dialect, narrowed to a target.
 
@@ -67,6 +68,7 @@ class Profiles:
             model: Name of the model.
             version: Version of the API; None is the default version of the vendor, and no
                 version of any other server.
+            own: Whether the request is in the dialect already.
 
         Raises:
             EncodeError: The version is not known.
@@ -76,10 +78,17 @@ class Profiles:
         if version is not None and version not in versions:
             known = ", ".join(versions) or "none"
             raise EncodeError(f"not known, expected one of {known}", path="version")
-        is_vendor = not self.knows(server, base.dialect)
+        of_server = [rule for rule in rules if server in rule.servers]
+        is_vendor = not of_server
         asked = VENDOR if is_vendor else server
+        # What a model refuses at its vendor, another server may take.
+        has_models = not own or any(rule.hosts_vendor for rule in of_server)
         for rule in rules:
             if rule.servers and asked not in rule.servers:
+                continue
+            if own and rule.translated:
+                continue
+            if rule.models is not None and not (rule.servers or has_models):
                 continue
             if rule.version is not None and rule.version != version:
                 is_default = version is None and is_vendor and rule.is_default

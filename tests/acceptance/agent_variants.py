@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from acceptance.frameworks import TASK
+from acceptance.frameworks import ANSWER, CALLS
 from msgspec import structs
 
 from streamnorm import (
@@ -69,22 +69,20 @@ _INTERLEAVED: list[Event] = [
     MessageStop("tool_use"),
 ]
 
-_CALLS, _END = TASK
-
 VARIANTS = {
-    "interleaved": Variant([_INTERLEAVED, _END]),
-    "crlf": Variant([[*_CALLS, faults.crlf()], _END]),
-    "bytewise": Variant([[*_CALLS, _Bytewise()], _END]),
+    "interleaved": Variant([_INTERLEAVED, ANSWER]),
+    "crlf": Variant([[*CALLS, faults.crlf()], ANSWER]),
+    "bytewise": Variant([[*CALLS, _Bytewise()], ANSWER]),
     # Its finish reason has said that the message is complete.
-    "no [DONE]": Variant([[*_CALLS, faults.drop_terminal()], _END], upstreams=("openai_chat",)),
+    "no [DONE]": Variant([[*CALLS, faults.drop_terminal()], ANSWER], upstreams=("openai_chat",)),
     # The SDKs repeat a request after these statuses, the gateway does not.
-    "429 first": Variant([faults.http(429), _CALLS, _END], requests=3),
-    "529 first": Variant([faults.http(529), _CALLS, _END], requests=3),
+    "429 first": Variant([faults.http(429), CALLS, ANSWER], requests=3),
+    "529 first": Variant([faults.http(529), CALLS, ANSWER], requests=3),
     # No SDK repeats a stream that has begun, and no tool is run although both calls are complete.
-    "cut": Variant([[*_CALLS, StreamError("transport", "")]], requests=1, fails=True),
-    "end without terminal": Variant([[*_CALLS, StreamError("truncated", "")]], 1, fails=True),
+    "cut": Variant([[*CALLS, StreamError("transport", "")]], requests=1, fails=True),
+    "end without terminal": Variant([[*CALLS, StreamError("truncated", "")]], 1, fails=True),
     "error in the middle": Variant(
-        [[*_CALLS, StreamError("upstream", "too much", "overloaded_error", 529)]], 1, fails=True
+        [[*CALLS, StreamError("upstream", "too much", "overloaded_error", 529)]], 1, fails=True
     ),
-    "silent": Variant([[*_CALLS, StreamError("stalled", "")]], requests=1, fails=True),
+    "silent": Variant([[*CALLS, StreamError("stalled", "")]], requests=1, fails=True),
 }

@@ -12,20 +12,35 @@ from typing import Any, TypeAlias
 from acceptance.transcoding_clients import KEY, SCHEMA, SDKS
 
 from streamnorm import Reasoning
-from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.testing import FakeProvider, FakeRequest, tool_call
 
-__all__ = ["ANSWER", "FRAMEWORKS", "TASK", "Framework", "assert_tools_were_run", "run_agents"]
+__all__ = [
+    "ANSWER",
+    "CALLS",
+    "FRAMEWORKS",
+    "TASK",
+    "Framework",
+    "assert_tools_were_run",
+    "run_agents",
+]
 
-TASK: list[Any] = [
-    [
-        Reasoning(("It is winter.",)),
-        "One moment.",
-        tool_call("get_weather", city="Oslo"),
-        tool_call("get_weather", city="Rome"),
-    ],
-    "It snows in both.",
+CALLS: list[Any] = [
+    Reasoning(("It is winter.",)),
+    "One moment.",
+    tool_call("get_weather", city="Oslo"),
+    tool_call("get_weather", city="Rome"),
 ]
 ANSWER = "It snows in both."
+
+
+def _signed_calls(request: FakeRequest) -> list[Any]:
+    """Return the calls, their reasoning signed where the vendor wants it back so."""
+    if request.dialect != "anthropic":
+        return CALLS
+    return [Reasoning(("It is winter.",), "c2ln", "anthropic"), *CALLS[1:]]
+
+
+TASK: list[Any] = [_signed_calls, ANSWER]
 
 Framework: TypeAlias = Callable[..., Awaitable[str]]
 """Runs the task, and returns the answer.

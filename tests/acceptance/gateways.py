@@ -9,6 +9,7 @@ from typing import Any
 
 from acceptance.transcoding_clients import SDKS
 from support.gateway_servers import gateway_config, served
+from support.strict_upstreams import StrictApp
 
 from streamnorm.gateway import Gateway
 
@@ -20,14 +21,17 @@ class Upstream:
 
     Attributes:
         app: The application, which serves requests alone.
+        strict: Whether it refuses what the provider that it stands for would refuse.
     """
 
     def __init__(self) -> None:
         self.app: Any = None
+        self.strict = True
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            await self.app(scope, receive, send)
+            app = StrictApp(self.app) if self.strict else self.app
+            await app(scope, receive, send)
             return
         await receive()
         await send({"type": "lifespan.startup.complete"})
@@ -94,6 +98,6 @@ async def gateways(
 async def gateways_to_upstream(**settings: Any) -> AsyncIterator[Gateways]:
     """Serve four gateways, and an upstream whose application can be set; see `gateways`."""
     upstream = Upstream()
-    async with served(upstream) as url, gateways(url, **settings) as running:
+    async with served(upstream, strict=False) as url, gateways(url, **settings) as running:
         running.upstream = upstream
         yield running

@@ -13,7 +13,7 @@ import pytest
 from acceptance.frameworks import ANSWER, FRAMEWORKS, TASK, Framework, assert_tools_were_run
 from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDKS
-from support.strict_upstreams import strict_provider
+from support.strict_upstreams import COMPATIBLE, strict_provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ async def test_framework_runs_parallel_tools_in_two_requests(
     stream: bool,
     running: Gateways,
 ) -> None:
-    provider = strict_provider(TASK)
+    provider = strict_provider(TASK, server=COMPATIBLE)
     running.upstream.app = provider.app()
     async with SDKS[dialect].http.AsyncClient() as http:
         assert await run(dialect, http, running.urls[target], stream=stream) == ANSWER

@@ -13,7 +13,7 @@ import pytest
 from acceptance.frameworks import TASK
 from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDK, SDKS, Reading
-from support.strict_upstreams import strict_provider
+from support.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm import StreamError, decode_request
 from streamnorm.testing import FakeProvider
@@ -81,7 +81,7 @@ def assert_task_was_asked(provider: FakeProvider, target: str) -> None:
 async def test_client_finishes_a_task_in_as_many_requests_as_turns(
     sdk: SDK, target: str, stream: bool, running: Gateways
 ) -> None:
-    provider = strict_provider(TASK)
+    provider = strict_provider(TASK, server=COMPATIBLE)
     running.upstream.app = provider.app()
     assert await converse(sdk, target, running, 2, stream=stream) == READINGS
     assert_task_was_asked(provider, target)
@@ -92,7 +92,7 @@ async def test_client_finishes_a_task_in_as_many_requests_as_turns(
 async def test_client_finishes_a_task_if_its_own_dialect_is_normalized(
     sdk: SDK, stream: bool, normalizing: Gateways
 ) -> None:
-    provider = strict_provider(TASK)
+    provider = strict_provider(TASK, server=COMPATIBLE)
     normalizing.upstream.app = provider.app()
     assert await converse(sdk, sdk.dialect, normalizing, 2, stream=stream) == READINGS
     assert_task_was_asked(provider, sdk.dialect)
@@ -104,7 +104,7 @@ async def test_error_of_the_upstream_is_raised_as_the_exception_of_the_sdk(
     sdk: SDK, target: str, running: Gateways
 ) -> None:
     error = StreamError("upstream", "slow down", "rate_limit_error", 429)
-    running.upstream.app = strict_provider([error]).app()
+    running.upstream.app = strict_provider([error], server=COMPATIBLE).app()
     with pytest.raises(sdk.status_error, match="slow down") as raised:
         await converse(sdk, target, running)
     status = getattr(raised.value, "status_code", None) or getattr(raised.value, "code", None)
@@ -117,7 +117,7 @@ async def test_error_of_the_upstream_is_raised_as_the_exception_of_the_sdk(
 async def test_client_with_the_http_client_of_its_sdk_reads_the_answer(
     sdk: SDK, running: Gateways
 ) -> None:
-    running.upstream.app = strict_provider(TASK).app()
+    running.upstream.app = strict_provider(TASK, server=COMPATIBLE).app()
     target = "openai_responses" if sdk.dialect == "openai_chat" else "openai_chat"
     client = sdk.async_client(None, running.urls[target])
     try:

@@ -14,7 +14,7 @@ from acceptance.agent_variants import VARIANTS, Variant
 from acceptance.frameworks import ANSWER, FRAMEWORKS, Framework
 from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDKS
-from support.strict_upstreams import strict_provider
+from support.strict_upstreams import COMPATIBLE, strict_provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -101,7 +101,7 @@ async def test_task_ends_as_it_must_in_as_many_requests(
 ) -> None:
     variant: Variant = VARIANTS[cell.variant]
     gateways = hasty if cell.variant == "silent" else running
-    provider = strict_provider(variant.script)
+    provider = strict_provider(variant.script, server=COMPATIBLE)
     gateways.upstream.app = provider.app()
     async with SDKS[cell.dialect].http.AsyncClient() as http:
         asked = cell.run(cell.dialect, http, gateways.urls[cell.upstream], retries=RETRIES)

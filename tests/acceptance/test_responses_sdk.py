@@ -74,7 +74,7 @@ def serve(events: list[Event], *, extras: bool = False) -> Served:
     )
     last = events[-1]
     error = last if isinstance(last, StreamError) else None
-    passed, losses = project(events, "openai_responses")
+    passed, losses = project(events, "openai_responses", extras=extras)
     assert writer.losses == losses
     return Served(body + writer.close(), accumulate(passed), error)
 

@@ -18,6 +18,7 @@ NO_FILES = {"documents": False, "document_urls": False}
 # Compatible servers do not know the tools with free text of OpenAI.
 WRAPS = {"custom_tools": False, "marks": frozenset()}
 UNFORCED = frozenset({"auto", "none"})
+HOSTS = ("nim", "scaleway")
 FIRST_ALONE = {"single_system": True, "inline_system": "text"}
 ALTERNATES = {**FIRST_ALONE, "strict_alternation": True}
 
@@ -143,7 +144,12 @@ ROWS = [
     chat(
         "glm",
         "glm-5.3",
-        {"efforts": ("low", "high", "max"), "reasons_by_default": True, "replaced_values": {}},
+        {
+            "efforts": ("low", "high", "max"),
+            "reasoning_off": False,
+            "reasons_by_default": True,
+            "user_message": True,
+        },
         roles="developer",
     ),
     # MiniMax: one system message, the first; A: no system role; temperature in (0, 1]; drops
@@ -186,7 +192,8 @@ ROWS = [
         fields="frequency_penalty presence_penalty stop",
     ),
     chat("xai", "x-ai/grok-4.5", {"efforts": ("low", "medium", "high")}),
-    chat("xai", "grok-2", {}, fields=""),
+    chat("xai", "grok-2", {"json_arguments": True}, fields="reasoning"),
+    chat("xai", "grok-4", {}, fields="frequency_penalty presence_penalty stop reasoning"),
     Row(
         RESPONSES,
         "xai",
@@ -284,8 +291,13 @@ ROWS = [
         {**WRAPS, "weak_choice": "required", "restricted_choice": False},
         roles="developer",
         choices_of_tool="named",
-        output_kinds="json_object",
+        output_kinds="",
     ),
+    # Mistral's models elsewhere
+    *(chat(server, "mistral-large-3", {"results_then_assistant": True}) for server in HOSTS),
+    *(chat(server, "llama-4", {**WRAPS, "results_then_assistant": False}) for server in HOSTS),
+    # vLLM before 0.21 (A): no system role
+    Row(MESSAGES, "vllm", "qwen3-32b", {"inline_system": "text", "reasoning_issuer": None}),
     # Gemini OpenAI: signatures in extra_content
     *(
         chat(

@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from typing import NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from support.strict_upstreams import COMPATIBLE, refused
 
 __all__ = ["Act", "Drip", "Endless", "FaultyUpstream", "Pause", "Step"]
 
@@ -52,7 +55,8 @@ _WAIT_S = 5.0
 class FaultyUpstream:
     """An upstream that reads one request on each connection, and runs its script.
 
-    After the script it waits until the gateway closes the connection.
+    It refuses what its provider would refuse.  After the script it waits until the gateway
+    closes the connection.
 
     Attributes:
         url: Its URL, without a path.
@@ -89,8 +93,11 @@ class FaultyUpstream:
         try:
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(_WAIT_S):
-                    self.requests.append(await _read_request(reader))
-                    if await self._run(reader, writer):
+                    request = await _read_request(reader)
+                    self.requests.append(request)
+                    if (refusal := _refusal(request)) is not None:
+                        writer.write(refusal)
+                    elif await self._run(reader, writer):
                         await _until_closed(reader)
         finally:
             self.open -= 1
@@ -137,6 +144,24 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
     head = start + await reader.readuntil(b"\r\n\r\n")
     length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
     return head + await reader.readexactly(int(length or b"0"))
+
+
+def _refusal(request: bytes) -> bytes | None:
+    """Return the answer of a provider that refuses a request; None if it accepts it."""
+    head, _, content = request.partition(b"\r\n\r\n")
+    line, *fields = head.decode("latin-1").split("\r\n")
+    method, target, *_ = [*line.split(" "), ""]
+    headers = dict(field.lower().split(": ", 1) for field in fields)
+    answer = refused(method, unquote(urlsplit(target).path), headers, content, COMPATIBLE)
+    if answer is None:
+        return None
+    lines = (
+        f"HTTP/1.1 {answer.status} Refused",
+        "content-type: application/json",
+        f"content-length: {len(answer.body)}",
+        "\r\n",
+    )
+    return "\r\n".join(lines).encode() + answer.body
 
 
 async def _until_closed(reader: asyncio.StreamReader) -> None:

@@ -43,6 +43,7 @@ from streamnorm._core.losses.reducers import (
 )
 from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.losses.tool_calls import ToolCalls
+from streamnorm._core.losses.vendor_fields import VendorFields
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["Projector"]
@@ -116,6 +117,11 @@ class Projector:
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
         self._failed = False
 
+    @property
+    def vendor_fields(self) -> VendorFields:
+        """The counter of the vendor's own fields."""
+        return self._metadata.vendor_fields
+
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
         """Return the type and part of the deltas that `push` returns unchanged for a block.
 
@@ -179,9 +185,8 @@ class Projector:
                 return self._citation(event, self._states[index])
             case Opaque():
                 return self._opaque(event)
-            case MessageStart(extra=extra):
-                self._metadata.tier(extra)
-                return [event]
+            case MessageStart():
+                return [self._metadata.start(event)]
             case UsageUpdate():
                 return [self.usage(event)]
             case MessageStop():
@@ -216,6 +221,9 @@ class Projector:
             self._client_calls.drop(event.index, block)
             state.dropped = True
             return []
+        left = self.vendor_fields.drop(event.extra)
+        if left is not event.extra:
+            event = state.start = structs.replace(state.start, extra=left)
         if isinstance(block, ToolCall) and block.kind == "custom" and not can.custom_tools:
             self._losses.add("custom_tool", "block", "written as a function of one string")
             state.start = structs.replace(event, block=structs.replace(block, kind="function"))

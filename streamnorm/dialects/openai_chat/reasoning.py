@@ -128,6 +128,13 @@ class ReasoningDetails:
         detail = {"type": "reasoning.encrypted", "index": self._begin()}
         return detail | _seal("data", signed, _ANTHROPIC_FORMAT)
 
+    def call_signature_to_wire(
+        self, call_id: str, signature: str, issuer: str | None
+    ) -> dict[str, Any]:
+        """Return a detail that signs a call."""
+        detail = {"type": "reasoning.encrypted", "index": self._begin(), "id": call_id}
+        return detail | _seal("data", Signed(signature, issuer, None), _FORMATS)
+
     def _begin(self) -> int:
         """Return the index of the next block."""
         self._count += 1

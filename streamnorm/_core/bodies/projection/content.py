@@ -139,6 +139,14 @@ class ContentProjector:
             projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
 
+    def project_system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
+        """Return the instructions of the request without what the target has no field for."""
+        texts = tuple(
+            project_extra(self._cited(text, "system"), self._can.dialect, self._losses, "system")
+            for text in system
+        )
+        return same_parts(system, texts)
+
     def _projected(self, message: InputMessage, position: int) -> _Projected:
         """Return what a message is in the target."""
         if self._memo is None:
@@ -222,7 +230,9 @@ class ContentProjector:
                 blocks = self._calls_last(blocks)
             if self._can.reasoning_answered and not (own and self._native):
                 blocks = self._without_last_reasoning(blocks)
-            if self._can.reasoning_required and not (own and self._native):
+            if self._can.reasoning_required and not (
+                own and (self._native or self._can.only_refusals)
+            ):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
@@ -257,6 +267,8 @@ class ContentProjector:
     def _legal_id(self, id: str) -> str:
         if not self._is_illegal(id):
             return id
+        if self._can.only_refusals:
+            self._losses.add("tool_id_changed", "messages", "written in the server's characters")
         escaped = escape_id(id)
         if not self._is_illegal(escaped):
             return escaped
@@ -299,7 +311,7 @@ class ContentProjector:
             case OpaqueBlock(dialect, "tool_reference", data) if dialect != can.dialect:
                 losses.add("tool_reference", "messages", "written as text")
                 name = self._names.of(string_of(object_in(data), "tool_name"), None)
-                return Text(f"[tool {name} loaded]")
+                return Text(f"[tool {name} loaded]", cache=block.cache)
             case OpaqueBlock(dialect, kind) if dialect != can.dialect or (
                 can.opaque_kinds is not None and kind not in can.opaque_kinds
             ):
@@ -310,14 +322,21 @@ class ContentProjector:
 
     def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
-        known = tuple(c for c in block.citations if c.kind in self._can.citations)
-        if len(known) < len(block.citations):
-            self._losses.add("citations", "messages", "dropped")
-            block = structs.replace(block, citations=known)
+        block = self._cited(block)
         if block.signature is not None and not (own or self._is_known(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
+
+    def _cited(self, block: Text, where: str = "messages") -> Text:
+        """Return a text with the citations that the target knows."""
+        if not block.citations or self._can.only_refusals:
+            return block
+        known = tuple(c for c in block.citations if c.kind in self._can.citations)
+        if len(known) == len(block.citations):
+            return block
+        self._losses.add("citations", where, "dropped")
+        return structs.replace(block, citations=known)
 
     def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
@@ -366,7 +385,7 @@ class ContentProjector:
         """Return a result; its content that the target has no place for is added to `moved`."""
         after = result.content
         for item in after:
-            if type(item) is not Text or item.extra is not None:
+            if type(item) is not Text or item.extra is not None or item.citations:
                 after = self._result_content(result, moved, own=own)
                 break
         id = result.tool_call_id
@@ -387,11 +406,12 @@ class ContentProjector:
         others: list[InputBlock] = []
         for item in result.content:
             if isinstance(item, Text):
-                content.append(self._extra(item))
+                content.append(self._extra(self._cited(item)))
                 continue
             changed = self._block(item, moved, "user", own=own)
             if changed is None:
                 continue
+            changed = self._extra(changed)
             if isinstance(changed, Text) or self._is_carried_in_results(changed):
                 content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
             else:

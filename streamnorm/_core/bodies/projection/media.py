@@ -14,7 +14,7 @@ from streamnorm._core.losses import Losses
 
 __all__ = ["project_media"]
 
-F = TypeVar("F", Audio, Document, Image, Video)
+F = TypeVar("F", bound=Audio | Document | Image | Video)
 
 # CherryHQ/cherry-studio#3088: no registered type, but what many clients write.
 _ALIASES = {"image/jpg": "image/jpeg"}
@@ -52,7 +52,7 @@ def project_media(
         block = _checked(block)
     match block:
         case Image():
-            return _image(block, can, losses)
+            return _image(block, can, losses, own=own)
         case Document():
             return _document(block, can, losses, own=own)
         case Audio():
@@ -84,7 +84,7 @@ def _checked(block: F) -> F:
     return block if data is block.data else structs.replace(block, data=data)
 
 
-def _image(block: Image, can: BodyCapabilities, losses: Losses) -> Image | None:
+def _image(block: Image, can: BodyCapabilities, losses: Losses, *, own: bool) -> Image | None:
     if block.data is None:
         carries = can.image_urls
     elif can.images is None:
@@ -98,7 +98,8 @@ def _image(block: Image, can: BodyCapabilities, losses: Losses) -> Image | None:
     if not carries:
         losses.add("image_dropped", "messages", "dropped")
         return None
-    if block.detail is not None and block.detail not in can.image_details:
+    is_known = own and can.only_refusals
+    if block.detail is not None and block.detail not in can.image_details and not is_known:
         if block.detail != "auto":
             losses.add("detail", "messages", "dropped")
         return structs.replace(block, detail=None)
@@ -109,9 +110,11 @@ def _document(
     block: Document, can: BodyCapabilities, losses: Losses, *, own: bool
 ) -> Document | Text | None:
     is_text = (block.media_type or "").startswith("text/")
+    # To a named server of the dialect goes what its profile has.
+    passes = own and not can.only_refusals
     if block.data is not None and is_text:
-        return block if can.text_documents or own else _as_text(block, losses)
-    if can.documents if block.data is not None else can.document_urls or own:
+        return block if can.text_documents or passes else _as_text(block, losses)
+    if can.documents if block.data is not None else can.document_urls or passes:
         return block
     losses.add("document_dropped", "messages", "dropped")
     return None

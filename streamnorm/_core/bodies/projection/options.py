@@ -73,12 +73,13 @@ def project_options(
         if value is None or value == () or name in fields:
             continue
         dropped[name] = _DEFAULTS[name]
-        if name not in _NEEDLESS or value != _NEEDLESS[name]:
+        if can.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
     if not native:
         request = _without_refused_extra(request, can, fields, losses)
     _drop_exclusive(request, can, losses, dropped)
     _drop_dependent(request, can, losses, dropped)
+    _drop_unfixed(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses, own=own)
@@ -140,6 +141,20 @@ def _drop_dependent(
             dropped[name] = None
 
 
+def _drop_unfixed(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options with another value than the only one to those that are dropped."""
+    fixed = can.fixed_values
+    if can.fixed_values_off is not None and not reasons(request, can):
+        fixed = can.fixed_values_off
+    for name, value in fixed.items():
+        asked = getattr(request, name)
+        if name not in dropped and asked is not None and asked != value:
+            losses.add(name, "request", f"dropped: {value:g} alone is accepted")
+            dropped[name] = None
+
+
 def _changed(
     request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
 ) -> dict[str, Any]:
@@ -161,7 +176,8 @@ def _changed(
     if request.max_tokens is not None and fewest is not None and request.max_tokens < fewest:
         losses.add("max_tokens_raised", "request", f"written as {fewest}")
         changes["max_tokens"] = fewest
-    if request.service_tier is not None and request.service_tier not in can.service_tiers:
+    is_known = can.only_refusals or request.service_tier in can.service_tiers
+    if request.service_tier is not None and not is_known:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
     longest = can.max_user_chars

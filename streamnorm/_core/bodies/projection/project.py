@@ -15,7 +15,13 @@ from streamnorm._core.bodies.projection.reasoning_options import (
     fit_effort_to_tools,
     project_reasoning_options,
 )
-from streamnorm._core.bodies.projection.results import RepairPolicy, mint_ids, place_results
+from streamnorm._core.bodies.projection.results import (
+    FilledCalls,
+    RepairPolicy,
+    fit_own_results,
+    mint_ids,
+    place_results,
+)
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.projection.tool_offers import (
     MissingTools,
@@ -35,7 +41,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["MissingTools", "RepairPolicy", "project_request"]
+__all__ = ["project_request"]
 
 
 def project_request(
@@ -47,6 +53,7 @@ def project_request(
     missing_tools: MissingTools = "error",
     native: bool = False,
     memo: EncodingMemo | None = None,
+    filled: FilledCalls = frozenset(),
 ) -> tuple[Request, Reply]:
     """Return a request reduced to what a target can carry, and how its answer is read.
 
@@ -61,6 +68,7 @@ def project_request(
         native: Whether the request was written for this very target, whose rules are then
             the client's affair.
         memo: What was projected of a growing history before; None if it is projected once.
+        filled: Calls whose results were filled in when less of the history was encoded.
 
     Raises:
         EncodeError: The request has no legal form in the target.
@@ -69,7 +77,7 @@ def project_request(
     if native and unchanged_source(request, can.dialect) is not None:
         # Where the provider has the conversation, results may be of calls that only it knows.
         is_left = repair == "error" or request.state is not None
-        if is_left or _in_order_count(request.messages, can) == len(request.messages):
+        if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
     own = is_own(request, can.dialect)
     if request.state and not own:
@@ -87,16 +95,15 @@ def project_request(
     if missing_tools == "error":
         check_missing_tools(request, tools, can)
     choice, tools = project_choice(request, tools, can, names, losses)
-    messages = _in_order(request.messages, can, losses, repair)
+    messages = _in_order(request.messages, can, losses, repair, filled)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
     stored = request.store is True or (own and request.store is None)
     content = ContentProjector(
         can, names, losses, fills=fills, native=native, stored=stored, memo=memo
     )
-    said = tuple(project_extra(text, can.dialect, losses, "system") for text in request.system)
     system, messages = place_instructions(
-        same_parts(request.system, said), content.project(messages), can, losses
+        content.project_system(request.system), content.project(messages), can, losses
     )
     if not messages and not own:
         raise EncodeError("no messages, expected at least one", path="messages")
@@ -117,25 +124,45 @@ def _in_order(
     can: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
+    filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
+    if can.only_refusals:
+        if repair == "fill":
+            messages = _repaired(messages, can, losses, repair, filled)
+        return fit_own_results(messages, can, losses)
+    return _repaired(messages, can, losses, repair, filled)
+
+
+def _repaired(
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    repair: RepairPolicy,
+    filled: FilledCalls,
+) -> tuple[InputMessage, ...]:
+    """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)
     if repair == "fill":
-        settled = _in_order_count(messages[:settled], can)
+        settled = _in_order_count(messages[:settled], can, filled)
     if settled == len(messages):
         return messages
     minted = mint_ids(messages, losses, settled=settled)
-    return place_results(minted, can, losses, repair, settled=settled)
+    return place_results(minted, can, losses, repair, settled=settled, filled=filled)
 
 
-def _in_order_count(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
+def _in_order_count(
+    messages: tuple[InputMessage, ...], can: BodyCapabilities, filled: FilledCalls
+) -> int:
     """Return the number of the first messages in which nothing must be filled in or moved."""
     turns = [n for n, message in enumerate(messages) if message.role == "assistant" and n]
     start = 0
+    were_filled = {position for position, _ in filled}
     for end in (*turns, len(messages)):  # results belong to the last answer before them
-        if not _is_in_order(messages[start:end], can):
+        was_filled = not were_filled.isdisjoint(range(start, end))
+        if was_filled or not _is_in_order(messages[start:end], can):
             return start
         start = end
     return start

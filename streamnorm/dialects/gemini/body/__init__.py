@@ -6,7 +6,12 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.count import COUNT
 from streamnorm.dialects.gemini.body.models import MODELS
-from streamnorm.dialects.gemini.body.request import read_request, read_tools, write_request
+from streamnorm.dialects.gemini.body.request import (
+    FIELD_PARTS,
+    read_request,
+    read_tools,
+    write_request,
+)
 from streamnorm.dialects.gemini.body.response import (
     read_response,
     revise_response,
@@ -28,4 +33,5 @@ def codec() -> BodyCodec:
         revise_response=revise_response,
         count=COUNT,
         models=MODELS,
+        field_parts=FIELD_PARTS,
     )

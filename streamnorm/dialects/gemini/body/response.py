@@ -78,6 +78,7 @@ _USAGE_FIELDS = frozenset(
 _PART_FIELDS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
+_OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | _PART_FIELDS
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -164,6 +165,7 @@ class _ResponseWriter:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._projector = Projector(CAPABILITIES, losses)
+        self._projector.vendor_fields.carried = _OWN_FIELDS
         self._metadata: dict[str, Any] = {}  # fields of the candidate that are no citations
         self._parts: list[dict[str, Any]] = []
         self._open: dict[int, _OpenBlock] = {}

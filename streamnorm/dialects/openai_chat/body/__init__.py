@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.models import MODELS
-from streamnorm.dialects.openai_chat.body.request import read_request, write_request
+from streamnorm.dialects.openai_chat.body.reasoning_options import reasoning_from_wire
+from streamnorm.dialects.openai_chat.body.request import FIELD_PARTS, read_request, write_request
 from streamnorm.dialects.openai_chat.body.response import (
     read_response,
     revise_response,
@@ -27,4 +29,7 @@ def codec() -> BodyCodec:
         write_response=write_response,
         revise_response=revise_response,
         models=MODELS,
+        field_parts=FIELD_PARTS,
+        read_reasoning=lambda body: reasoning_from_wire(body, {}),
+        fit_body=fit_body,
     )

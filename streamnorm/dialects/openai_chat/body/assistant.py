@@ -180,11 +180,15 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     content: list[InputBlock] = []
     calls: list[dict[str, Any]] = []
     reasoning: list[Reasoning | RedactedReasoning] = []
+    signed: list[ToolCall] = []  # whose signatures stand in the details of reasoning
     for block in message.blocks:
         match block:
             case Text() | Refusal() | OpaqueBlock():
                 content.append(block)
             case ToolCall():
+                if context.capabilities.reasoning_form == "details" and block.signature:
+                    signed.append(block)
+                    block = structs.replace(block, signature=None, issuer=None)
                 calls.append(add_extra(call_to_wire(block), block.extra))
             case Reasoning() | RedactedReasoning():
                 reasoning.append(block)
@@ -200,8 +204,8 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     written = _content_to_wire(content, context)
     if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
         written = _with_reasoning(written, _text_of(reasoning), context)
-    elif reasoning:
-        value |= _reasoning_to_wire(reasoning, context)
+    elif reasoning or signed:
+        value |= _reasoning_to_wire(reasoning, signed, context)
     if written:
         value["content"] = written
     if calls:
@@ -240,9 +244,17 @@ def _text_of(blocks: list[Reasoning | RedactedReasoning]) -> str:
 
 
 def _reasoning_to_wire(
-    blocks: list[Reasoning | RedactedReasoning], context: WriteContext
+    blocks: list[Reasoning | RedactedReasoning],
+    signed: list[ToolCall],
+    context: WriteContext,
 ) -> dict[str, Any]:
-    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed."""
+    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed.
+
+    Args:
+        blocks: The reasoning.
+        signed: Calls whose signatures OpenRouter has among the reasoning.
+        context: What the writer needs.
+    """
     form = context.capabilities.reasoning_form
     if form == "extra_content":  # of calls alone
         context.losses.add("reasoning_dropped", "messages", "dropped")
@@ -258,7 +270,9 @@ def _reasoning_to_wire(
             continue
         detail = details.text_to_wire(block.text)
         if block.signature is not None:
-            signed = Signed(block.signature, block.issuer, block.id)
-            detail |= details.signature_to_wire(signed)
+            signature = Signed(block.signature, block.issuer, block.id)
+            detail |= details.signature_to_wire(signature)
         written.append(detail)
+    for call in signed:
+        written.append(details.call_signature_to_wire(call.id, call.signature or "", call.issuer))
     return {"reasoning_details": written}

@@ -7,7 +7,11 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.count import COUNT
 from streamnorm.dialects.openai_responses.body.models import MODELS
-from streamnorm.dialects.openai_responses.body.request import read_request, write_request
+from streamnorm.dialects.openai_responses.body.request import (
+    FIELD_PARTS,
+    read_request,
+    write_request,
+)
 from streamnorm.dialects.openai_responses.body.response import (
     read_response,
     revise_response,
@@ -31,6 +35,7 @@ def codec() -> BodyCodec:
         revise_response=revise_response,
         count=COUNT,
         models=MODELS,
+        field_parts=FIELD_PARTS,
         answer_fields={"item_id": "id"},
         echoed_fields=echoed_fields,
     )

@@ -41,7 +41,7 @@ def comes_back(message: Message) -> None:
     """Check that a written message is read as the projection leaves it, losses included."""
     losses = Losses()
     body = CODEC.write_response(message, None, losses)
-    projected, lost = project(message_events(message), "gemini")
+    projected, lost = project(message_events(message), "gemini", extras=True)
     assert losses.list() == lost
     if any(isinstance(event, StreamError) for event in projected):
         assert body["candidates"][0]["finishReason"] == "MALFORMED_FUNCTION_CALL"
