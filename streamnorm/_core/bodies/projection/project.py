@@ -84,7 +84,7 @@ def project_request(
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
         request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
-    tools = project_tools(request.tools, can, names, losses)
+    tools = project_tools(request, can, names, losses)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair, filled)
     fills = repair == "fill"
