@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.body_types import problems
+from support.openai_responses.requests import within_the_types
 from support.request_corpus import (
     RealRequest,
     captured_requests,
@@ -101,7 +102,8 @@ def translated(real: RealRequest, request: Request, target: str) -> Encoded | No
 
 def refused(made: Encoded, dialect: str, model: str) -> list[str]:
     """Return what the SDK's types refuse; a server's path may name the model in its place."""
-    found = problems(dialect, made.body, beta="anthropic-beta" in made.headers)
+    body = within_the_types(made.body) if dialect == "openai_responses" else made.body
+    found = problems(dialect, body, beta="anthropic-beta" in made.headers)
     return [each for each in found if model or each != "$.model: missing"]
 
 

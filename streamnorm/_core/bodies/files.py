@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-from string import whitespace
 
 __all__ = ["PDF", "canonical_base64", "file_name", "split_data_url", "title_of"]
 
@@ -27,14 +26,14 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     return media_type, data
 
 
-_TO_STANDARD = str.maketrans("-_", "+/", whitespace)
+_TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
 
 def canonical_base64(data: str) -> str | None:
-    """Return Base64 in the standard alphabet, padded, without white space.
+    """Return Base64 in the standard alphabet, padded, without line breaks.
 
-    Clients send the URL-safe alphabet, too, or leave out the padding.  Base64 in the standard
-    form is returned as it is; None is returned for an empty text, and for anything else.
+    Clients send the URL-safe alphabet, too, or lines as in mail.  Base64 in the standard form
+    is returned as it is; None is returned for an empty text, and for anything else.
     """
     if _is_base64(data):
         return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class RequestFacts(Struct, frozen=True):
     stream: bool = False
 
 
-class Finding(NamedTuple):
+class Finding(Struct, frozen=True):
     """One place of a request that breaks a rule.
 
     The other attributes fill the placeholders in the vendor's text.

@@ -14,7 +14,7 @@ from streamnorm._core.losses import Losses
 
 __all__ = ["project_media"]
 
-F = TypeVar("F", Audio, Document, Image, Video)
+F = TypeVar("F", bound=Audio | Document | Image | Video)
 
 # CherryHQ/cherry-studio#3088: no registered type, but what many clients write.
 _ALIASES = {"image/jpg": "image/jpeg"}

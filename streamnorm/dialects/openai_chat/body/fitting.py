@@ -179,7 +179,7 @@ def _with_json_arguments(value: _Message, context: WriteContext) -> _Message:
     for number, call in enumerate(value["tool_calls"]):
         function = call.get("function") if is_object(call) else None
         arguments = function.get("arguments") if is_object(function) else None
-        if isinstance(arguments, str) and not is_json(arguments):
+        if is_object(function) and isinstance(arguments, str) and not is_json(arguments):
             asked = ToolCall(string_of(call, "id"), string_of(function, "name"), arguments)
             arguments = compact(context.arguments_of(asked, f"tool_calls[{number}]"))
             if context.capabilities.only_refusals:
