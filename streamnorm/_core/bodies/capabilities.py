@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from streamnorm._core.schemas.needs import SchemaNeed
+from streamnorm._core.schemas.strict import EnforcedSchemas
+
 __all__ = ["BodyCapabilities"]
 
 _PARTS = "text image document audio video opaque"
@@ -89,6 +92,13 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
+        schema_needs: What they must have beyond JSON Schema: references that lead to `$defs`
+            with only notes beside them (`definitions`), `items` of every array, the type
+            `object` at the root, and `properties` there.
+        schema_root_refused: Keywords that are refused at the root.
+        output_schema_needs: The same as `schema_needs` for the schema of an output.
+        enforced_schemas: What a schema may have that is enforced; None = anything.
+        enforces_outputs: The schema of an output is enforced, said or not.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         output_name_pattern: Regular expression that names of output schemas match as a whole;
@@ -232,6 +242,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
+    schema_needs: frozenset[SchemaNeed] = frozenset()
+    schema_root_refused: frozenset[str] = frozenset()
+    output_schema_needs: frozenset[SchemaNeed] = frozenset()
+    enforced_schemas: EnforcedSchemas | None = None
+    enforces_outputs: bool = False
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
     output_name_pattern: str | None = None
@@ -332,6 +347,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             name_pattern=None,
             restricted_choice=True,
             max_tools=None,
+            schema_needs=frozenset(),
+            schema_root_refused=frozenset(),
+            output_schema_needs=frozenset(),
+            enforced_schemas=None,
             max_stops=None,
             min_temperature=-float("inf"),
             max_temperature=float("inf"),

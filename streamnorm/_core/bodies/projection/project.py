@@ -93,7 +93,7 @@ def project_request(
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
         request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
-    tools = project_tools(request.tools, can, names, losses)
+    tools = project_tools(request, can, names, losses)
     if missing_tools == "error":
         check_missing_tools(request, tools, can)
     choice, tools = project_choice(request, tools, can, names, losses)

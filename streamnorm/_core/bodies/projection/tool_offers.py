@@ -9,12 +9,12 @@ from msgspec import structs
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import ToolSchemas
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -47,13 +47,15 @@ _MAPPED = frozenset(
 
 
 def project_tools(
-    tools: tuple[AnyTool, ...], can: BodyCapabilities, names: ToolNames, losses: Losses
+    request: Request, can: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools as the target has them.
+    """Return the tools of a request as the target has them.
 
     Raises:
-        EncodeError: There are more than the target allows.
+        EncodeError: There are more than the target allows, or a schema has no legal form.
     """
+    tools = request.tools
+    schemas = ToolSchemas(can, losses, request.output)
     projected: list[AnyTool] = []
     searches = any(
         isinstance(tool, ServerTool)
@@ -66,7 +68,8 @@ def project_tools(
             case Tool():
                 path = f"tools[{number}].input_schema"
                 function = _loaded(tool, can, losses, searches=searches)
-                changed: AnyTool | None = _function(function, can, names, losses, path)
+                function = schemas.fit(function, path)
+                changed: AnyTool | None = _function(function, can, names)
             case CustomTool():
                 custom = _loaded(tool, can, losses, searches=searches)
                 changed = _custom(custom, can, names, losses)
@@ -103,20 +106,10 @@ def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -
     return structs.replace(tool, deferred=False)
 
 
-def _function(
-    tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses, path: str
-) -> Tool:
+def _function(tool: Tool, can: BodyCapabilities, names: ToolNames) -> Tool:
     changes = _common(tool, can, names)
     if tool.vendor_type is not None and not is_own(tool, can.dialect):
         changes["vendor_type"] = None
-    if tool.input_schema is not None and can.schema == "simple":
-        schema = simplify_schema(tool.input_schema, losses, path=path)
-        if schema is not tool.input_schema:
-            changes["input_schema"] = schema
-    if tool.strict is not None and not can.strict_tools:
-        changes["strict"] = None
-        if tool.strict:
-            losses.add("strict", "tools", "dropped")
     return structs.replace(tool, **changes) if changes else tool
 
 
