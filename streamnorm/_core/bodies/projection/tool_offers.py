@@ -14,7 +14,7 @@ from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
+from streamnorm._core.schemas import is_ambiguous, simplify_schema
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -103,8 +103,10 @@ def _function(
     changes = _common(tool, can, names)
     if tool.vendor_type is not None and not is_own(tool, can.dialect):
         changes["vendor_type"] = None
-    if tool.input_schema is not None and can.schema == "simple":
-        schema = simplify_schema(tool.input_schema, losses, path=path)
+    schema = tool.input_schema
+    if schema is not None and can.schema == "simple":
+        if not can.only_refusals or is_ambiguous(schema):
+            schema = simplify_schema(schema, losses, path=path)
         if schema is not tool.input_schema:
             changes["input_schema"] = schema
     if tool.strict is not None and not can.strict_tools:
