@@ -468,7 +468,8 @@ def target_of(
             return base
     own = is_named and is_all_own(request, base.dialect)
     if own:
-        base = base.for_own_requests(_REQUEST_FIELDS)
+        same_models = profiles.runs_vendor_models(server, base.dialect)
+        base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
     if not can.available:
         raise EncodeError(
