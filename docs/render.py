@@ -86,6 +86,7 @@ LOSSES = {
     "custom_tool_members": ("members beside the text that a custom call wraps", "dropped"),
     "duplicate_id": ("a second call with the same id", "written with an id of its own"),
     "empty_block": ("a text block without text", "dropped"),
+    "extra": ("a field of the answer that only its vendor knows", "dropped"),
     "held": ("what waited behind an open block when the stream failed", "dropped"),
     "media": ("an image or a document", "dropped"),
     "namespace": ("the namespace of a call", "dropped"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
 from msgspec import Struct, structs
@@ -11,11 +11,24 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.kept_fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import (
+    FilledCalls,
+    MissingTools,
+    RepairPolicy,
+    project_request,
+)
+from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import Request, is_own
+from streamnorm._core.bodies.request import (
+    ReasoningOptions,
+    Request,
+    Source,
+    is_all_own,
+    is_own,
+)
 from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
@@ -23,7 +36,7 @@ from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, Up
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, MessageSource, unchanged_body
 from streamnorm._core.provider_errors import find_error
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
@@ -40,6 +53,8 @@ __all__ = [
     "translate_message",
     "translate_request",
 ]
+
+_REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 
 
 class Encoded(Struct, frozen=True):
@@ -69,6 +84,7 @@ class EncodeOptions(TypedDict):
     profiles: Profiles | None
     repair: RepairPolicy
     arguments: ArgumentsPolicy
+    missing_tools: MissingTools
     strict: bool
 
 
@@ -112,6 +128,7 @@ def encode_request(
     profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
+    missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
     """Return a request as the body that a dialect has for it.
@@ -127,6 +144,9 @@ def encode_request(
             or they are filled in and moved.
         arguments: What becomes of tool arguments that are no JSON object where the dialect
             has objects.
+        missing_tools: What becomes of a request for a search, or another tool that its provider
+            executes, where the target has no such tool and the request offers no other, or
+            forces it: an error, or the model answers without.
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
@@ -143,6 +163,7 @@ def encode_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools=missing_tools,
         strict=strict,
     )
 
@@ -151,6 +172,7 @@ def encode_grown_request(
     request: Request,
     dialect: str,
     memo: EncodingMemo | None,
+    filled: FilledCalls = frozenset(),
     **options: Unpack[EncodeOptions],
 ) -> Encoded:
     """Return a request as `encode_request` does, encoding only the messages that are new.
@@ -159,6 +181,7 @@ def encode_grown_request(
         request: The request, whose messages begin with those of the last one.
         dialect: Dialect to write.
         memo: What was encoded of the last one with the same options; None if nothing was.
+        filled: Calls whose missing results were filled in in an earlier one.
         options: The keywords of `encode_request`.
     """
     codec = codec_of(dialect)
@@ -166,14 +189,59 @@ def encode_grown_request(
     profiles = options["profiles"] or shipped_profiles()
     can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
     native = can is codec.capabilities and is_own(request, can.dialect)
+    if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
+        request = _as_read(request, can.reasoning_words, codec.read_reasoning)
     projected, reply = project_request(
-        request, can, losses, repair=repair, native=native, memo=memo
+        request,
+        can,
+        losses,
+        repair=repair,
+        missing_tools=options["missing_tools"],
+        native=native,
+        memo=memo,
+        filled=filled,
     )
-    written = codec.write_request(projected, WriteContext(can, losses, options["arguments"], memo))
+    if can.only_refusals and can.reasoning_required and not reasons(projected, can):
+        can = structs.replace(can, reasoning_required=False)
+    context = WriteContext(can, losses, options["arguments"], memo)
+    written = codec.write_request(projected, context)
+    body = written.body
+    if can.only_refusals and codec.field_parts:
+        body = keep_fields(body, projected, _read_parts(codec.field_parts, can))
+    body = codec.fit_body(body, context)
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
-    body, headers = fit_fields(written.body, written.headers, can, losses, prefill=prefill)
+    body, headers = fit_fields(body, written.headers, can, losses, prefill=prefill)
     path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
     return Encoded(body, path, headers, losses.list(), reply)
+
+
+def _read_parts(
+    parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the parts of fields without those in which the server reads no reasoning."""
+    if can.reasoning_words is None:
+        return parts
+    words = can.reasoning_words
+    return {name: of for name, of in parts.items() if of != ("reasoning",) or name in words}
+
+
+def _as_read(
+    request: Request,
+    words: frozenset[str],
+    read: Callable[[dict[str, Any]], ReasoningOptions | None],
+) -> Request:
+    """Return a request whose reasoning is asked for in the fields that its server reads alone."""
+    source: Source = request.source
+    if request.reasoning is not source.part.reasoning:  # changed since
+        return request
+    body = {name: value for name, value in source.value.items() if name in words}
+    options = read(body)
+    if options == request.reasoning:
+        return request
+    part = structs.replace(source.part, reasoning=options)
+    return structs.replace(
+        request, reasoning=options, source=Source(source.dialect, source.value, part)
+    )
 
 
 def translate_request(
@@ -188,6 +256,7 @@ def translate_request(
     profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
+    missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
     """Return a request's body in another dialect: `decode_request`, then `encode_request`."""
@@ -199,6 +268,7 @@ def translate_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools=missing_tools,
         strict=strict,
     )
 
@@ -224,7 +294,8 @@ def decode_message(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
-    return accumulate(response_events(value, dialect, server, limits))
+    dialect = dialect or _detected_response(value)
+    return answer_of(response_events(value, dialect, server, limits), value, dialect)
 
 
 def encode_message(
@@ -273,30 +344,35 @@ def translate_message(
     """
     limits, losses = Limits(), Losses(strict=strict)
     value = body_object(body, limits)
-    source = dialect or detect_body(value, "response")
-    events = response_events(value, source, server, limits)
-    is_own = source is not None and lookup(source) is lookup(to)
-    if is_own and model is None and (reply is None or reply == Reply()):
+    dialect = dialect or _detected_response(value)
+    events = response_events(value, dialect, server, limits)
+    if lookup(dialect) is lookup(to) and model is None and (reply is None or reply == Reply()):
         return Encoded(value)
-    message = first_answer(events, losses)
+    message = answer_of(events, value, dialect)
     return encoded_message(message, to, losses, reply=reply, model=model, created=created)
 
 
-def first_answer(events: list[Event], losses: Losses) -> Message:
-    """Return the first answer as a message, and count the others as lost."""
-    for event in events:
-        if isinstance(event, MessageStop) and event.choice:
-            losses.add("choices", f"choice {event.choice}", "dropped")
-    return accumulate(events)
+def answer_of(events: list[Event], body: dict[str, Any], dialect: str) -> Message:
+    """Return the first answer of a whole response as a message, with its source.
+
+    Args:
+        events: The events of the response.
+        body: The response.
+        dialect: Its dialect.
+    """
+    message = accumulate(events)
+    others = [event.choice for event in events if isinstance(event, MessageStop) and event.choice]
+    source = MessageSource(lookup(dialect).name, body, message, tuple(others))
+    return structs.replace(message, source=source)
 
 
 def response_events(
-    value: dict[str, Any], dialect: str | None, server: str | None, limits: Limits
+    value: dict[str, Any], dialect: str, server: str | None, limits: Limits
 ) -> list[Event]:
     """Return the events of a whole response that is no error."""
     events: list[Event]
     try:
-        codec = codec_of(dialect or _detected(value, "response"))
+        codec = codec_of(dialect)
         events = codec.read_response(value, ReadContext(server=server, limits=limits))
     except DecodeError:
         if (failed := error_in(value)) is not None:
@@ -320,12 +396,20 @@ def encoded_message(
     model: str | None,
     created: float | None,
 ) -> Encoded:
-    if reply is not None and reply.tools:
+    if reply is not None and any(call.name in reply.tools for call in message.tool_calls):
         message = _restored(message, reply, losses)
     if model is not None:
         message = structs.replace(message, model=model)
     codec = codec_of(dialect)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
+    known = unchanged_body(message, lookup(dialect).name)
+    if known is not None and message.stop_reason is not None and codec.revise_response is not None:
+        renamed = message.model if message.model != message.source.message.model else None
+        body = codec.revise_response(known, renamed, created)
+        return Encoded(body | fields, losses=losses.list())
+    if isinstance(message.source, MessageSource):
+        for choice in message.source.choices:
+            losses.add("choices", f"choice {choice}", "dropped")
     if "id" in fields:  # of which those of the items are made
         message = structs.replace(message, id=fields["id"])
     body = codec.write_response(message, created, losses)
@@ -339,7 +423,7 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     last = events[-1]
     if isinstance(last, StreamError):
         raise EncodeError(last.message, path="blocks")
-    return accumulate(events)
+    return structs.replace(accumulate(events), source=message.source)
 
 
 def error_in(value: dict[str, Any]) -> UpstreamError | None:
@@ -371,20 +455,42 @@ def target_of(
 ) -> BodyCapabilities:
     """Return the capabilities of the server, the model and the version that a request goes to.
 
+    A request that is in the dialect of a named server already is changed where that refuses it,
+    and nowhere else.
+
     Raises:
         EncodeError: The version is unknown, or the server answers no such request.
     """
-    if version is None and not profiles.knows(server, base.dialect):
+    is_named = profiles.knows(server, base.dialect)
+    if version is None and not is_named:
         is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
-    can = profiles.resolve(base, server=server, model=request.model, version=version)
+    own = is_named and is_all_own(request, base.dialect)
+    if own:
+        base = base.for_own_requests(_REQUEST_FIELDS)
+    can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
     if not can.available:
         raise EncodeError(
             f"not answered by {server} in dialect {base.dialect}, expected another dialect",
             path="model",
         )
     return can
+
+
+def _detected_response(body: dict[str, Any]) -> str:
+    """Return the dialect of a response.
+
+    Raises:
+        DecodeError: It is of no dialect.
+        UpstreamError: It is an error, of whatever dialect.
+    """
+    try:
+        return _detected(body, "response")
+    except DecodeError:
+        if (failed := error_in(body)) is not None:
+            raise failed from None
+        raise
 
 
 def _detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:

@@ -20,6 +20,7 @@ def project(
     *,
     reasoning: ReasoningField | None = "reasoning_content",
     include_usage: bool = True,
+    extras: bool = False,
 ) -> tuple[list[Event], tuple[Loss, ...]]:
     """Return a stream reduced to what a dialect can carry, with dense indexes, and the losses.
 
@@ -28,6 +29,8 @@ def project(
         dialect: Dialect to write.
         reasoning: Field that reasoning is written to, as for `encoder`.
         include_usage: Whether the encoder writes the usage.
+        extras: Whether the encoder writes the vendor's own fields back: for events that were
+            decoded from the same dialect.
 
     Raises:
         UnknownDialect: There is no such dialect, or it has no capabilities.
@@ -36,6 +39,7 @@ def project(
     losses = Losses()
     can = capabilities(dialect, reasoning=reasoning, include_usage=include_usage)
     projector = Projector(can, losses)
+    projector.vendor_fields.are_carried = extras
     written = [out for event in events for out in projector.push(event)]
     if not can.boundaries:  # text of several blocks becomes one, in the order of the blocks
         sequencer = Sequencer(overlapping=can.overlapping)

@@ -201,6 +201,19 @@ def test_other_answers_of_a_body_are_losses(target: str) -> None:
     with pytest.raises(LossyEncoding):
         translate_message(body, to=target, strict=True)
     assert translate_message(body, to="openai_chat") == Encoded(body)
+    message = decode_message(body)
+    assert [each for each in encode_message(message, target).losses if "choice" in each.where]
+    renamed = Encoded({**body, "model": "asked"})
+    assert encode_message(message, "openai_chat", model="asked") == renamed
+    assert translate_message(body, to="openai_chat", model="asked", strict=True) == renamed
+
+
+def test_answer_without_the_calls_of_a_reply_is_not_written_anew() -> None:
+    said = {"role": "assistant", "content": "Hi", "mood": "glad"}
+    choices = [{"index": 0, "finish_reason": "stop", "message": said}]
+    body = {"id": "c", "object": "chat.completion", "model": "m", "choices": choices}
+    reply = Reply({"f": ToolName("g")})
+    assert translate_message(body, to="openai_chat", reply=reply) == Encoded(body)
 
 
 def test_losses_of_a_message_are_reported_or_refused() -> None:

@@ -16,6 +16,8 @@ from support.streams import DIRECTIONS, decode, encode
 from streamnorm import (
     Block,
     Completed,
+    EncodeError,
+    Failed,
     Message,
     Reasoning,
     ServerToolCall,
@@ -104,8 +106,12 @@ def _joined(blocks: tuple[Block, ...], dialect: str) -> tuple[Block, ...]:
 @pytest.mark.parametrize(("source", "target"), DIRECTIONS)
 def test_whole_response_says_what_its_stream_says(source: str, target: str) -> None:
     for name, message in real_messages(source, 3):
+        written, _ = encode([*message_events(message)], target)
+        events, outcome, _ = decode([written], target)
+        if isinstance(outcome, Failed):  # there is a call that only the source's clients execute
+            with pytest.raises(EncodeError, match="waits for the client"):
+                encode_message(message, target)
+            continue
         whole = encode_message(message, target)
         body = decode_message(json.dumps(whole.body), target)
-        written, _ = encode([*message_events(message)], target)
-        streamed = accumulate(decode([written], target).events)
-        assert content(body, target) == content(streamed, target), name
+        assert content(body, target) == content(accumulate(events), target), name

@@ -25,6 +25,7 @@ from streamnorm._core.events import (
     JSONDelta,
     MessageStart,
     MessageStop,
+    Opaque,
     ReasoningDelta,
     RefusalDelta,
     SignatureDelta,
@@ -57,6 +58,7 @@ class _Growing(Struct):
     citations: list[Citation]
     signature: str | None = None
     issuer: str | None = None
+    id: str | None = None  # that the signature is bound to
     is_unfinished: bool = False
 
     def part(self, number: int) -> TextBuffer:
@@ -75,7 +77,7 @@ class _Growing(Struct):
                 text = block.text + "".join(texts)
                 return structs.replace(block, text=text, citations=citations, **signed)
             case Reasoning() as block:
-                return structs.replace(block, parts=texts, **signed)
+                return structs.replace(block, parts=texts, id=self.id, **signed)
             case Refusal(text):
                 return Refusal(text + "".join(texts))
             case ToolCall() as block:
@@ -92,9 +94,9 @@ class Accumulator:
     """Accumulate events into messages, one for each choice.
 
     Args:
-        limits: `max_accumulated_bytes` bounds the text of all deltas and the JSON of blocks'
-            starts and of citations, in UTF-8 bytes; `max_json_depth` the nesting of partial
-            arguments.
+        limits: `max_accumulated_bytes` bounds the text of all deltas, the JSON of blocks'
+            starts and of citations, and opaque data, in UTF-8 bytes; `max_json_depth` the
+            nesting of partial arguments.
 
     Attributes:
         start: The `MessageStart`.
@@ -113,6 +115,7 @@ class Accumulator:
         self._unpacked: list[TextBuffer] = []
         self._blocks: dict[int, _Growing] = {}
         self._stops: dict[int, MessageStop] = {}
+        self._opaque: list[Opaque] = []
         self._inputs: dict[int, PartialJSON] = {}  # of the calls whose partial input was read
 
     @property
@@ -135,10 +138,10 @@ class Accumulator:
                 self._open(event)
             case UsageUpdate(usage):
                 self.usage = usage
-            case SignatureDelta(index, signature, issuer):
+            case SignatureDelta(index, signature, issuer, id):
                 growing = self._blocks[index]
-                growing.signature, growing.issuer = signature, issuer
-                self._count(signature)
+                growing.signature, growing.issuer, growing.id = signature, issuer, id
+                self._count(signature + (id or ""))
             case CitationDelta(index, citation):
                 self._blocks[index].citations.append(citation)
                 self._count(compact(citation))
@@ -146,6 +149,9 @@ class Accumulator:
                 self.start = event
             case MessageStop():
                 self._stops[event.choice] = event
+            case Opaque(name=name, data=data):
+                self._opaque.append(event)
+                self._count(name + data)
             case BlockStop(index, is_unfinished) if is_unfinished:
                 self._blocks[index].is_unfinished = True
             case _:
@@ -192,7 +198,8 @@ class Accumulator:
         """
         self._pack()
         stop = self._stops.get(choice)
-        blocks = [block for block in self._blocks.values() if block.choice == choice]
+        numbers = [index for index, block in self._blocks.items() if block.choice == choice]
+        blocks = [self._blocks[index] for index in numbers]
         extras = tuple(block.extra for block in blocks)
         return Message(
             id=self.start.id,
@@ -205,6 +212,7 @@ class Accumulator:
             extra=self.start.extra,
             stop_extra=stop.extra if stop else None,
             block_extras=extras if any(extras) else (),
+            opaque=self._opaque_of(choice, numbers) if self._opaque else (),
         )
 
     def partial_input(self, index: int) -> dict[str, object]:
@@ -248,6 +256,26 @@ class Accumulator:
             parser.feed(growing.start.arguments)
         parser.feed(growing.part(0).unread())
         return parser
+
+    def _opaque_of(self, choice: int, indexes: list[int]) -> tuple[Opaque, ...]:
+        """Return the opaque data of a choice; the first has what belongs to no block.
+
+        Args:
+            choice: Number of the choice.
+            indexes: Indexes of its blocks.
+        """
+        numbers: dict[int | None, int | None] = {
+            index: number for number, index in enumerate(indexes)
+        }
+        if choice == 0:
+            numbers[None] = None
+        return tuple(
+            event
+            if event.index == (number := numbers[event.index])
+            else structs.replace(event, index=number)
+            for event in self._opaque
+            if event.index in numbers
+        )
 
     def _append(self, buffer: TextBuffer, text: str) -> None:
         self._unchecked_bytes -= len(text) + _STRING_BYTES
@@ -356,8 +384,13 @@ def message_events(message: Message) -> list[Event]:
     """Return events that accumulate to `message`."""
     events: list[Event] = [MessageStart(message.id, message.model, message.extra)]
     extras = message.block_extras or (None,) * len(message.blocks)
+    opaque: dict[int | None, list[Event]] = {}
+    for data in message.opaque:
+        opaque.setdefault(data.index, []).append(data)
     for index, (block, extra) in enumerate(zip(message.blocks, extras, strict=True)):
-        events += _block_events(index, block, extra)
+        *content, stop = _block_events(index, block, extra)
+        events += [*content, *opaque.get(index, ()), stop]
+    events += opaque.get(None, ())
     if message.usage != Usage():
         events.append(UsageUpdate(message.usage))
     if message.stop_reason is not None:
@@ -396,5 +429,6 @@ def _block_events(index: int, block: Block, extra: dict[str, Any] | None) -> lis
         case _:
             pass
     if isinstance(block, (Text, Reasoning)) and block.signature is not None:
-        deltas.append(SignatureDelta(index, block.signature, block.issuer))
+        id = block.id if isinstance(block, Reasoning) else None
+        deltas.append(SignatureDelta(index, block.signature, block.issuer, id))
     return [BlockStart(index, start, extra=extra), *deltas, BlockStop(index, is_unfinished)]

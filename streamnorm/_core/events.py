@@ -161,11 +161,13 @@ class SignatureDelta(_Event, frozen=True, gc=False, tag="signature_delta"):
         index: Number of the block.
         signature: The opaque value, byte for byte.
         issuer: Vendor that can verify it; None where nobody said.
+        id: Id of the item under which the issuer accepts it; None = any, or unknown.
     """
 
     index: int
     signature: str
     issuer: str | None = None
+    id: str | None = None
 
 
 class CitationDelta(_Event, frozen=True, tag="citation_delta"):

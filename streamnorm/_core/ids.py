@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 __all__ = [
     "Carried",
+    "Signed",
     "carried_signature",
     "carry_signature",
     "escape_id",
@@ -29,8 +30,10 @@ __all__ = [
 
 _ESCAPED = "snid_"
 _TAGGED = "sn1."
+_TAGGED_WITH_ID = "sn1-id."
 _CARRIED = "sn1-of."
 _SEALED = "sn1-redacted."
+_SEALED_WITH_ID = "sn1-redacted-id."
 _BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
@@ -65,14 +68,28 @@ def mint_id(*parts: object) -> str:
     return f"call_{digest.hexdigest()}"
 
 
-def tag_signature(signature: str, issuer: str | None) -> str:
-    """Return a signature as an opaque value that names who can verify it."""
-    return f"{_TAGGED}{_quoted(issuer or '')}.{signature}"
+class Signed(NamedTuple):
+    """A signature, or reasoning that only its issuer can read.
+
+    Attributes:
+        signature: The signature.
+        issuer: Who can verify it.
+        id: Id of the item that it is bound to; None if it is bound to none.
+    """
+
+    signature: str
+    issuer: str | None = None
+    id: str | None = None
 
 
-def untag_signature(value: str) -> tuple[str, str | None] | None:
+def tag_signature(signature: str, issuer: str | None, id: str | None = None) -> str:
+    """Return a signature as an opaque value that names who can verify it, and under which id."""
+    return _tagged(Signed(signature, issuer, id), _TAGGED, _TAGGED_WITH_ID)
+
+
+def untag_signature(value: str) -> Signed | None:
     """Return the signature and its issuer, or None if the value was not tagged by us."""
-    return _untagged(value, _TAGGED)
+    return _untagged(value, _TAGGED, _TAGGED_WITH_ID)
 
 
 class Carried(NamedTuple):
@@ -104,14 +121,14 @@ def carried_signature(value: str) -> Carried | None:
     return Carried(signature, _unquoted(issuer) or None, _unquoted(id))
 
 
-def seal_reasoning(data: str, issuer: str | None) -> str:
+def seal_reasoning(data: str, issuer: str | None, id: str | None = None) -> str:
     """Return reasoning that only its issuer can read as an opaque value that says so."""
-    return f"{_SEALED}{_quoted(issuer or '')}.{data}"
+    return _tagged(Signed(data, issuer, id), _SEALED, _SEALED_WITH_ID)
 
 
-def sealed_reasoning(value: str) -> tuple[str, str | None] | None:
+def sealed_reasoning(value: str) -> Signed | None:
     """Return what `seal_reasoning` was given, or None if the value is none of ours."""
-    return _untagged(value, _SEALED)
+    return _untagged(value, _SEALED, _SEALED_WITH_ID)
 
 
 def unwrap_base64(value: str) -> str:
@@ -124,11 +141,22 @@ def unwrap_base64(value: str) -> str:
         return ""
 
 
-def _untagged(value: str, prefix: str) -> tuple[str, str | None] | None:
-    if not value.startswith(prefix):
+def _tagged(signed: Signed, prefix: str, prefix_with_id: str) -> str:
+    signature, issuer, id = signed
+    if id:  # in a form of its own: without an id the value is that of earlier versions
+        return f"{prefix_with_id}{_quoted(issuer or '')}.{_quoted(id)}.{signature}"
+    return f"{prefix}{_quoted(issuer or '')}.{signature}"
+
+
+def _untagged(value: str, prefix: str, prefix_with_id: str) -> Signed | None:
+    if value.startswith(prefix):
+        issuer, _, signature = value[len(prefix) :].partition(".")
+        return Signed(signature, _unquoted(issuer) or None)
+    if not value.startswith(prefix_with_id):
         return None
-    issuer, _, rest = value[len(prefix) :].partition(".")
-    return rest, _unquoted(issuer) or None
+    issuer, _, rest = value[len(prefix_with_id) :].partition(".")
+    id, _, signature = rest.partition(".")
+    return Signed(signature, _unquoted(issuer) or None, _unquoted(id) or None)
 
 
 def _quoted(name: str) -> str:

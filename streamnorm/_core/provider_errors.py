@@ -6,14 +6,16 @@ it in one of its own; so every dialect reads the errors of all formats.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from streamnorm._core.context_overflow import context_overflow, is_context_overflow
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import clean, compact, is_array, is_object
 
 __all__ = [
     "Fatal",
     "error_outcome",
+    "error_subject",
     "find_error",
     "named_error",
     "too_large",
@@ -94,6 +96,9 @@ def upstream_error(
         status: Its HTTP status, where it says one.
         extra: Its other fields.
     """
+    if is_context_overflow(message, code, type, status=status):
+        # Some servers say 500, or no status in a stream; the same request fails again.
+        status = status if status is not None and 400 <= status < 500 else 400
     if status is None or not 400 <= status <= 599:
         words = f"{code or ''} {type or ''}".lower()
         status = next((status for word, status in _STATUS_WORDS if word in words), None)
@@ -103,6 +108,25 @@ def upstream_error(
     return StreamError(
         "upstream", message, code or type, status, retryable, dict(extra) if extra else None
     )
+
+
+# Azure's deployments; OpenRouter has no endpoints for a model.
+_MODEL_WORDS = ("model", "deployment", "no endpoints found for")
+
+
+def error_subject(error: StreamError) -> Literal["context", "model"] | None:
+    """Return what an error is about, where clients act on more than its status.
+
+    `context`: the request is too long for its model.  `model`: the status is 404, and what was
+    not found is a model, and not a file, a stored response or a path.
+    """
+    if context_overflow(error) is not None:
+        return "context"
+    param = (error.extra or {}).get("param")
+    text = f"{error.code or ''} {param or ''} {error.message}".lower()
+    if error.status_hint == 404 and any(word in text for word in _MODEL_WORDS):
+        return "model"
+    return None
 
 
 _MAPPED = frozenset(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.errors import (
     LimitExceeded,
     NotAStream,
@@ -49,6 +50,9 @@ _NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientC
 # No registered status: google-genai sends a request again after 503, not after 529
 # (`_RETRY_HTTP_STATUS_CODES` of google-genai, read 2026-11-23).
 _OVERLOADED = 529
+
+# All vendors say it so; others also say 413, 422 and 500, which clients take for other errors.
+_TOO_LONG = 400
 
 _STOPPED = "ServerStopping"  # of our gateway
 
@@ -121,7 +125,8 @@ def body_kind(body: bytes | bytearray) -> str:
 def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) -> int:
     """Return the HTTP status of a response that reports an error before a stream begins.
 
-    It is the provider's, 504 for a timeout or 502 for all else.
+    It is the provider's, 400 for a request that is too long for its model, 504 for a timeout or
+    502 for all else.
 
     Args:
         error: The error.
@@ -129,6 +134,8 @@ def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) ->
             not the provider's.
     """
     status = error.status_hint if error.kind == "upstream" else None
+    if context_overflow(error) is not None:
+        return _TOO_LONG
     if status is None or status < 400:  # the provider's redirect does not concern the client
         return 504 if error.kind == "stalled" else 502
     return overloaded_status if status == _OVERLOADED else status

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import encoded_message, first_answer, response_events
+from streamnorm._bodies import decode_message, encoded_message
+from streamnorm._core.accumulate import accumulate
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
-from streamnorm._core.events import Completed, Event, MessageStop, StreamError
+from streamnorm._core.events import Completed, MessageStop, StreamError
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
+from streamnorm._core.messages import Message, MessageSource
 from streamnorm._core.stream_failures import NOT_A_STREAM, body_kind, response_status
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
@@ -115,20 +117,18 @@ def whole_answer(
     """
     data = data.lstrip(_BLANK)
     is_whole = data.startswith(b"{")
-    read = _whole_events if is_whole else _streamed_events
-    events = read(data, upstream, server, limits)
-    if isinstance(events, StreamError):
-        return events
     losses = Losses(on_loss=on_loss)
-    is_unchanged = is_whole and lookup(client) is lookup(upstream) and reply == Reply()
-    message = first_answer(events, Losses() if is_unchanged else losses)
-    stops = (event for event in events if isinstance(event, MessageStop) and not event.choice)
-    stop = next(stops, None)
-    if is_unchanged:  # also one that goes on in the background
-        return WholeAnswer(data, Completed(stop.reason if stop else "other", message.usage), ())
-    if stop is None:
+    if is_whole:
+        message = _whole_message(data, upstream, server, limits)
+    else:
+        message = _streamed_message(data, upstream, server, limits, losses)
+    if isinstance(message, StreamError):
+        return message
+    outcome = Completed(message.stop_reason or "other", message.usage)
+    if is_whole and lookup(client) is lookup(upstream) and reply == Reply():
+        return WholeAnswer(data, outcome, ())  # also one that goes on in the background
+    if message.stop_reason is None:
         return StreamError("malformed", "an answer that has not ended, expected its end")
-    outcome = Completed(stop.reason, message.usage)
     try:
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
     except EncodeError as exc:
@@ -136,20 +136,20 @@ def whole_answer(
     return WholeAnswer(dumps(encoded.body), outcome, encoded.losses)
 
 
-def _whole_events(
+def _whole_message(
     data: bytes, dialect: str, server: str | None, limits: Limits
-) -> list[Event] | StreamError:
+) -> Message | StreamError:
     try:
-        return response_events(body_object(data, limits), dialect, server, limits)
+        return decode_message(body_object(data, limits), dialect, server=server, limits=limits)
     except UpstreamError as exc:
         return reported_error(exc)
     except DecodeError as exc:
         return StreamError("malformed", f"an answer that is not of {dialect}: {exc}")
 
 
-def _streamed_events(
-    data: bytes, dialect: str, server: str | None, limits: Limits
-) -> list[Event] | StreamError:
+def _streamed_message(
+    data: bytes, dialect: str, server: str | None, limits: Limits, losses: Losses
+) -> Message | StreamError:
     reader = decoder(dialect, server=server, limits=limits)
     events = [*reader.feed(data), *reader.close()]
     match events:
@@ -159,4 +159,9 @@ def _streamed_events(
         case [*_, StreamError() as error]:
             return error
         case _:
-            return events
+            for event in events:
+                if isinstance(event, MessageStop) and event.choice:
+                    losses.add("choices", f"choice {event.choice}", "dropped")
+            message = accumulate(events)
+            source = MessageSource(lookup(dialect).name, None, message)
+            return structs.replace(message, source=source)

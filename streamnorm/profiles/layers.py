@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import EncodeError, ProfileError
-from streamnorm.profiles.reader import Rule, read_rules
+from streamnorm.profiles.reader import VENDOR, Rule, read_rules
 
 __all__ = ["Profiles", "shipped_profiles"]
 
@@ -29,7 +29,7 @@ class Profiles:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
-        self.servers = frozenset(name for rule in rules for name in rule.servers)
+        self.servers = frozenset(name for rule in rules for name in rule.servers) - {VENDOR}
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
@@ -47,7 +47,9 @@ class Profiles:
 
     def knows(self, server: str | None, dialect: str) -> bool:
         """Return whether there are profiles of a server for a dialect."""
-        return any(server in rule.servers and dialect in rule.dialects for rule in self._rules)
+        return server in self.servers and any(
+            server in rule.servers and dialect in rule.dialects for rule in self._rules
+        )
 
     def resolve(
         self,
@@ -56,6 +58,7 @@ class Profiles:
         server: str | None = None,
         model: str = "",
         version: str | None = None,
+        own: bool = False,
     ) -> BodyCapabilities:
         """Return the capabilities of a dialect, narrowed to a target.
 
@@ -65,6 +68,7 @@ class Profiles:
             model: Name of the model.
             version: Version of the API; None is the default version of the vendor, and no
                 version of any other server.
+            own: Whether the request is in the dialect already.
 
         Raises:
             EncodeError: The version is not known.
@@ -74,9 +78,17 @@ class Profiles:
         if version is not None and version not in versions:
             known = ", ".join(versions) or "none"
             raise EncodeError(f"not known, expected one of {known}", path="version")
-        is_vendor = not any(server in rule.servers for rule in rules)
+        of_server = [rule for rule in rules if server in rule.servers]
+        is_vendor = not of_server
+        asked = VENDOR if is_vendor else server
+        # What a model refuses at its vendor, another server may take.
+        has_models = not own or any(rule.hosts_vendor for rule in of_server)
         for rule in rules:
-            if rule.servers and server not in rule.servers:
+            if rule.servers and asked not in rule.servers:
+                continue
+            if own and rule.translated:
+                continue
+            if rule.models is not None and not (rule.servers or has_models):
                 continue
             if rule.version is not None and rule.version != version:
                 is_default = version is None and is_vendor and rule.is_default

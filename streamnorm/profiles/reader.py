@@ -24,29 +24,37 @@ from streamnorm._core.tools import ToolChoice
 from streamnorm._registry import lookup
 from streamnorm.profiles.model_names import model_pattern, names_model
 
-__all__ = ["Rule", "read_rules"]
+__all__ = ["VENDOR", "Rule", "read_rules"]
+
+VENDOR = "vendor"
+"""Name of the server that a dialect's own vendor runs."""
 
 Names: TypeAlias = str | tuple[str, ...]
 Change: TypeAlias = Literal["set", "add", "remove", "unset"]
 
 _FIELDS = {
-    field.name: field for field in structs.fields(BodyCapabilities) if field.name != "dialect"
+    field.name: field
+    for field in structs.fields(BodyCapabilities)
+    if field.name not in ("dialect", "only_refusals")
 }
 _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 # The words of capabilities that have a fixed set of them.
 _WORDS: dict[str, tuple[str, ...]] = {
     "choices_of_tool": _MODES,
-    "efforts": _FIELDS["efforts"].default,
+    "efforts_with_tools": _FIELDS["efforts"].default,
+    # One that has reasoning on or off alone may call its effort so.
+    "efforts": (*_FIELDS["efforts"].default, "default"),
     "exclusive_fields": Request.__struct_fields__,
     "fields": Request.__struct_fields__,
     "off_efforts": _FIELDS["efforts"].default,
     "output_kinds": get_args(get_type_hints(OutputFormat)["kind"]),
     "reasoning_choices": _MODES,
+    "reasoning_needs": ("stream", "text"),
     "reasoning_excludes": Request.__struct_fields__,
     "roles": get_args(Role),
 }
-_PATHS = ("denied_fields", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern")
+_PATHS = ("denied_fields", "hashed_texts", "renamed_fields", "replaced_values")
+_PATTERNS = ("id_pattern", "name_pattern", "output_name_pattern", "reasoning_id_pattern")
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -54,10 +62,14 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialects: Dialects that it applies to.
-        servers: Servers that it applies to; empty = any.
+        servers: Servers that it applies to, `vendor` for the dialect's own; empty = any.
         models: Pattern of the models that it applies to; None = any.
         version: Version of the API that it applies to; None = any.
         is_default: Whether it applies where no version and no known server is named.
+        hosts_vendor: Whether its servers run the models of the dialect's vendor, whose profiles
+            hold there, too.
+        translated: Whether it applies to requests of other dialects alone: what a server
+            ignores, or has another word for, is no refusal.
         changes: New values of capabilities.
         added: Elements to add to sets and tables.
         removed: Elements to remove from them.
@@ -68,6 +80,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     models: re.Pattern[str] | None
     version: str | None
     is_default: bool
+    hosts_vendor: bool
+    translated: bool
     changes: dict[str, Any]
     added: dict[str, Any]
     removed: dict[str, frozenset[str]]
@@ -106,6 +120,8 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: Names = ()
     version: str | None = None
     default: bool = False
+    hosts_vendor: bool = False
+    translated: bool = False
     set: dict[str, Any] = {}
     add: dict[str, Any] = {}
     remove: dict[str, Any] = {}
@@ -148,6 +164,8 @@ def _rule(table: _Table, where: str) -> Rule:
         models=model_pattern(_names(table.model), where),
         version=table.version,
         is_default=table.default,
+        hosts_vendor=table.hosts_vendor,
+        translated=table.translated,
         changes=changes,
         added={
             name: _read("add", name, value, f"{where}.add.{name}")

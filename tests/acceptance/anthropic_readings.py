@@ -153,10 +153,10 @@ def _sealed(block: Block) -> Block:
     match block:
         case ToolCall(id):
             return structs.replace(block, id=escape_id(id))
-        case Reasoning(signature=str(proof), issuer=issuer) if issuer != "anthropic":
-            return structs.replace(block, signature=tag_signature(proof, issuer))
-        case RedactedReasoning(data, issuer) if issuer != "anthropic":
-            return structs.replace(block, data=tag_signature(data, issuer))
+        case Reasoning(signature=str(proof), issuer=issuer, id=id) if issuer != "anthropic":
+            return structs.replace(block, signature=tag_signature(proof, issuer, id))
+        case RedactedReasoning(data, issuer, id) if issuer != "anthropic":
+            return structs.replace(block, data=tag_signature(data, issuer, id))
         case _:
             return block
 

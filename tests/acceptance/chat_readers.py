@@ -105,7 +105,7 @@ def said(message: Message) -> Said:
             for call in message.tool_calls
         ),
         tuple(
-            _sealed(call.signature, call.issuer, ("google",))
+            _sealed(call.signature, call.issuer, None, ("google",))
             for call in message.tool_calls
             if call.signature
         ),
@@ -129,14 +129,16 @@ def said(message: Message) -> Said:
 
 def _proof(block: Reasoning | RedactedReasoning) -> tuple[str, str]:
     if isinstance(block, RedactedReasoning):
-        return "", _sealed(block.data, block.issuer, ("anthropic",))
+        return "", _sealed(block.data, block.issuer, block.id, ("anthropic",))
     known = ("anthropic", "google", "openai", "xai")
-    return block.text, _sealed(block.signature, block.issuer, known)
+    return block.text, _sealed(block.signature, block.issuer, block.id, known)
 
 
-def _sealed(value: str | None, issuer: str | None, known: tuple[str, ...]) -> str:
+def _sealed(value: str | None, issuer: str | None, id: str | None, known: tuple[str, ...]) -> str:
     """Return an opaque value, which names its issuer itself if nothing beside it can."""
-    return f"sn1.{issuer or ''}.{value}" if value and issuer not in known else value or ""
+    if not value or issuer in known:
+        return value or ""
+    return f"sn1-id.{issuer}.{id}.{value}" if id else f"sn1.{issuer or ''}.{value}"
 
 
 def _kind(block: object) -> str:

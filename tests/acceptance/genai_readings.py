@@ -195,10 +195,10 @@ def our_words(message: Message) -> Said:
             case Text(text, citations, signature, issuer):
                 parts.append(("text", text, _seal(signature, issuer)))
                 sources += [Source(c.url, c.title, text[c.start : c.end]) for c in citations]
-            case Reasoning(signature=signature, issuer=issuer):
-                parts.append(("thought", block.text, _seal(signature, issuer)))
-            case RedactedReasoning(data, issuer):
-                parts.append(("thought", "", seal_reasoning(data, issuer).encode()))
+            case Reasoning(signature=signature, issuer=issuer, id=id):
+                parts.append(("thought", block.text, _seal(signature, issuer, id)))
+            case RedactedReasoning(data, issuer, id):
+                parts.append(("thought", "", seal_reasoning(data, issuer, id).encode()))
             case ToolCall(id, name, arguments, signature=signature, issuer=issuer):
                 args = json.loads(arguments if arguments.strip() else "{}")
                 parts.append(("call", name, args, id, _seal(signature, issuer)))
@@ -219,11 +219,11 @@ def _our_counts(usage: Usage) -> tuple[int, int, int | None, int | None] | None:
     return usage.input_tokens or 0, answer, usage.cache_read_tokens, thoughts
 
 
-def _seal(signature: str | None, issuer: str | None) -> bytes | None:
+def _seal(signature: str | None, issuer: str | None, id: str | None = None) -> bytes | None:
     """Return the bytes of a signature: those of Google's own, or a value that names another."""
     if signature is None:
         return None
     if issuer == "google" and signature:
         with suppress(ValidationError):  # what the client refuses cannot go out as it is
             return types.Part.model_validate({"thought_signature": signature}).thought_signature
-    return tag_signature(signature, issuer).encode()
+    return tag_signature(signature, issuer, id).encode()

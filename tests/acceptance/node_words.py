@@ -23,7 +23,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import escape_id, seal_reasoning, tag_signature
+from streamnorm._core.ids import escape_id, seal_reasoning, tag_signature, untag_signature
 
 __all__ = [
     "Words",
@@ -39,20 +39,32 @@ __all__ = [
 ]
 
 Words = dict[str, Any]
-_Tag = Callable[[str, str | None], str]
-_Seal = Callable[[str | None, str | None, _Tag], str | None]
+_Tag = Callable[[str, str | None, str | None], str]
+_Seal = Callable[[str | None, str | None, str | None, _Tag], str | None]
 
 
 def tidied(words: Words) -> Words:
     """Return words without what is null, and with 0 for tokens that nobody counted."""
     told = {key: value for key, value in words.items() if value is not None}
     told["blocks"] = [
-        {key: item for key, item in block.items() if key != "signature" or item}
-        for block in told["blocks"]
+        {key: _opened(item) if key == "signature" else item for key, item in block.items()}
+        for block in (
+            {key: item for key, item in block.items() if key != "signature" or item}
+            for block in told["blocks"]
+        )
     ]
     told["sources"] = [(s.get("url"), s.get("title") or "") for s in told["sources"]]
     told["usage"] = {count: told["usage"].get(count) or 0 for count in _COUNTS}
     return told
+
+
+def _opened(signature: str) -> str:
+    """Return a signature of OpenAI without the id that it is bound to.
+
+    It is written as it is under that id, which these words do not have, else tagged.
+    """
+    signed = untag_signature(signature)
+    return signature if signed is None or signed.issuer != "openai" else signed.signature
 
 
 _COUNTS = ("input", "output", "cached", "written", "reasoning")
@@ -89,17 +101,16 @@ def _blocks(message: Message, seal: _Seal) -> list[Words]:
 def _block(block: Block, seal: _Seal) -> list[Words]:
     match block:
         case Text(text, _, signature, issuer):
-            proof = seal(signature, issuer, tag_signature)
+            proof = seal(signature, issuer, None, tag_signature)
             return [{"kind": "text", "text": text, "signature": proof}]
         case Refusal(text):
             return [{"kind": "refusal", "text": text}]
-        case Reasoning(signature=signature, issuer=issuer):
-            proof = seal(signature, issuer, tag_signature)
+        case Reasoning(signature=signature, issuer=issuer, id=id):
+            proof = seal(signature, issuer, id, tag_signature)
             return [{"kind": "reasoning", "text": block.text, "signature": proof}]
-        case RedactedReasoning(data, issuer):
-            return [
-                {"kind": "reasoning", "text": "", "signature": seal(data, issuer, seal_reasoning)}
-            ]
+        case RedactedReasoning(data, issuer, id):
+            proof = seal(data, issuer, id, seal_reasoning)
+            return [{"kind": "reasoning", "text": "", "signature": proof}]
         case ToolCall(id, name, arguments, "custom"):
             return [{"kind": "custom", "id": id, "name": name, "input": arguments}]
         case ServerToolCall(_, name, arguments, "custom_tool_call"):
@@ -108,7 +119,7 @@ def _block(block: Block, seal: _Seal) -> list[Words]:
             return [{"kind": "custom", "name": name, **called}]
         case ToolCall(id, name, arguments, signature=signature, issuer=issuer):
             words = {"kind": "call", "id": id, "name": name, "input": _parsed(arguments)}
-            return [{**words, "signature": seal(signature, issuer, tag_signature)}]
+            return [{**words, "signature": seal(signature, issuer, None, tag_signature)}]
         case _:
             return []
 
@@ -123,15 +134,17 @@ def _parsed(arguments: str) -> Any:
 def _sealed_for(vendor: str) -> _Seal:
     """Return what becomes of a signature: another vendor's names who issued it."""
 
-    def seal(signature: str | None, issuer: str | None, tag: _Tag) -> str | None:
-        return signature if signature is None or issuer == vendor else tag(signature, issuer)
+    def seal(signature: str | None, issuer: str | None, id: str | None, tag: _Tag) -> str | None:
+        return signature if signature is None or issuer == vendor else tag(signature, issuer, id)
 
     return seal
 
 
-def _sealed_for_anthropic(signature: str | None, issuer: str | None, _: _Tag) -> str | None:
+def _sealed_for_anthropic(
+    signature: str | None, issuer: str | None, id: str | None, _: _Tag
+) -> str | None:
     """Return the same where reasoning that may not be seen has a place of its own."""
-    return _sealed_for("anthropic")(signature, issuer, tag_signature)
+    return _sealed_for("anthropic")(signature, issuer, id, tag_signature)
 
 
 # By the official SDKs
@@ -276,7 +289,9 @@ def ai_gemini(message: Message) -> Words:
     return _stopped_for_calls(_ai(message, blocks, {**_AI_FINISHES, "pause": "length"}))
 
 
-def _sealed_in_base64(signature: str | None, issuer: str | None, tag: _Tag) -> str | None:
+def _sealed_in_base64(
+    signature: str | None, issuer: str | None, id: str | None, tag: _Tag
+) -> str | None:
     """Return a signature as Gemini takes it: bytes, which a made-up one may not be."""
     if signature is None:
         return None
@@ -286,7 +301,7 @@ def _sealed_in_base64(signature: str | None, issuer: str | None, tag: _Tag) -> s
             # Google would give back no other form of the same bytes.
             if b64encode(b64decode(plain, validate=True)).decode() == plain:
                 return signature
-    return b64encode(tag(signature, issuer).encode()).decode()
+    return b64encode(tag(signature, issuer, id).encode()).decode()
 
 
 _URLSAFE = str.maketrans("-_", "+/")

@@ -357,7 +357,7 @@ def misreading(source: Source) -> str:
         return "" if verdict(source).used & {*UNREADABLE} else repr(error)
     if isinstance(last, StreamError):
         return f"no error, expected {last}"
-    ours = written_message(accumulate(project(events, "anthropic")[0]))
+    ours = written_message(accumulate(project(events, "anthropic", extras=True)[0]))
     theirs = cut_arguments(ours, theirs)
     if any(block["type"] == "fallback" for block in ours["content"]):
         theirs = first_model(ours, theirs)

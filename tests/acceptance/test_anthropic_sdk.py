@@ -132,10 +132,10 @@ def our_blocks(message: Message) -> list[tuple[str, ...]]:
         match block:
             case Text(text):
                 blocks.append(("text", text))
-            case Reasoning(signature=signature, issuer=issuer):
-                blocks.append(("thinking", block.text, seal(signature, issuer)))
-            case RedactedReasoning(data, issuer):
-                blocks.append(("redacted_thinking", seal(data, issuer)))
+            case Reasoning(signature=signature, issuer=issuer, id=id):
+                blocks.append(("thinking", block.text, seal(signature, issuer, id)))
+            case RedactedReasoning(data, issuer, id):
+                blocks.append(("redacted_thinking", seal(data, issuer, id)))
             case ToolCall(id, name, arguments):
                 blocks.append(("tool_use", escape_id(id), name, arguments or "{}"))
             case _:
@@ -143,10 +143,10 @@ def our_blocks(message: Message) -> list[tuple[str, ...]]:
     return blocks
 
 
-def seal(signature: str | None, issuer: str | None) -> str:
+def seal(signature: str | None, issuer: str | None, id: str | None) -> str:
     if signature is None or issuer == "anthropic":
         return signature or ""
-    return tag_signature(signature, issuer)
+    return tag_signature(signature, issuer, id)
 
 
 def raw_blocks(events: list[RawMessageStreamEvent]) -> list[tuple[str, ...]]:

@@ -41,7 +41,7 @@ from streamnorm import (
     decoder,
     project,
 )
-from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import Signed, seal_reasoning, untag_signature
 from streamnorm._core.ordering import Sequencer
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
@@ -74,7 +74,7 @@ def serve(events: list[Event], *, extras: bool = False) -> Served:
     )
     last = events[-1]
     error = last if isinstance(last, StreamError) else None
-    passed, losses = project(events, "openai_responses")
+    passed, losses = project(events, "openai_responses", extras=extras)
     assert writer.losses == losses
     return Served(body + writer.close(), accumulate(passed), error)
 
@@ -108,10 +108,13 @@ def our_items(message: Message) -> list[Said]:
                 items.append(("output_text", text))
             case Refusal(text):
                 items.append(("refusal", text))
-            case Reasoning(parts, signature, issuer):
-                items.append(("reasoning", parts, seal(signature, issuer)))
-            case RedactedReasoning(data, issuer):
-                items.append(("reasoning", (), seal_reasoning(data, issuer)))
+            case Reasoning(parts, None):
+                items.append(("reasoning", parts, None))
+            case Reasoning(parts, str(signature), issuer, id):
+                items.append(("reasoning", parts, Signed(signature, issuer, id)))
+            case RedactedReasoning(data, issuer, id):
+                sealed = Signed(seal_reasoning(data, issuer, id), "openai")
+                items.append(("reasoning", (), sealed))
             case ToolCall(id, name, arguments, "function"):
                 items.append(("function_call", id, name, arguments or "{}"))
             case ToolCall(id, name, arguments):
@@ -121,10 +124,14 @@ def our_items(message: Message) -> list[Said]:
     return items
 
 
-def seal(signature: str | None, issuer: str | None) -> str | None:
-    if signature is None or issuer == "openai":
-        return signature
-    return tag_signature(signature, issuer)
+def opened(item: Any) -> Signed | None:
+    """Return the encrypted content of an item, with the id that it is bound to."""
+    encrypted = item.encrypted_content
+    if encrypted is None:
+        return None
+    if encrypted.startswith("sn1-redacted"):
+        return Signed(encrypted, "openai")
+    return untag_signature(encrypted) or Signed(encrypted, "openai", item.id)
 
 
 def sdk_items(output: list[Any]) -> list[Said]:
@@ -139,7 +146,7 @@ def sdk_items(output: list[Any]) -> list[Said]:
                 ]
             case "reasoning":
                 texts = tuple(part.text for part in item.summary)
-                items.append((item.type, texts, item.encrypted_content))
+                items.append((item.type, texts, opened(item)))
             case "function_call":
                 items.append((item.type, item.call_id, item.name, item.arguments))
             case "custom_tool_call":
@@ -168,7 +175,7 @@ def items_of_deltas(events: list[Any]) -> list[Said]:
                 *before, last = items[event.output_index][1]
                 items[event.output_index][1] = (*before, last + event.delta)
             case "response.output_item.done" if event.item.type == "reasoning":
-                items[event.output_index][2] = event.item.encrypted_content
+                items[event.output_index][2] = opened(event.item)
             case kind if kind.endswith(".delta"):
                 items[event.output_index][-1] += event.delta
             case _:

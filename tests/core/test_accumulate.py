@@ -342,3 +342,37 @@ def test_accumulator_is_empty_until_a_start_or_usage_arrives(
     assert accumulator.is_empty
     accumulator.take([event])
     assert not accumulator.is_empty
+
+
+def test_message_holds_opaque_data_by_the_numbers_of_its_blocks() -> None:
+    events: list[Event] = [
+        Opaque("d", "early", "1"),
+        MessageStart("m"),
+        *(BlockStart(0, Text()), BlockStart(1, Text(), 1), BlockStart(2, Text())),
+        *(TextDelta(0, "a"), TextDelta(2, "c")),
+        *(Opaque("d", "logprobs", "[0]", 0), Opaque("d", "logprobs", "[1]", 1)),
+        *(Opaque("d", "logprobs", "[2]", 2), BlockStop(0), BlockStop(1), BlockStop(2)),
+        *(MessageStop("end_turn"), MessageStop("end_turn", choice=1)),
+    ]
+    first, second = accumulate(events), accumulate(events, choice=1)
+    assert first.opaque == (
+        Opaque("d", "early", "1"),
+        Opaque("d", "logprobs", "[0]", 0),
+        Opaque("d", "logprobs", "[2]", 1),
+    )
+    assert second.opaque == (Opaque("d", "logprobs", "[1]", 0),)
+    assert message_events(first) == [
+        MessageStart("m"),
+        *(BlockStart(0, Text()), TextDelta(0, "a"), Opaque("d", "logprobs", "[0]", 0)),
+        *(BlockStop(0), BlockStart(1, Text()), TextDelta(1, "c")),
+        *(Opaque("d", "logprobs", "[2]", 1), BlockStop(1)),
+        Opaque("d", "early", "1"),
+        MessageStop("end_turn"),
+    ]
+
+
+def test_opaque_data_counts_against_the_bound() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=20))
+    accumulator.push(Opaque("d", "note", "[1,2]"))
+    with pytest.raises(LimitExceeded, match="message of 56 bytes"):
+        accumulator.push(Opaque("d", "note", "[" + "1," * 20 + "1]"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streamnorm._core.ids import (
     Carried,
+    Signed,
     carried_signature,
     carry_signature,
     escape_id,
@@ -25,6 +26,7 @@ from streamnorm._core.ids import (
 
 # Lone surrogates are gone before an id is made.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+NAMES = st.none() | TEXT.filter(bool)
 
 
 @given(TEXT | TEXT.map(lambda text: "snid_" + text))
@@ -71,16 +73,34 @@ def test_minted_id_depends_only_on_its_parts() -> None:
     assert len(set(ids)) == len(ids)
 
 
-@given(signature=TEXT, issuer=st.none() | TEXT.filter(bool))
-@example(signature="a.b", issuer="vertex.ai")
-@example(signature="", issuer="100%2e")
-def test_tagged_signature_is_restored_with_its_issuer(signature: str, issuer: str | None) -> None:
-    assert untag_signature(tag_signature(signature, issuer)) == (signature, issuer)
+@given(signature=TEXT, issuer=NAMES, id=NAMES)
+@example(signature="a.b", issuer="vertex.ai", id="rs.1")
+@example(signature="", issuer="100%2e", id=None)
+def test_tagged_signature_is_restored_with_its_issuer_and_id(
+    signature: str, issuer: str | None, id: str | None
+) -> None:
+    signed = Signed(signature, issuer, id)
+    assert untag_signature(tag_signature(*signed)) == signed
+
+
+def test_tag_names_the_id_that_a_signature_is_bound_to() -> None:
+    assert tag_signature("g.A", "openai", "rs_1.2") == "sn1-id.openai.rs_1%2e2.g.A"
+    assert untag_signature("sn1-id.openai.rs_1%2e2.g.A") == Signed("g.A", "openai", "rs_1.2")
+    assert untag_signature("sn1-id.") == Signed("", None, None)
+
+
+def test_signature_without_an_id_is_tagged_as_in_earlier_versions() -> None:
+    assert tag_signature("gA", "openai") == "sn1.openai.gA"
+    assert seal_reasoning("gA", "openai") == "sn1-redacted.openai.gA"
 
 
 def test_twice_tagged_signature_is_untagged_one_layer_at_a_time() -> None:
     once = tag_signature("s", "google")
-    assert untag_signature(tag_signature(once, None)) == (once, None)
+    assert untag_signature(tag_signature(once, None)) == Signed(once)
+    bound = tag_signature("s", "openai", "rs_1")
+    assert untag_signature(tag_signature(bound, "google", "rs_2")) == Signed(
+        bound, "google", "rs_2"
+    )
 
 
 @pytest.mark.parametrize("signature", ["", "EpQBCkYIDRgC", "sn", "Sn1.google.x"])
@@ -98,10 +118,12 @@ def test_carried_signature_is_restored_with_its_target(
     assert untag_signature(carry_signature(carried)) is None
 
 
-@given(data=TEXT, issuer=st.none() | TEXT.filter(bool))
-def test_sealed_reasoning_is_restored_with_its_issuer(data: str, issuer: str | None) -> None:
-    sealed = seal_reasoning(data, issuer)
-    assert sealed_reasoning(sealed) == (data, issuer)
+@given(data=TEXT, issuer=NAMES, id=NAMES)
+def test_sealed_reasoning_is_restored_with_its_issuer_and_id(
+    data: str, issuer: str | None, id: str | None
+) -> None:
+    sealed = seal_reasoning(data, issuer, id)
+    assert sealed_reasoning(sealed) == Signed(data, issuer, id)
     assert untag_signature(sealed) is None
     assert carried_signature(sealed) is None
 
@@ -113,9 +135,11 @@ def test_foreign_value_is_neither_carried_nor_sealed() -> None:
     assert carried_signature("sn1-of.") == Carried("", None, "")
 
 
-@given(TEXT, TEXT)
-def test_tagged_and_sealed_values_are_unwrapped_from_base64(text: str, issuer: str) -> None:
-    for value in (tag_signature(text, issuer), seal_reasoning(text, issuer)):
+@given(TEXT, TEXT, NAMES)
+def test_tagged_and_sealed_values_are_unwrapped_from_base64(
+    text: str, issuer: str, id: str | None
+) -> None:
+    for value in (tag_signature(text, issuer, id), seal_reasoning(text, issuer, id)):
         assert unwrap_base64(base64.b64encode(value.encode()).decode()) == value
 
 

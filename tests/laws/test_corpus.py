@@ -56,7 +56,7 @@ def test_real_streams_obey_the_laws(streams: list[CorpusStream]) -> None:
         target = target_of(number)
         options = ENCODER_OPTIONS[target][number // len(DIALECTS) % len(ENCODER_OPTIONS[target])]
         same = dialect == target
-        passed, losses = projected(events, target, **options)
+        passed, losses = projected(events, target, extras=same, **options)
         encoded, counted = encode(events, target, extras=same, **options)
         wanted = content_of(passed, target, **options)
         assert content_of(decode([encoded], target).events, target, **options) == wanted, stream

@@ -123,7 +123,7 @@ def test_reencoded_recording_has_the_same_content(recording: Recording) -> None:
     dialect = str(recording.dialect)
     events, outcome, _ = decode([recording.body], dialect)
     out, run = transcode([recording.body], dialect, dialect, reasoning="reasoning_details")
-    passed, losses = projected(events, dialect, reasoning="reasoning_details")
+    passed, losses = projected(events, dialect, reasoning="reasoning_details", extras=True)
     back = decode([out], dialect)
     assert content_of(back.events, dialect) == content_of(passed, dialect)
     assert isinstance(back.outcome, Completed) == isinstance(outcome, Completed)

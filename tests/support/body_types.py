@@ -25,7 +25,14 @@ from openai.types.responses import response_create_params as responses_types
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 
-__all__ = ["problems", "problems_of_type"]
+__all__ = [
+    "bare_type",
+    "is_in_memory",
+    "problems",
+    "problems_of_type",
+    "request_type",
+    "typed_dict_fields",
+]
 
 # The modules have one type for requests of streams and one for all others.
 _MODULES: dict[str, tuple[Any, str]] = {
@@ -56,17 +63,23 @@ def problems(dialect: str, body: dict[str, Any], *, beta: bool = False) -> list[
     """
     if dialect == "gemini":
         return _problems_of_model(_GenerateContent, body)
-    module, name = _MODULES["anthropic_beta" if beta and dialect == "anthropic" else dialect]
-    kind = "Streaming" if body.get("stream") is True else "NonStreaming"
-    expected = getattr(module, name + kind)
+    expected = request_type(dialect, beta=beta, stream=body.get("stream") is True)
     # Betas are a header; the SDK has them beside the fields of the body.
     unsent = [f"$.{key}: sent as a header" for key in ("betas", "extra_headers") if key in body]
     return unsent + problems_of_type(expected, body)
 
 
+def request_type(dialect: str, *, beta: bool = False, stream: bool = False) -> Any:
+    """Return the type that the SDK of a dialect has for a request."""
+    if dialect == "gemini":
+        return _GenerateContent
+    module, name = _MODULES["anthropic_beta" if beta and dialect == "anthropic" else dialect]
+    return getattr(module, name + ("Streaming" if stream else "NonStreaming"))
+
+
 def problems_of_type(expected: Any, value: object, path: str = "$") -> list[str]:
     """Return what a type of an SDK's request refuses in a decoded JSON value."""
-    expected = _bare(expected)
+    expected = bare_type(expected)
     if expected is Any or expected is object:
         return []
     if typing_extensions.is_typeddict(expected):
@@ -92,12 +105,12 @@ def problems_of_type(expected: Any, value: object, path: str = "$") -> list[str]
         if isinstance(value, bool) and expected is not bool:
             fits = False
         return [] if fits else [f"{path}: no {expected.__name__}"]
-    if _is_in_memory(expected):
+    if is_in_memory(expected):
         return [f"{path}: no JSON"]
     raise TypeError(f"{expected!r} at {path}, expected a type of JSON values")
 
 
-def _bare(expected: Any) -> Any:
+def bare_type(expected: Any) -> Any:
     """Return a type without the names and the qualifiers around it."""
     while True:
         if get_origin(expected) in (Required, NotRequired, typing_extensions.Annotated):
@@ -108,7 +121,7 @@ def _bare(expected: Any) -> Any:
             return expected
 
 
-def _is_in_memory(expected: Any) -> bool:
+def is_in_memory(expected: Any) -> bool:
     """Return whether only Python values are of a type: files, and models of responses."""
     origin = get_origin(expected) or expected
     return inspect.isclass(origin) and (
@@ -123,7 +136,7 @@ class _Fields(NamedTuple):
 
 
 @functools.cache
-def _fields(expected: Any) -> _Fields:
+def typed_dict_fields(expected: Any) -> _Fields:
     """Return the fields of a `TypedDict`.
 
     Its own account of what is required is wrong where annotations are strings.
@@ -135,7 +148,7 @@ def _fields(expected: Any) -> _Fields:
         if get_origin(hint) is Required
         or (name in expected.__required_keys__ and get_origin(hint) is not NotRequired)
     }
-    bare = {name: _bare(hint) for name, hint in hints.items()}
+    bare = {name: bare_type(hint) for name, hint in hints.items()}
     words = {
         name: get_args(bare[name])
         for name in _DISCRIMINATORS
@@ -147,7 +160,7 @@ def _fields(expected: Any) -> _Fields:
 def _problems_of_object(expected: Any, value: object, path: str) -> list[str]:
     if not isinstance(value, dict):
         return [f"{path}: no object"]
-    fields = _fields(expected)
+    fields = typed_dict_fields(expected)
     found = [f"{path}.{name}: missing" for name in sorted(fields.required - value.keys())]
     for name, item in value.items():
         if name not in fields.types:
@@ -159,7 +172,7 @@ def _problems_of_object(expected: Any, value: object, path: str) -> list[str]:
 
 def _problems_of_union(members: Iterable[Any], value: object, path: str) -> list[str]:
     """Return no problem if one member has none, else those of the most likely one."""
-    bare = [_bare(member) for member in members]
+    bare = [bare_type(member) for member in members]
     if isinstance(value, dict):
         bare = [member for member in bare if _has_discriminators_of(member, value)] or bare
     candidates = [problems_of_type(member, value, path) for member in bare]
@@ -172,7 +185,7 @@ def _problems_of_union(members: Iterable[Any], value: object, path: str) -> list
 def _has_discriminators_of(expected: Any, value: Mapping[str, Any]) -> bool:
     if not typing_extensions.is_typeddict(expected):
         return True
-    words = _fields(expected).words
+    words = typed_dict_fields(expected).words
     return all(value[name] in words[name] for name in words if name in value)
 
 

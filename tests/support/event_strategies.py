@@ -201,7 +201,9 @@ def block_run(d: Draws, index: int, choice: int = 0) -> list[Event]:
     if kind in ("text", "reasoning", "function", "custom") and d.flag(3):
         # That of a call whose arguments are complete would come too late where calls overlap.
         at = 0 if isinstance(block, ToolCall) else len(run)
-        run.insert(at, SignatureDelta(index, d.text(), d.pick(_ISSUERS)))
+        signature, issuer = d.text(), d.pick(_ISSUERS)
+        id = d.text(1, 4) if kind == "reasoning" and issuer == "openai" and d.flag() else None
+        run.insert(at, SignatureDelta(index, signature, issuer, id))
     if kind == "text" and d.flag(3):
         run.append(CitationDelta(index, _citation(d)))
     if kind == "text" and d.flag(6):

@@ -174,12 +174,12 @@ def _anthropic_block(block: object) -> dict[str, Any]:
         case Text(text, citations):
             cited = {"citations": [_location(source) for source in citations]}
             return {"type": "text", "text": text, **(cited if citations else {})}
-        case Reasoning(signature=signature, issuer=issuer):
+        case Reasoning(signature=signature, issuer=issuer, id=id):
             if signature is not None and issuer != "anthropic":
-                signature = tag_signature(signature, issuer)
+                signature = tag_signature(signature, issuer, id)
             return {"type": "thinking", "thinking": block.text, "signature": signature or ""}
-        case RedactedReasoning(data, issuer):
-            data = data if issuer == "anthropic" else tag_signature(data, issuer)
+        case RedactedReasoning(data, issuer, id):
+            data = data if issuer == "anthropic" else tag_signature(data, issuer, id)
             return {"type": "redacted_thinking", "data": data}
         case ToolCall(id, name, arguments):
             call = {"type": "tool_use", "id": escape_id(id), "name": name}
@@ -265,20 +265,21 @@ def _details(message: Message) -> list[dict[str, str]]:
     details: list[dict[str, str]] = []
     for block in message.blocks:
         match block:
-            case Reasoning(signature=signature, issuer=issuer):
+            case Reasoning(signature=signature, issuer=issuer, id=id):
                 detail = {"type": "reasoning.text"}
                 if block.text:
                     detail["text"] = block.text
                 if signature is not None:
                     known = issuer in _FORMATS
-                    sealed = signature if known else tag_signature(signature, issuer)
+                    sealed = signature if known else tag_signature(signature, issuer, id)
                     detail |= {"signature": sealed, "format": _FORMATS.get(issuer or "", "unknown")}
+                    detail |= {"id": id} if known and id is not None else {}
                 details.append(detail)
             case RedactedReasoning(data, "anthropic"):
                 format = _FORMATS["anthropic"]
                 details.append({"type": "reasoning.encrypted", "data": data, "format": format})
-            case RedactedReasoning(data, issuer):
-                sealed = tag_signature(data, issuer)
+            case RedactedReasoning(data, issuer, id):
+                sealed = tag_signature(data, issuer, id)
                 details.append({"type": "reasoning.encrypted", "data": sealed, "format": "unknown"})
             case _:
                 pass

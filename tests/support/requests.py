@@ -49,6 +49,7 @@ _TEXTS = ("a", "Hello.", "é😀\u2028", 'say "no"\\', "two\nlines", " b ", "{}"
 _ISSUERS = (None, "anthropic", "google", "openai")
 _PNG = "iVBORw0KGgo="
 _IDS = ("call_{}", "toolu_{}", "functions.f:{}", "{}" + "x" * 60, "é{}", "a b{}", "snid_{}", "")
+_REASONING_IDS = (None, "rs_1", "rs_" + "x" * 80, "item_1")
 _ARGUMENTS = (
     *("", "{}", '{"a":1}', '{"z":"é","a":[1,{"b":null}]}', '{"n":12345678901234567890}'),
     *('{ "a" : 1.50 }', '{"a":1,"a":2}', '{"s":"\\ud83d\\ude00"}'),
@@ -136,7 +137,7 @@ def _spoken(d: Draws) -> InputBlock:
         Text(d.pick(_TEXTS)),
         Text(d.pick(_TEXTS), cache=_cache(d)),
         Reasoning((d.pick(_TEXTS),), **_signed(d)),
-        Reasoning(("one", "two"), signature="c2ln", issuer="openai"),
+        Reasoning(("one", "two"), signature="c2ln", issuer="openai", id=d.pick(_REASONING_IDS)),
         RedactedReasoning("cmVk", d.pick(_ISSUERS)),
         Refusal("no"),
         Text("cited", (Citation("url_citation", "https://u", "T", start=0, end=5),)),

@@ -73,7 +73,7 @@ ENCODER_OPTIONS["openai_chat"] = [
     {"include_usage": False},
 ]
 
-_ENCODED = ("reasoning", "include_usage")
+_ENCODED = ("reasoning", "include_usage", "extras")
 
 
 class Decoded(NamedTuple):

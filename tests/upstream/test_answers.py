@@ -217,3 +217,31 @@ def test_fields_of_the_vendor_pass_to_its_own_clients(
     error = StreamError("upstream", "no", status_hint=400, extra={"param": "input"})
     found = error_answer(error, "openai_chat", upstream=upstream)
     assert json.loads(found.body)["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("client", "fields"),
+    [
+        ("openai_chat", {"code": "context_length_exceeded"}),
+        ("openai_responses", {"code": "context_length_exceeded"}),
+        ("anthropic", {"message": "prompt is too long: 9 tokens > 8 maximum"}),
+        (
+            "gemini",
+            {
+                "message": "The input token count (9) exceeds the maximum number of tokens allowed "
+                "(8).",
+                "status": "INVALID_ARGUMENT",
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+def test_request_that_is_too_long_is_refused_as_the_client_knows_it(
+    client: str, fields: dict[str, Any], upstream: str
+) -> None:
+    """A server of any dialect may be llama.cpp, which has said 500."""
+    message = "request (9 tokens) exceeds the available context size (8 tokens)"
+    error = StreamError("upstream", message, "exceed_context_size_error", 500)
+    found = error_answer(error, client, upstream=upstream)
+    written = json.loads(found.body)["error"]
+    assert (found.status, written | fields) == (400, written)

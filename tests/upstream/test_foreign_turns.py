@@ -120,6 +120,25 @@ def test_reasoning_that_openai_did_not_encrypt_is_not_sent_to_it(item: dict[str,
     assert lost == ("reasoning_dropped",)
 
 
+@pytest.mark.parametrize(
+    ("encrypted", "id"),
+    [
+        (tag_signature(PROOF, "openai", "rs_9"), {"id": "rs_9"}),
+        (tag_signature(PROOF, "openai"), {}),
+    ],
+)
+def test_reasoning_that_openai_encrypted_is_sent_to_it_as_it_was_issued(
+    encrypted: str, id: dict[str, str]
+) -> None:
+    """Its client was answered by an upstream of another dialect, which had it from OpenAI."""
+    answer = {"type": "message", "role": "assistant", "content": "Hm."}
+    body, lost = sent(items(reasoning(encrypted_content=encrypted), answer), "openai_responses")
+    expected = reasoning(encrypted_content=PROOF)
+    del expected["id"]
+    assert body["input"][1] == {**expected, **id}
+    assert lost == ()
+
+
 @pytest.mark.parametrize("store", [True, None])
 def test_reasoning_that_a_server_may_have_stored_stays(store: bool | None) -> None:
     assert sent(items(reasoning(), store=store), "openai_responses") == (None, ())

@@ -93,11 +93,14 @@ class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
         parts: The summaries, in order; a vendor without parts sends one.
         signature: Opaque proof of the block's origin, byte for byte.
         issuer: Vendor that can verify the signature.
+        id: Id of the item under which the issuer accepts the signature; None = any, or
+            unknown.
     """
 
     parts: tuple[str, ...] = ()
     signature: str | None = None
     issuer: str | None = None
+    id: str | None = None
 
     @property
     def text(self) -> str:
@@ -111,10 +114,12 @@ class RedactedReasoning(BaseBlock, frozen=True, tag="redacted_reasoning"):
     Attributes:
         data: The opaque value, byte for byte.
         issuer: Vendor that can read it.
+        id: Id of the item under which the issuer accepts it; None = any, or unknown.
     """
 
     data: str
     issuer: str | None = None
+    id: str | None = None
 
 
 class Refusal(BaseBlock, frozen=True, tag="refusal"):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from streamnorm._core.schemas.needs import SchemaNeed
+from streamnorm._core.schemas.strict import EnforcedSchemas
 
 __all__ = ["BodyCapabilities"]
+
+_PARTS = "text image document audio video opaque"
+_CALLS = "tool_call tool_result server_tool_call server_tool_result"
 
 
 class BodyCapabilities(Struct, frozen=True, kw_only=True):
@@ -17,6 +24,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialect: Name of the dialect.
+        only_refusals: The request is in the dialect already, and only what the server refuses
+            is changed.
         fields: Fields of `Request` with a field in the body.
         messages_field: Field of the body that holds the messages.
         roles: Roles of messages.
@@ -25,8 +34,14 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         inline_system: How a system message after the first other one is written: as such;
             after the user messages that follow it; or as text of a user message.
         single_system: At most one system message, the first.
-        strict_alternation: Consecutive messages of one role are refused.
+        strict_alternation: Consecutive messages of one role are refused, and a first message
+            that is not the user's.
+        user_message: There must be a message of the user that is no result of a tool.
+        empty_assistants: Messages of the assistant may have nothing in them.
         names: Names of participants.
+        complete_answers: Messages of the assistant that have parts have an id and a status,
+            and their texts have annotations.
+        new_item_ids: Items may have ids that the server did not issue.
         prefill: A last message of the assistant, which the answer continues.
         images: Media types of inline images; None = any.
         image_urls: Images by URL.
@@ -39,8 +54,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         assistant_media: Images in messages of the assistant.
         audio_data_urls: Sound is a `data:` URL, not base64 alone.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
+        checks_files: Inline files of the dialect's own clients must be Base64, too; those of
+            others always must.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
+        opaque_kinds: Kinds of blocks that only the dialect has and the target knows; None = all.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
         split_results: The results of one message's calls may stand in several messages, in
@@ -48,9 +66,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         result_media: Types of media in tool results, by the tag of their block; others
             follow in a user message of their own.
         result_media_types: Media types in tool results; None = any.
+        orphan_results: Results of calls that no message before them has are accepted.
         results_then_assistant: Only a message of the assistant can follow tool results.
         adjacent_calls: The calls of one message have nothing between them.
         error_results: Tool results that are errors have a field that says so.
+        json_arguments: Arguments of calls must be JSON, where the dialect has text.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         unique_ids: No two calls of a conversation have the same id.
@@ -68,13 +88,27 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
+        lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
+        schema_needs: What they must have beyond JSON Schema: references that lead to `$defs`
+            with only notes beside them (`definitions`), `items` of every array, the type
+            `object` at the root, and `properties` there.
+        schema_root_refused: Keywords that are refused at the root.
+        output_schema_needs: The same as `schema_needs` for the schema of an output.
+        enforced_schemas: What a schema may have that is enforced; None = anything.
+        enforces_outputs: The schema of an output is enforced, said or not.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
+        output_name_pattern: Regular expression that names of output schemas match as a whole;
+            others are left out; None = any.
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
+        min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+        dependent_fields: Fields of `Request` that are refused without another one, and that.
+        fixed_values: Fields of `Request` with one value alone, and that.
+        fixed_values_off: The same where the model does not reason; None = no other.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
         max_stops: Number of stop texts; None = any.
@@ -87,13 +121,28 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
             reasoning off.
         off_efforts: Efforts beside reasoning that is switched off; None = all.
+        efforts_with_tools: Efforts in a request with functions or custom tools; None = all.
+        tools_dialect: Dialect in which the server takes tools beside other efforts, too.
         reasons_by_default: The model reasons where the request does not say.
+        reasoning_needs: What a request must have for the model to reason: `stream`, an answer
+            that is streamed; `text`, an output that is text.
+        reasoning_words: Fields of the body in which the server reads how much to reason; None =
+            all that the dialect has.
+        reasoning_fields: Fields that ask for reasoning in place of an effort, by its mode;
+            `{budget}` stands for the tokens to reason with.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
         reasoning_issuer: Vendor whose signatures go back; None = none do.
         signed: Tags of the blocks beside reasoning that have a field for a signature.
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
             of the content, in `<think>` tags before the text, or as `extra_content` of calls.
+        reasoning_answered: Reasoning is followed by other content of its message.
+        reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; others
+            are left out; None = any.
+        stored_reasoning: Reasoning without a signature goes back by its id, which is known
+            where answers are stored.
+        reasoning_field: The field of its own.
+        reasoning_signed: Details of reasoning without a signature of the issuer are refused.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
@@ -105,6 +154,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_marks: Number of cache marks.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
+        max_cache_key_chars: Longest name of a cache; None = any.
+        label_bounds: Number of labels in `metadata`, and characters of the longest name and of
+            the longest label; None = any.
         available: Requests of this dialect are answered.
         path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
         stream_path: Path of the endpoint that streams; None = the same.
@@ -112,11 +164,15 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             the server has no counter either.
         url_fields: Fields of the body that stand in the URL instead.
         allowed_fields: Fields of the body that the server knows; None = all.
+        message_fields: Fields of messages that it knows; None = all.
         denied_fields: Paths of fields that it refuses, such as `tools.strict`.
         renamed_fields: Its names of fields, by path; `reasoning.effort` is a field of an
             object beside it.
         replaced_values: Fields that stand for a value of a field, by path and value; `*` =
             any other.
+        alternative_fields: Fields of the body of which one alone can be set, the first.
+        hashed_texts: Least and most characters of texts, by path; one of another length is
+            written as its SHA-256.
         added_fields: Fields that it needs in every body.
         prefill_fields: Fields that it needs where the last message is the assistant's;
             `messages.prefix` is a field of that message.
@@ -128,6 +184,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     """
 
     dialect: str
+    only_refusals: bool = False
     fields: frozenset[str]
     messages_field: str = "messages"
     roles: frozenset[str] = frozenset({"user", "assistant"})
@@ -135,7 +192,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     inline_system: Literal["message", "after_user", "text"] = "text"
     single_system: bool = False
     strict_alternation: bool = False
+    user_message: bool = False
+    empty_assistants: bool = True
     names: bool = False
+    complete_answers: bool = False
+    new_item_ids: bool = True
     prefill: bool = True
     images: frozenset[str] | None = None
     image_urls: bool = True
@@ -148,16 +209,20 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     assistant_media: bool = False
     audio_data_urls: bool = False
     file_issuer: str | None = None
+    checks_files: bool = False
     refusal: bool = False
     citations: frozenset[str] = frozenset()
+    opaque_kinds: frozenset[str] | None = None
     ordered_blocks: bool = True
     mixed_results: bool = False
     split_results: bool = False
     result_media: frozenset[str] = frozenset()
     result_media_types: frozenset[str] | None = None
+    orphan_results: bool = True
     results_then_assistant: bool = False
     adjacent_calls: bool = False
     error_results: bool = False
+    json_arguments: bool = False
     id_pattern: str | None = None
     max_id_chars: int | None = None
     unique_ids: bool = False
@@ -173,13 +238,24 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
+    lone_choice: bool = True
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
+    schema_needs: frozenset[SchemaNeed] = frozenset()
+    schema_root_refused: frozenset[str] = frozenset()
+    output_schema_needs: frozenset[SchemaNeed] = frozenset()
+    enforced_schemas: EnforcedSchemas | None = None
+    enforces_outputs: bool = False
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
+    output_name_pattern: str | None = None
     max_tokens: int | None = None
+    min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
+    dependent_fields: dict[str, str] = {}
+    fixed_values: dict[str, float] = {}
+    fixed_values_off: dict[str, float] | None = None
     min_temperature: float = 0.0
     max_temperature: float = 2.0
     max_stops: int | None = None
@@ -190,12 +266,22 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     off_efforts: tuple[str, ...] | None = None
+    efforts_with_tools: tuple[str, ...] | None = None
+    tools_dialect: str | None = None
     reasons_by_default: bool = False
+    reasoning_needs: frozenset[str] = frozenset()
+    reasoning_words: frozenset[str] | None = None
+    reasoning_fields: dict[str, dict[str, Any]] = {}
     reasoning_excludes: frozenset[str] = frozenset()
     reasoning_issuer: str | None = None
     signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
     reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
+    reasoning_answered: bool = False
+    reasoning_id_pattern: str | None = None
+    stored_reasoning: bool = False
+    reasoning_field: str = "reasoning_content"
+    reasoning_signed: bool = False
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()
@@ -205,15 +291,20 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_marks: int = 4
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None
+    max_cache_key_chars: int | None = None
+    label_bounds: tuple[int, int, int] | None = None
     available: bool = True
     path: str | None = None
     stream_path: str | None = None
     counted_in: str | None = None
     url_fields: frozenset[str] = frozenset()
     allowed_fields: frozenset[str] | None = None
+    message_fields: frozenset[str] | None = None
     denied_fields: frozenset[str] = frozenset()
     renamed_fields: dict[str, str] = {}
     replaced_values: dict[str, dict[str, dict[str, Any]]] = {}
+    alternative_fields: tuple[str, ...] = ()
+    hashed_texts: dict[str, tuple[int, int]] = {}
     added_fields: dict[str, Any] = {}
     prefill_fields: dict[str, Any] = {}
     added_headers: dict[str, str] = {}
@@ -221,3 +312,53 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     beta_field: str | None = None
     beta_fields: dict[str, frozenset[str]] = {}
     allowed_betas: frozenset[str] | None = None
+
+    def for_own_requests(self, fields: frozenset[str]) -> BodyCapabilities:
+        """Return the capabilities for requests that are in the dialect already.
+
+        They have every feature of the dialect: what its vendor refuses is accepted by other
+        servers, unless their profiles say otherwise.
+
+        Args:
+            fields: All fields of `Request`.
+        """
+        return structs.replace(
+            self,
+            only_refusals=True,
+            fields=fields,
+            roles=self.roles | {"developer"},
+            names=True,
+            prefill=True,
+            images=None,
+            image_urls=True,
+            documents=True,
+            document_urls=True,
+            text_documents=True,
+            audio=True,
+            video=True,
+            assistant_media=True,
+            ordered_blocks=True,
+            mixed_results=True,
+            result_media=frozenset(_PARTS.split()),
+            result_media_types=None,
+            id_pattern=None,
+            max_id_chars=None,
+            unique_ids=False,
+            name_pattern=None,
+            restricted_choice=True,
+            max_tools=None,
+            schema_needs=frozenset(),
+            schema_root_refused=frozenset(),
+            output_schema_needs=frozenset(),
+            enforced_schemas=None,
+            max_stops=None,
+            min_temperature=-float("inf"),
+            max_temperature=float("inf"),
+            shows_reasoning=True,
+            reasoning_text=True,
+            marks=frozenset(["system", "tool", "assistant", *_PARTS.split(), *_CALLS.split()]),
+            mark_ttls={},
+            falling_ttls=False,
+            max_marks=maxsize,
+            max_user_chars=None,
+        )

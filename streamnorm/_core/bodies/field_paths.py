@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from streamnorm._core.json import is_array, is_object
 
-__all__ = ["FieldPath", "Step", "edited", "fields_at", "has_field", "parse_path"]
+__all__ = ["Edit", "FieldPath", "Step", "edited", "fields_at", "has_field", "parse_path"]
 
 _STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
 

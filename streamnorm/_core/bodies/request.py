@@ -17,8 +17,10 @@ __all__ = [
     "Request",
     "Role",
     "Source",
+    "is_all_own",
     "is_own",
     "replaced",
+    "request_source",
     "same_parts",
     "unchanged_source",
 ]
@@ -196,25 +198,53 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
     source: Any = None
 
 
-def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str) -> Any:
+def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, but: str = "") -> Any:
     """Return the JSON that a part was decoded from, or None if it must be written anew.
 
     It must be written anew if it was changed since, or came from another dialect.
+
+    Args:
+        part: The part.
+        dialect: The dialect that is written.
+        but: Name of a field that may have changed.
     """
     source = part.source
     if not isinstance(source, Source) or source.dialect != dialect:
         return None
     before = source.part
     for name in part.__struct_fields__:
-        if name != "source" and getattr(part, name) is not getattr(before, name):
+        if name in ("source", but):
+            continue
+        if getattr(part, name) is not getattr(before, name):
             return None
     return source.value
+
+
+def request_source(request: Request, dialect: str) -> dict[str, Any] | None:
+    """Return the body that a request was decoded from, with the model that it names now.
+
+    None if the request must be written anew: anything but its model was changed since, or it
+    came from another dialect.
+    """
+    body: dict[str, Any] | None = unchanged_source(request, dialect, but="model")
+    if body is None or request.model == (body.get("model") or ""):
+        return body
+    if request.model:
+        return {**body, "model": request.model}
+    return {name: value for name, value in body.items() if name != "model"}
 
 
 def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
     """Return whether a part was decoded from a dialect, changed since or not."""
     source = part.source
     return isinstance(source, Source) and source.dialect == dialect
+
+
+def is_all_own(request: Request, dialect: str) -> bool:
+    """Return whether a request and all of its messages were decoded from a dialect."""
+    return is_own(request, dialect) and all(
+        is_own(message, dialect) for message in request.messages
+    )
 
 
 def replaced(request: Request, **parts: object) -> Request:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from fnmatch import fnmatchcase
+from hashlib import sha256
+from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.field_paths import FieldPath, edited, has_field, parse_path
+from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
+from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -60,14 +62,20 @@ def fit_fields(
     for path in _denied_paths(can):
         body = edited(body, path, _remover(path, losses))
     for name, target in can.renamed_fields.items():
-        body = edited(body, path := parse_path(name), _renamer(path, target, losses))
+        path = parse_path(name)
+        body = edited(body, path, _counted(_renamer(path, target, losses), path, can, losses))
     for name, values in can.replaced_values.items():
-        body = edited(body, parse_path(name), _replacer(values))
+        path = parse_path(name)
+        body = edited(body, path, _counted(_replacer(values), path, can, losses))
+    for name, (least, most) in can.hashed_texts.items():
+        body = edited(body, parse_path(name), _hasher(least, most, losses))
+    body = _without_alternatives(body, can, losses)
     if before.get(can.messages_field) and not body.get(can.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
         )
     body = _without_unknown(body, can, losses)
+    body = _with_known_message_fields(body, can, losses)
     kept = _kept_betas(betas, before, body, can, losses)
     body = _with_needed(body, can, losses, prefill=prefill)
     return _with_betas(body, headers, betas, kept, can)
@@ -116,7 +124,7 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     return [parse_path(name) for name in names]
 
 
-def _remover(path: FieldPath, losses: Losses) -> Callable[[JSONObject, str], JSONObject]:
+def _remover(path: FieldPath, losses: Losses) -> Edit:
     where = path[0].name if len(path) > 1 or path[0].field else "request"
 
     def remove(holder: JSONObject, name: str) -> JSONObject:
@@ -132,9 +140,7 @@ def _count(value: Any, name: str, where: str, losses: Losses) -> None:
         losses.add(name, where, "dropped")
 
 
-def _renamer(
-    path: FieldPath, target: str, losses: Losses
-) -> Callable[[JSONObject, str], JSONObject]:
+def _renamer(path: FieldPath, target: str, losses: Losses) -> Edit:
     where = path[0].name if len(path) > 1 else "request"
     outer, _, inner = target.rpartition(".")
 
@@ -154,7 +160,7 @@ def _renamer(
     return rename
 
 
-def _replacer(values: dict[str, JSONObject]) -> Callable[[JSONObject, str], JSONObject]:
+def _replacer(values: dict[str, JSONObject]) -> Edit:
     def replace(holder: JSONObject, name: str) -> JSONObject:
         value = holder[name]
         fields = values.get(value) if isinstance(value, str) else None
@@ -162,10 +168,69 @@ def _replacer(values: dict[str, JSONObject]) -> Callable[[JSONObject, str], JSON
             fields = values.get("*")
         if fields is None:
             return holder
+        if name in fields:
+            return {**holder, **deepcopy(fields)}
         rest = {key: other for key, other in holder.items() if key != name}
         return {**rest, **deepcopy(fields)}
 
     return replace
+
+
+def _counted(edit: Edit, path: FieldPath, can: BodyCapabilities, losses: Losses) -> Edit:
+    """Return an edit that is counted where the field was in the server's dialect already."""
+    if not can.only_refusals:
+        return edit
+    where = path[0].name if len(path) > 1 else "request"
+
+    def count(holder: JSONObject, name: str) -> JSONObject:
+        after = edit(holder, name)
+        if after is not holder:
+            losses.add(name, where, "written in the server's words")
+        return after
+
+    return count
+
+
+def _hasher(least: int, most: int, losses: Losses) -> Edit:
+    def write_hash(holder: JSONObject, name: str) -> JSONObject:
+        text = holder[name]
+        if not isinstance(text, str) or least <= len(text) <= most:
+            return holder
+        losses.add(f"{name}_hashed", "request", "written as its SHA-256")
+        return {**holder, name: sha256(text.encode("utf-8", "replace")).hexdigest()}
+
+    return write_hash
+
+
+def _without_alternatives(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+    """Return a body with one of the fields that are refused beside each other."""
+    said = [name for name in can.alternative_fields if body.get(name) is not None]
+    for name in said[1:]:
+        losses.add(name, "request", f"dropped beside {said[0]}")
+        body = {other: value for other, value in body.items() if other != name}
+    return body
+
+
+def _with_known_message_fields(
+    body: JSONObject, can: BodyCapabilities, losses: Losses
+) -> JSONObject:
+    """Return a body whose messages have no fields but those that the server knows."""
+    known, messages = can.message_fields, body.get(can.messages_field)
+    if known is None or not is_array(messages):
+        return body
+    fitted: list[Any] = []
+    for message in messages:
+        unknown = message.keys() - known if is_object(message) else ()
+        for name in sorted(unknown):
+            _count(message[name], name, can.messages_field, losses)
+        fitted.append(
+            {name: value for name, value in message.items() if name not in unknown}
+            if unknown
+            else message
+        )
+    if all(map(is_, fitted, messages)):
+        return body
+    return {**body, can.messages_field: fitted}
 
 
 def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
@@ -187,19 +252,37 @@ def _with_needed(
     body: JSONObject, can: BodyCapabilities, losses: Losses, *, prefill: bool
 ) -> JSONObject:
     for name, value in can.added_fields.items():
-        if name in body and body[name] == value:
-            continue
-        if name in body:
-            losses.add(name, "request", "replaced")
-        body = {**body, name: deepcopy(value)}
+        body = _with_field(body, name, value, "request", can, losses)
     if prefill:
-        for name, value in deepcopy(can.prefill_fields).items():
+        for name, value in can.prefill_fields.items():
             messages, _, field = name.rpartition(".")
             if not messages:
-                body = {**body, field: value}
+                body = _with_field(body, field, value, "request", can, losses)
             elif last := body.get(messages):
-                body = {**body, messages: [*last[:-1], {**last[-1], field: value}]}
+                message = _with_field(last[-1], field, value, messages, can, losses)
+                if message is not last[-1]:
+                    body = {**body, messages: [*last[:-1], message]}
     return body
+
+
+def _with_field(
+    holder: JSONObject,
+    name: str,
+    value: Any,
+    where: str,
+    can: BodyCapabilities,
+    losses: Losses,
+) -> JSONObject:
+    """Return an object with a field that a server needs; an object is added to one."""
+    before = holder.get(name)
+    after = {**before, **value} if is_object(before) and is_object(value) else value
+    if name in holder and before == after:
+        return holder
+    if name in holder:
+        losses.add(name, where, "replaced")
+    elif can.only_refusals:
+        losses.add(name, where, "added")
+    return {**holder, name: deepcopy(after)}
 
 
 # Betas
@@ -223,13 +306,17 @@ def _kept_betas(
 ) -> list[str]:
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
+    lost = [name for name, value in before.items() if value is not None and name not in body]
     for beta in betas:
         if can.allowed_betas is not None and beta not in can.allowed_betas:
-            losses.add("beta", "request", "not known to the server")
+            why = "not known to the server"
         elif _lost_its_fields(beta, before, body, can):
-            losses.add("beta", "request", "dropped with its field")
+            why = "dropped with its field"
         else:
             kept.append(beta)
+            continue
+        if not is_joint(beta, lost):
+            losses.add("beta", "request", why)
     return kept
 
 

@@ -12,7 +12,7 @@ from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.models import ModelInfo, ModelPage
-from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
@@ -158,10 +158,18 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
         read_response: Returns the events of a whole response, as its stream would give them.
         write_response: Returns a message as a response.  `created` is in
             seconds since 1970; None = as the message says, or 0.
+        field_parts: The fields of `Request` that each field of its requests holds; a field that
+            is not named holds what has no unified place.
+        read_reasoning: Returns how much the model reasons by some fields of a request's body; None
+            where servers of the dialect read the same fields.
+        fit_body: Returns a written body as its server takes it, where no list of fields says how;
+            the given one is not changed.
         answer_fields: Names that fields of an answer's blocks (`Message.block_extras`) have
             in a request, where they have another one.
         count: Reader and writer of counts of tokens; None if the dialect has none.
         models: Reader and writer of lists of models; None if the dialect has none.
+        revise_response: Returns a response of this dialect with another model and another
+            time, each if it is not None; None if responses are always written anew.
         echoed_fields: Returns the fields of a request's body that its responses repeat; None
             if they repeat none and have no fields that `Reply.response` replaces.
     """
@@ -172,7 +180,13 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     write_request: Callable[[Request, WriteContext], Written]
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
+    field_parts: Mapping[str, tuple[str, ...]] = {}
+    read_reasoning: Callable[[dict[str, Any]], ReasoningOptions | None] | None = None
+    fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None
     models: ModelsCodec | None = None
+    revise_response: Callable[[dict[str, Any], str | None, float | None], dict[str, Any]] | None = (
+        None
+    )
     echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None

@@ -65,13 +65,13 @@ class Encoder(ABC):
         extras: bool = False,
         capabilities: Capabilities | None = None,
     ) -> None:
-        self.extras = extras
         self.response_fields: dict[str, Any] = {}
         self._model = model
         self._usage = Usage()  # the last snapshot
         self._tier: str | None = None  # the service tier, in this dialect's word
         self._losses = Losses(strict=strict, on_loss=on_loss)
         self._projector = Projector(capabilities or self.capabilities, self._losses)
+        self.extras = extras
 
     def __init_subclass__(cls) -> None:
         cls._renders = {
@@ -90,6 +90,15 @@ class Encoder(ABC):
             Ping: lambda encoder, _: encoder.ping(),
             Opaque: cls._opaque,
         }
+
+    @property
+    def extras(self) -> bool:
+        """Whether the vendor's own fields are written back."""
+        return self._projector.vendor_fields.are_carried
+
+    @extras.setter
+    def extras(self, extras: bool) -> None:
+        self._projector.vendor_fields.are_carried = extras
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -67,15 +67,24 @@ class Losses:
         self._counts: dict[Loss, int] = {}
         self._record: list[tuple[str, str, str]] | None = None
 
-    def add(self, feature: str, where: str, detail: str = "") -> None:
+    def add(self, feature: str, where: str, detail: str = "", *, expected: str = "") -> None:
         """Count one loss.
+
+        Args:
+            feature: Name of what is lost.
+            where: The event, block or field that had it.
+            detail: The result.
+            expected: What would lose nothing, for the error.
 
         Raises:
             LossyEncoding: Losses are not allowed.
         """
         loss = self.count(feature, where, detail)
         if self._strict:
-            raise LossyEncoding(f"{loss.feature} in {loss.where} would be lost", losses=[loss])
+            hint = f", expected {expected}" if expected else ""
+            raise LossyEncoding(
+                f"{loss.feature} in {loss.where} would be lost{hint}", losses=[loss]
+            )
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
         """Count and return one loss of a stream that fails, whose error must go out."""

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
     Reasoning,
+    RedactedReasoning,
     Refusal,
     ServerToolCall,
     Text,
@@ -32,6 +33,7 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
 from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.losses.client_calls import ClientCalls
 from streamnorm._core.losses.loss import Losses
 from streamnorm._core.losses.reducers import (
     Boundaries,
@@ -41,6 +43,7 @@ from streamnorm._core.losses.reducers import (
 )
 from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.losses.tool_calls import ToolCalls
+from streamnorm._core.losses.vendor_fields import VendorFields
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["Projector"]
@@ -108,10 +111,16 @@ class Projector:
         self._citations = Citations(capabilities, losses)
         self._carriers = SignatureCarriers(capabilities, losses)
         self._calls = ToolCalls(capabilities, losses)
+        self._client_calls = ClientCalls(capabilities)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
         self._failed = False
+
+    @property
+    def vendor_fields(self) -> VendorFields:
+        """The counter of the vendor's own fields."""
+        return self._metadata.vendor_fields
 
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
         """Return the type and part of the deltas that `push` returns unchanged for a block.
@@ -176,9 +185,8 @@ class Projector:
                 return self._citation(event, self._states[index])
             case Opaque():
                 return self._opaque(event)
-            case MessageStart(extra=extra):
-                self._metadata.tier(extra)
-                return [event]
+            case MessageStart():
+                return [self._metadata.start(event)]
             case UsageUpdate():
                 return [self.usage(event)]
             case MessageStop():
@@ -210,8 +218,12 @@ class Projector:
             state.start = structs.replace(event, block=block)
         if (lacking := can.lacking_feature(block)) is not None:
             self._losses.add(lacking, type(block).__name__, "dropped")
+            self._client_calls.drop(event.index, block)
             state.dropped = True
             return []
+        left = self.vendor_fields.drop(event.extra)
+        if left is not event.extra:
+            event = state.start = structs.replace(state.start, extra=left)
         if isinstance(block, ToolCall) and block.kind == "custom" and not can.custom_tools:
             self._losses.add("custom_tool", "block", "written as a function of one string")
             state.start = structs.replace(event, block=structs.replace(block, kind="function"))
@@ -261,6 +273,7 @@ class Projector:
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
+            self._client_calls.append(event.index, text)
             return []
         if state.wrapped:
             return self._json(event.index, compact(text)[1:-1])
@@ -373,9 +386,19 @@ class Projector:
     def _message_stop(self, event: MessageStop) -> list[Event]:
         if event.choice and not self._can.choices:
             return []
-        event = self._metadata.stop(event)
+        stop = self._metadata.stop(event)
         self._carriers.end()
-        if self.withdrawn_calls and event.reason not in _CUT_SHORT:
-            self._failed = True
-            return [_BROKEN_CALL]
-        return [event]
+        if stop.reason in _CUT_SHORT:
+            return [stop]
+        error = _BROKEN_CALL if self.withdrawn_calls else None
+        error = error or self._client_calls.error(event, says_nothing=self._says_nothing())
+        self._failed = error is not None
+        return [stop if error is None else error]
+
+    def _says_nothing(self) -> bool:
+        """Return whether the answer has blocks, of which the target shows none to the client."""
+        hidden = (Reasoning, RedactedReasoning)
+        return bool(self._states) and all(
+            state.dropped or not state.started or isinstance(state.start.block, hidden)
+            for state in self._states.values()
+        )

@@ -14,9 +14,10 @@ from msgspec import Struct, field, structs
 from streamnorm._core.block_order import BlockOrder
 from streamnorm._core.blocks import Citation, Reasoning, Refusal, Text
 from streamnorm._core.errors import ArgumentsError
-from streamnorm._core.events import MessageStop, Usage
+from streamnorm._core.events import MessageStart, MessageStop, Usage
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
+from streamnorm._core.losses.vendor_fields import VendorFields
 from streamnorm._core.partial_json import decode_arguments
 from streamnorm._core.text_buffer import TextBuffer
 
@@ -238,10 +239,12 @@ class MessageMetadata:
 
     Attributes:
         refused: Whether a refusal was written as text.
+        vendor_fields: Counter of the vendor's own fields.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.refused = False
+        self.vendor_fields = VendorFields(losses)
         self._can = capabilities
         self._losses = losses
         self._usage = Usage()
@@ -256,7 +259,14 @@ class MessageMetadata:
             usage = structs.replace(usage, cache_write_tokens=None)
         if (usage.reasoning_tokens or 0) > output and not self._can.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
-        return usage
+        left = self.vendor_fields.left_of(usage.extra)
+        return usage if left is usage.extra else structs.replace(usage, extra=left)
+
+    def start(self, event: MessageStart) -> MessageStart:
+        """Return a start without the fields that the target has no field for."""
+        self.tier(event.extra)
+        left = self.vendor_fields.drop(event.extra)
+        return event if left is event.extra else structs.replace(event, extra=left)
 
     def tier(self, extra: dict[str, Any] | None) -> None:
         """Count the service tier in `extra` if the target has no equivalent."""
@@ -276,6 +286,9 @@ class MessageMetadata:
             self._stopped = True
             self._count_usage()
         self.tier(event.extra)
+        left = self.vendor_fields.drop(event.extra)
+        if left is not event.extra:
+            event = structs.replace(event, extra=left)
         if self.refused:
             event = structs.replace(event, reason="refusal")
         if event.reason == "other" and event.raw_reason in can.native_stop_reasons:
@@ -290,6 +303,8 @@ class MessageMetadata:
         """Count the losses of the last usage snapshot, which is the one that clients report."""
         can, usage = self._can, self._usage
         self.tier(usage.extra)
+        if can.usage != "never":
+            self.vendor_fields.drop(usage.extra)
         reduced = self.usage(usage)
         if reduced.cache_write_tokens != usage.cache_write_tokens:
             self._losses.add("usage", "cache_write_tokens", "dropped")

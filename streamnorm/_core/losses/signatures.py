@@ -50,7 +50,7 @@ class SignatureCarriers:
                     return self._start_call(event, block)
                 if isinstance(block, RedactedReasoning) and self._is_signature(block):
                     start = structs.replace(event, block=Reasoning())
-                    return [start, SignatureDelta(index, block.data, block.issuer)]
+                    return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
             case SignatureDelta(index) if index in self._open:
                 self._after[index] = self._carrier(self._open[index], event)
                 return []

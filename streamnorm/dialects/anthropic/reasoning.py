@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import RedactedReasoning
-from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import clean
 
 __all__ = [
@@ -20,26 +20,23 @@ SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
 """Servers that sign by themselves; all others pass on signatures of Anthropic."""
 
 
-def signature_from_wire(value: str, server: str | None) -> tuple[str, str | None]:
+def signature_from_wire(value: str, server: str | None) -> Signed:
     """Return a signature and its issuer: the one tagged on it, the server, or Anthropic."""
     tagged = untag_signature(value)
     if tagged is not None:
         return tagged
-    return value, server if server in SIGNING_SERVERS else "anthropic"
+    return Signed(value, server if server in SIGNING_SERVERS else "anthropic")
 
 
-def signature_to_wire(
-    signature: str, issuer: str | None, verifier: str | None = "anthropic"
-) -> str:
+def signature_to_wire(signed: Signed, verifier: str | None = "anthropic") -> str:
     """Return a signature; one that the verifier did not issue is tagged with its issuer.
 
     Args:
-        signature: The signature.
-        issuer: Who can verify it.
+        signed: The signature.
         verifier: Vendor whose own signatures are written as they are.
     """
-    is_own = issuer is not None and issuer == verifier
-    return signature if is_own else tag_signature(signature, issuer)
+    is_own = signed.issuer is not None and signed.issuer == verifier
+    return signed.signature if is_own else tag_signature(*signed)
 
 
 def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
@@ -50,6 +47,6 @@ def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
 def redacted_to_wire(
     block: RedactedReasoning, verifier: str | None = "anthropic"
 ) -> dict[str, Any]:
-    """Return the `redacted_thinking` block; arguments are those of `signature_to_wire`."""
-    data = signature_to_wire(block.data, block.issuer, verifier)
+    """Return the `redacted_thinking` block; `verifier` is that of `signature_to_wire`."""
+    data = signature_to_wire(Signed(block.data, block.issuer, block.id), verifier)
     return {"type": "redacted_thinking", "data": data}

@@ -277,7 +277,7 @@ class CandidateBlocks:
             call = structs.replace(call, id=self._opener.mint_id("tool call"))
         self._calls.start(call.id, call.name)
         if signature:
-            value, issuer = signature_from_wire(signature)
+            value, issuer, _ = signature_from_wire(signature)
             call = structs.replace(call, signature=value, issuer=issuer)
         return self._start(call, extra, events)
 

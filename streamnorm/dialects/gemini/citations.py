@@ -19,6 +19,7 @@ __all__ = [
     "grounding_from_wire",
     "merge_citations",
     "recitations_from_wire",
+    "with_metadata",
 ]
 
 _SUPPORTS, _CHUNKS = "groundingSupports", "groundingChunks"
@@ -199,6 +200,40 @@ def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
     if supports:
         merged["groundingMetadata"] = {_CHUNKS: chunks, _SUPPORTS: supports}
     return {**merged, "citationMetadata": {"citations": recited}} if recited else merged
+
+
+def with_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return citations with the fields of a candidate that are none.
+
+    Args:
+        cited: What `merge_citations` returned.
+        metadata: What was left of the metadata of an answer without its citations, by field.
+    """
+    written = {**cited, **metadata}
+    grounding, rest = cited.get("groundingMetadata"), metadata.get("groundingMetadata")
+    if is_object(grounding) and is_object(rest):
+        written["groundingMetadata"] = _with_citations(rest, grounding)
+    recited, rest = cited.get("citationMetadata"), metadata.get("citationMetadata")
+    if is_object(recited) and is_object(rest):
+        sources = [*recited["citations"], *_list(rest.get("citations"))]
+        written["citationMetadata"] = {**rest, "citations": sources}
+    return written
+
+
+def _with_citations(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str, Any]:
+    """Return the rest of grounding metadata with citations, whose chunks may be among its own."""
+    chunks = [*_list(rest.get(_CHUNKS))]
+    known = {compact(chunk): number for number, chunk in enumerate(chunks)}
+    numbers: list[int] = []
+    for chunk in grounding[_CHUNKS]:
+        numbers.append(known.setdefault(compact(chunk), len(chunks)))
+        if numbers[-1] == len(chunks):
+            chunks.append(chunk)
+    supports = [
+        {**support, "groundingChunkIndices": [numbers[n] for n in support["groundingChunkIndices"]]}
+        for support in grounding[_SUPPORTS]
+    ]
+    return {**rest, _CHUNKS: chunks, _SUPPORTS: [*supports, *_list(rest.get(_SUPPORTS))]}
 
 
 class _Support(Struct):

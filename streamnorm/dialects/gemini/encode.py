@@ -43,6 +43,7 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
@@ -162,7 +163,8 @@ class GeminiEncoder(Encoder):
 
     def _signature(self, event: SignatureDelta) -> bytes:
         open_block = self._open[event.index]
-        signature = signature_to_wire(event.signature, event.issuer, extras=self.extras)
+        signed = Signed(event.signature, event.issuer, event.id)
+        signature = signature_to_wire(signed, extras=self.extras)
         if isinstance(open_block.block, ToolCall):
             open_block.signature = signature
             return b""

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamnorm._core.context_overflow import ContextOverflow, context_overflow
 from streamnorm._core.events import StreamError
 
 __all__ = ["error_to_wire"]
+
+_TOO_LONG = "input token count"
 
 _STATUSES = {
     401: "UNAUTHENTICATED",
@@ -34,13 +37,26 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
         error: The error.
         extras: Whether to write Google's own status and fields back.
     """
-    code = error.status_hint
+    code, message = error.status_hint, error.message
+    overflow = context_overflow(error)
+    if overflow is not None:
+        code, message = 400, _overflow_message(message, overflow)
     if code is None:
         code = 504 if error.kind == "stalled" else 500
     status = _STATUSES.get(code, "INVALID_ARGUMENT" if code < 500 else "INTERNAL")
-    body: dict[str, Any] = {"code": code, "message": error.message, "status": status}
+    body: dict[str, Any] = {"code": code, "message": message, "status": status}
     if extras and error.kind == "upstream":
         if error.code and error.code.isupper():  # a status of Google's
             body["status"] = error.code
         body |= error.extra or {}
     return {"error": body}
+
+
+def _overflow_message(message: str, overflow: ContextOverflow) -> str:
+    """Return Google's own words for a request that is too long."""
+    if _TOO_LONG in message.lower():
+        return message
+    if overflow.input_tokens is None or overflow.limit is None or overflow.input_fits:
+        return f"The {_TOO_LONG} exceeds the maximum number of tokens allowed: {message}"
+    count, limit = overflow.input_tokens, overflow.limit
+    return f"The {_TOO_LONG} ({count}) exceeds the maximum number of tokens allowed ({limit})."

@@ -12,6 +12,7 @@ from base64 import b64decode, b64encode
 
 from streamnorm._core.blocks import RedactedReasoning
 from streamnorm._core.ids import (
+    Signed,
     seal_reasoning,
     sealed_reasoning,
     tag_signature,
@@ -29,23 +30,23 @@ __all__ = [
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
 
 
-def signature_from_wire(signature: str) -> tuple[str, str | None]:
+def signature_from_wire(signature: str) -> Signed:
     """Return a signature and its issuer: the one in our tag, else Google."""
-    return untag_signature(unwrap_base64(signature)) or (signature, "google")
+    return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
 
 
-def signature_to_wire(signature: str, issuer: str | None, *, extras: bool) -> str:
+def signature_to_wire(signed: Signed, *, extras: bool) -> str:
     """Return a signature for the wire: Google's own unchanged, any other tagged with its issuer.
 
     Args:
-        signature: The signature.
-        issuer: Who can verify it; None if nobody has said.
+        signed: The signature.
         extras: Whether it came from Google itself, as no Base64, too; through another server
             it may have been cut, and clients that cannot decode it raise.
     """
+    signature, issuer, _ = signed
     if issuer == "google" and (extras or _is_base64(signature)) and not _is_tagged(signature):
         return signature
-    return b64encode(tag_signature(signature, issuer).encode("utf-8", "replace")).decode()
+    return b64encode(tag_signature(*signed).encode("utf-8", "replace")).decode()
 
 
 def redacted_from_wire(signature: str) -> RedactedReasoning | None:
@@ -56,7 +57,8 @@ def redacted_from_wire(signature: str) -> RedactedReasoning | None:
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
     """Return redacted reasoning of another vendor as a signature."""
-    return b64encode(seal_reasoning(block.data, block.issuer).encode("utf-8", "replace")).decode()
+    sealed = seal_reasoning(block.data, block.issuer, block.id)
+    return b64encode(sealed.encode("utf-8", "replace")).decode()
 
 
 def _is_base64(text: str) -> bool:

@@ -33,6 +33,7 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
@@ -131,16 +132,16 @@ class ChoiceBlocks:
             return
         self._append_text(kind, text, events)
 
-    def sign_reasoning(self, signature: str, issuer: str | None, events: list[Event]) -> None:
+    def sign_reasoning(self, signed: Signed, events: list[Event]) -> None:
         """Append the signature of the open reasoning, or of an empty block of its own."""
-        append = partial(self._append_signature, clean(signature), issuer)
-        self._append_in_order(append, signature, events)
+        append = partial(self._append_signature, _cleaned(signed))
+        self._append_in_order(append, signed.signature + (signed.id or ""), events)
 
     def add_reasoning(self, detail: ReasoningDetail, events: list[Event]) -> None:
         """Append the events of one reasoning detail."""
         self.add_text("reasoning", detail.text, events)
         if detail.signature is not None:
-            self.sign_reasoning(*detail.signature, events)
+            self.sign_reasoning(detail.signature, events)
         if detail.encrypted is not None:
             self._add_encrypted(detail.encrypted, events)
         if detail.opaque is not None:
@@ -186,7 +187,7 @@ class ChoiceBlocks:
         if state.may_hold_surrogates or call.carry:
             text, call.carry = rejoin(call.carry, text)
         if fragment.signature is not None:
-            self._sign_call(call, *fragment.signature, events)
+            self._sign_call(call, *fragment.signature[:2], events)
         if text:
             self._add_arguments(call, text, events)
         elif self._pending:  # the name may be what the queue waits for
@@ -200,7 +201,8 @@ class ChoiceBlocks:
                 self.add_text(kind, text, events)
         self._release(events, force=True)
         for signature in self.calls.held_signatures.values():  # of calls that never began
-            append = partial(self._append_encrypted, signature, "google", is_block=False)
+            signed = Signed(signature, "google")
+            append = partial(self._append_encrypted, signed, is_block=False)
             self._append_in_order(append, "", events)
         if self._pending:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
@@ -263,11 +265,11 @@ class ChoiceBlocks:
                 return
         events.append(_DELTAS[kind](self._open_text, text))
 
-    def _append_signature(self, signature: str, issuer: str | None, events: list[Event]) -> None:
+    def _append_signature(self, signed: Signed, events: list[Event]) -> None:
         if self._kind != "reasoning":
             self._start_block(Reasoning(), events, kind="reasoning")
         self._flush_carry(events)
-        events.append(SignatureDelta(self._open_text, signature, issuer))
+        events.append(SignatureDelta(self._open_text, *signed))
         self._kind = self._text_delta = None
 
     def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
@@ -276,22 +278,21 @@ class ChoiceBlocks:
         Google's signs the tool call with the id `owner`, which may begin later; that of
         others signs the open reasoning, or is a block of its own.
         """
-        owner, issuer, data = encrypted.owner, encrypted.issuer, clean(encrypted.data)
+        owner, signed = encrypted.owner, _cleaned(encrypted.signed)
+        data, issuer, _ = signed
         if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
-            append = partial(self._append_encrypted, data, issuer, is_block=encrypted.is_block)
-            self._append_in_order(append, data, events)
+            append = partial(self._append_encrypted, signed, is_block=encrypted.is_block)
+            self._append_in_order(append, data + (signed.id or ""), events)
         elif (call := self.calls.by_id.get(owner)) is not None:
             self._sign_call(call, data, issuer, events)
         else:
             self.calls.hold_signature(owner, data, self._state.limits.max_held_bytes)
 
-    def _append_encrypted(
-        self, data: str, issuer: str | None, events: list[Event], *, is_block: bool
-    ) -> None:
+    def _append_encrypted(self, signed: Signed, events: list[Event], *, is_block: bool) -> None:
         if not is_block and self._kind == "reasoning":
-            self._append_signature(data, issuer, events)
+            self._append_signature(signed, events)
             return
-        events.append(BlockStop(self._start_block(RedactedReasoning(data, issuer), events)))
+        events.append(BlockStop(self._start_block(RedactedReasoning(*signed), events)))
 
     def _start_block(
         self, block: Block, events: list[Event], *, kind: TextKind | None = None
@@ -357,3 +358,8 @@ class ChoiceBlocks:
             self._release(events)
         elif text:
             self.calls.emit_arguments(call, text, events)
+
+
+def _cleaned(signed: Signed) -> Signed:
+    signature, issuer, id = signed
+    return Signed(clean(signature), issuer, None if id is None else clean(id))

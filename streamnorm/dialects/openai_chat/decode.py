@@ -18,6 +18,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -343,7 +344,7 @@ def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> 
                         blocks.add_opaque("content_part", thought, events)
                 signature: object = part.get("signature")
                 if isinstance(signature, str) and signature:
-                    blocks.sign_reasoning(signature, "mistral", events)
+                    blocks.sign_reasoning(Signed(signature, "mistral"), events)
             case _:
                 blocks.add_opaque("content_part", part, events)
 

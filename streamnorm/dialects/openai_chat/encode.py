@@ -29,6 +29,7 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import count_of, dumps
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
@@ -191,7 +192,7 @@ class ChatEncoder(Encoder):
         block = self._blocks[event.index]
         choice, signature, issuer = block.choice, event.signature, event.issuer
         if isinstance(block.block, Reasoning):
-            detail = choice.details.signature_to_wire(signature, issuer)
+            detail = choice.details.signature_to_wire(Signed(signature, issuer, event.id))
             return choice.delta({"reasoning_details": [detail]})
         kind = block.block.kind if isinstance(block.block, ToolCall) else "function"
         call = call_signature_to_wire(block.number, kind, signature, issuer)
@@ -217,8 +218,8 @@ class ChatEncoder(Encoder):
                 block.set_frame(*choice.details.text_frame())
             case Reasoning():
                 block.set_frame(b'"%b":' % (self._reasoning_field or "").encode(), b"")
-            case RedactedReasoning(data, issuer):
-                detail = choice.details.redacted_to_wire(data, issuer)
+            case RedactedReasoning(data, issuer, id):
+                detail = choice.details.redacted_to_wire(Signed(data, issuer, id))
                 return started + choice.delta({"reasoning_details": [detail]})
             case ToolCall(id, name, kind=kind):
                 block.number = choice.calls

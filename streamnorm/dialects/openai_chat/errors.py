@@ -8,7 +8,12 @@ from typing import Any
 from streamnorm._core.codec import RequestViolation
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import dumps
-from streamnorm._core.provider_errors import find_error, named_error, upstream_error
+from streamnorm._core.provider_errors import (
+    error_subject,
+    find_error,
+    named_error,
+    upstream_error,
+)
 from streamnorm.dialects.openai_chat import wire
 
 __all__ = ["chunk_error", "error_to_wire", "refusal_body"]
@@ -17,12 +22,14 @@ _FAILED = frozenset(
     {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
 )
 
-# The vendor's type and code by HTTP status, where they say more than its class.
-_TO_WIRE = {
+# The vendor's type and code by HTTP status, or by the subject, where they say more than the
+# class of the status.
+_TO_WIRE: dict[int | str, tuple[str, str | None]] = {
+    "context": ("invalid_request_error", "context_length_exceeded"),
+    "model": ("invalid_request_error", "model_not_found"),
     401: ("invalid_request_error", "invalid_api_key"),
     402: ("insufficient_quota", "insufficient_quota"),
     403: ("permission_error", None),
-    404: ("invalid_request_error", "model_not_found"),
     409: ("conflict", None),
     429: ("rate_limit_error", "rate_limit_exceeded"),
     503: ("server_error", "overloaded"),
@@ -63,8 +70,11 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
     """Return the object of an error, with the vendor's other fields if `extras`."""
     status = error.status_hint or 0
     default = "invalid_request_error" if 400 <= status < 500 else "server_error"
-    type, code = _TO_WIRE.get(status, (default, None))
+    subject = error_subject(error)
+    type, code = _TO_WIRE.get(subject or status, (default, None))
     source_code = error.code if error.kind == "upstream" else error.kind
+    if subject == "context":
+        source_code = code  # llama.cpp and others have codes of their own
     if extras and error.kind == "upstream":  # decoded from this dialect: its own type and code
         fields = {"type": type, "param": None, **(error.extra or {}), "code": source_code}
     else:

@@ -9,9 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.ids import tag_signature, untag_signature
-from streamnorm._core.json import is_object
-from streamnorm.dialects.openai_chat.tool_calls.fragments import Signature
+from streamnorm._core.ids import Signed, tag_signature, untag_signature
+from streamnorm._core.json import is_object, string_of
 from streamnorm.dialects.openai_chat.wire import Delta
 
 __all__ = [
@@ -35,6 +34,8 @@ _FORMATS = {
     "openai": "openai-responses-v1",
     "xai": "xai-responses-v1",
 }
+# Issuers that bind encrypted reasoning to the id of its item.
+_BINDING_ISSUERS = frozenset({"openai", "xai"})
 _ANTHROPIC_FORMAT = {"anthropic": _FORMATS["anthropic"]}
 _UNKNOWN_FORMAT = "unknown"
 _TYPES = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"})
@@ -43,8 +44,7 @@ _TYPES = frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"
 class EncryptedReasoning(Struct):
     """Reasoning that only its issuer can read."""
 
-    data: str
-    issuer: str | None
+    signed: Signed
     owner: object  # id of the detail; at Google, the id of a tool call
     is_block: bool  # as at Anthropic; elsewhere the data may sign reasoning or a call
 
@@ -53,7 +53,7 @@ class ReasoningDetail(Struct):
     """The content of one entry of `reasoning_details`, or of a plain reasoning field."""
 
     text: str
-    signature: Signature | None = None
+    signature: Signed | None = None
     encrypted: EncryptedReasoning | None = None
     opaque: dict[str, Any] | None = None  # the entry itself, if none of its content is known
 
@@ -70,23 +70,30 @@ def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
 
 
 def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
-    kind, format = detail.get("type"), detail.get("format")
+    kind = detail.get("type")
     text = detail.get("text") or detail.get("summary")
     if not isinstance(text, str):
         text = ""
     signature, encrypted = None, None
     value = detail.get("signature")
     if isinstance(value, str) and value:
-        signature = untag_signature(value) or (value, _ISSUERS.get(str(format)))
+        signature = untag_signature(value) or _native(value, detail)
     data = detail.get("data")
     if kind == "reasoning.encrypted" and isinstance(data, str) and data:
         sealed = untag_signature(data)
-        data, issuer = sealed or (data, _ISSUERS.get(str(format)))
-        is_block = sealed is not None or issuer == "anthropic"
-        encrypted = EncryptedReasoning(data, issuer, detail.get("id"), is_block)
+        signed = sealed or _native(data, detail)
+        is_block = sealed is not None or signed.issuer == "anthropic"
+        encrypted = EncryptedReasoning(signed, detail.get("id"), is_block)
     is_named = isinstance(kind, str) and kind in _TYPES
     is_known = text or signature is not None or encrypted is not None or is_named
     return ReasoningDetail(text, signature, encrypted, None if is_known else detail)
+
+
+def _native(value: str, detail: dict[str, Any]) -> Signed:
+    """Return a signature that is not tagged, with the issuer that the detail names."""
+    issuer = _ISSUERS.get(str(detail.get("format")))
+    id = string_of(detail, "id") if issuer in _BINDING_ISSUERS else ""
+    return Signed(value, issuer, id or None)
 
 
 class ReasoningDetails:
@@ -107,19 +114,26 @@ class ReasoningDetails:
         """Return a detail with the text of the next block."""
         return {"type": "reasoning.text", "index": self._begin(), "text": text}
 
-    def signature_to_wire(self, signature: str, issuer: str | None) -> dict[str, Any]:
+    def signature_to_wire(self, signed: Signed) -> dict[str, Any]:
         """Return a detail that signs the latest block."""
         detail = {"type": "reasoning.text", "index": self._count - 1}
-        return detail | _seal("signature", signature, issuer, _FORMATS)
+        return detail | _seal("signature", signed, _FORMATS)
 
-    def redacted_to_wire(self, data: str, issuer: str | None) -> dict[str, Any]:
+    def redacted_to_wire(self, signed: Signed) -> dict[str, Any]:
         """Return a detail that only its issuer can read.
 
         Values of other vendors than Anthropic are sealed: they would be read as the
         signature of the reasoning before them.
         """
         detail = {"type": "reasoning.encrypted", "index": self._begin()}
-        return detail | _seal("data", data, issuer, _ANTHROPIC_FORMAT)
+        return detail | _seal("data", signed, _ANTHROPIC_FORMAT)
+
+    def call_signature_to_wire(
+        self, call_id: str, signature: str, issuer: str | None
+    ) -> dict[str, Any]:
+        """Return a detail that signs a call."""
+        detail = {"type": "reasoning.encrypted", "index": self._begin(), "id": call_id}
+        return detail | _seal("data", Signed(signature, issuer, None), _FORMATS)
 
     def _begin(self) -> int:
         """Return the index of the next block."""
@@ -127,11 +141,13 @@ class ReasoningDetails:
         return self._count - 1
 
 
-def _seal(field: str, value: str, issuer: str | None, formats: dict[str, str]) -> dict[str, Any]:
+def _seal(field: str, signed: Signed, formats: dict[str, str]) -> dict[str, Any]:
     """Return a value with its format; one without a known format is tagged with its issuer."""
-    if issuer in formats:
-        return {field: value, "format": formats[issuer]}
-    return {field: tag_signature(value, issuer), "format": _UNKNOWN_FORMAT}
+    value, issuer, id = signed
+    if issuer not in formats:
+        return {field: tag_signature(*signed), "format": _UNKNOWN_FORMAT}
+    bound = {} if id is None else {"id": id}
+    return {field: value, "format": formats[issuer], **bound}
 
 
 _Parts: TypeAlias = list[tuple[Literal["text", "reasoning"], str]]

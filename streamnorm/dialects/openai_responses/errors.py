@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.provider_errors import named_error
+from streamnorm._core.provider_errors import error_subject, named_error
 
 __all__ = ["error_from_wire", "error_to_wire"]
 
 _EVENT_HEAD = ("type", "sequence_number", "event_id", "stream_id")
 
-# Type and code by HTTP status; other client errors have those of 400.
-_TYPES_AND_CODES = {
+# Type and code by HTTP status, or by the subject; other client errors have those of 400.
+_TYPES_AND_CODES: dict[int | str, tuple[str, str]] = {
+    "context": ("invalid_request_error", "context_length_exceeded"),
+    "model": ("invalid_request_error", "model_not_found"),
     400: ("invalid_request_error", "invalid_prompt"),
     401: ("authentication_error", "authentication_error"),
     402: ("insufficient_quota", "insufficient_quota"),
     403: ("permission_error", "permission_error"),
-    404: ("invalid_request_error", "model_not_found"),
+    404: ("invalid_request_error", "not_found"),
     413: ("invalid_request_error", "context_length_exceeded"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
     503: ("server_error", "server_is_overloaded"),
@@ -52,8 +54,11 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
     """
     status = error.status_hint or 500
     fallback = _TYPES_AND_CODES[400] if 400 <= status < 500 else ("server_error", "server_error")
-    type, code = _TYPES_AND_CODES.get(status, fallback)
+    subject = error_subject(error)
+    type, code = _TYPES_AND_CODES.get(subject or status, fallback)
     vendor_code = error.code if error.kind == "upstream" else None
+    if subject == "context":
+        vendor_code = None  # llama.cpp and others have codes of their own
     if vendor_code is not None and (extras or vendor_code in _CLIENT_CODES):
         code = vendor_code
     extra = dict(error.extra or {}) if extras and error.kind == "upstream" else {}

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import RedactedReasoning
-from streamnorm._core.ids import seal_reasoning, sealed_reasoning, tag_signature, untag_signature
+from streamnorm._core.ids import (
+    Signed,
+    seal_reasoning,
+    sealed_reasoning,
+    tag_signature,
+    untag_signature,
+)
 from streamnorm._core.json import string_of
 
 __all__ = [
@@ -23,9 +29,11 @@ _ISSUER_BY_FORMAT = {
 }
 # Servers whose encrypted reasoning is not OpenAI's.
 _ISSUER_BY_SERVER = {"xai": "xai"}
+# Issuers that bind encrypted reasoning to the id of its item (maximhq/bifrost#5186).
+_BINDING_ISSUERS = frozenset({"openai", "xai"})
 
 
-def signature_from_wire(item: dict[str, Any], server: str | None) -> tuple[str, str | None] | None:
+def signature_from_wire(item: dict[str, Any], server: str | None) -> Signed | None:
     """Return the encrypted content of a reasoning item and its issuer; None if it has none."""
     encrypted = string_of(item, "encrypted_content")
     if not encrypted:
@@ -33,13 +41,20 @@ def signature_from_wire(item: dict[str, Any], server: str | None) -> tuple[str, 
     tagged = untag_signature(encrypted)
     if tagged is not None:
         return tagged
-    issuer = _ISSUER_BY_FORMAT.get(string_of(item, "format")) or _ISSUER_BY_SERVER.get(server or "")
-    return encrypted, issuer or "openai"
+    named = _ISSUER_BY_FORMAT.get(string_of(item, "format"))
+    issuer = named or _ISSUER_BY_SERVER.get(server or "", "openai")
+    id = string_of(item, "id") if issuer in _BINDING_ISSUERS else ""
+    return Signed(encrypted, issuer, id or None)
 
 
-def signature_to_wire(signature: str, issuer: str | None) -> str:
-    """Return a signature as `encrypted_content`, tagged if OpenAI did not issue it."""
-    return signature if issuer == "openai" else tag_signature(signature, issuer)
+def signature_to_wire(signed: Signed, item_id: str) -> str:
+    """Return a signature as `encrypted_content`.
+
+    One that OpenAI did not issue under the id of this item is tagged with its issuer and its
+    id: OpenAI refuses it under another one.
+    """
+    is_own = signed.issuer == "openai" and signed.id == item_id
+    return signed.signature if is_own else tag_signature(*signed)
 
 
 def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
@@ -50,4 +65,4 @@ def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
     """Return another vendor's redacted reasoning as `encrypted_content`."""
-    return seal_reasoning(block.data, block.issuer)
+    return seal_reasoning(block.data, block.issuer, block.id)

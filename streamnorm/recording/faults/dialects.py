@@ -50,7 +50,9 @@ def overloaded_status(dialect: Dialect | None) -> int:
 
 def error_body(dialect: Dialect | None, status: int) -> bytes:
     """Return the body of an error response."""
-    error = StreamError("upstream", f"status {status}, injected as a fault", status_hint=status)
+    # Of a request for an answer only the model can be missing.
+    code = "model_not_found" if status == 404 else None
+    error = StreamError("upstream", f"status {status}, injected as a fault", code, status)
     if dialect is not None and dialect.error_body is not None:
         return dialect.error_body(error)
     if dialect is None:

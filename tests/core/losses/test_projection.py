@@ -215,7 +215,7 @@ def test_deltas_of_a_dropped_block_are_dropped() -> None:
 
 
 def test_leading_white_space_is_held_until_the_first_word() -> None:
-    start = BlockStart(0, Text(), extra={"phase": "final"})
+    start = BlockStart(0, Text(), extra={"item_id": "msg_1"})
     body: list[Event] = [start, TextDelta(0, "\n"), TextDelta(0, " a"), TextDelta(0, " ")]
     assert projected(*body, BlockStop(0)) == (
         [start, TextDelta(0, "\n a"), TextDelta(0, " "), BlockStop(0)],

@@ -101,3 +101,39 @@ def test_error_ends_the_stream_without_stops(error: StreamError, type: str) -> N
     assert [name for name, _ in frames].count("content_block_stop") == 0
     body = json.loads(encoder("anthropic").error_body(error))
     assert body == {"type": "error", "error": {"type": type, "message": "m"}}
+
+
+VLLM = "This model's maximum context length is {} tokens. However, you requested {} tokens ({} in "
+VLLM += "the messages, {} in the completion)."
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("prompt is too long: 9 tokens > 8 maximum", "prompt is too long: 9 tokens > 8 maximum"),
+        ("Prompt is too long", "Prompt is too long"),
+        (
+            "input length and `max_tokens` exceed context limit: 5 + 4 > 8, decrease input length",
+            "input length and `max_tokens` exceed context limit: 5 + 4 > 8, decrease input length",
+        ),
+        (VLLM.format(8, 13, 9, 4), "prompt is too long: 9 tokens > 8 maximum"),
+        (
+            VLLM.format(8, 9, 5, 4),
+            "prompt is too long: input length and `max_tokens` exceed context limit: 5 + 4 > 8, "
+            "decrease input length or `max_tokens` and try again",
+        ),
+        (
+            "Input is too long for requested model.",
+            "prompt is too long: Input is too long for requested model.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 413, 500, None])
+def test_request_that_is_too_long_is_in_the_words_of_the_api(
+    message: str, expected: str, status: int | None
+) -> None:
+    """Claude Code decides by these words, and takes the counts from them."""
+    error = StreamError("upstream", message, None, status)
+    body = {"type": "invalid_request_error", "message": expected}
+    assert json.loads(encoder("anthropic").error_body(error)) == {"type": "error", "error": body}
+    assert payloads.encode(BlockStart(0, Text()), error)[-1] == ("error", {"error": body})

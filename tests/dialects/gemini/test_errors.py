@@ -78,3 +78,35 @@ def test_error_has_the_status_of_its_http_code(code: int, status: str) -> None:
 def test_failed_finish_is_written_as_finish_reason(word: str) -> None:
     failed = chunk({"text": ""}, finishReason=word.upper(), finishMessage="sorry")
     assert encode(StreamError("upstream", "sorry", word)) == [failed]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "prompt is too long: 9 tokens > 8 maximum",
+            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+        ),
+        (
+            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+        ),
+        (
+            "input length and `max_tokens` exceed context limit: 5 + 4 > 8",
+            "The input token count exceeds the maximum number of tokens allowed: input length and "
+            "`max_tokens` exceed context limit: 5 + 4 > 8",
+        ),
+        (
+            "Input is too long for requested model.",
+            "The input token count exceeds the maximum number of tokens allowed: Input is too long "
+            "for requested model.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 413, 500, None])
+def test_request_that_is_too_long_is_in_the_words_of_google(
+    message: str, expected: str, status: int | None
+) -> None:
+    error = StreamError("upstream", message, "context_length_exceeded", status)
+    body = {"code": 400, "message": expected, "status": "INVALID_ARGUMENT"}
+    assert json.loads(GeminiEncoder().error_body(error)) == {"error": body}

@@ -28,7 +28,7 @@ from streamnorm.dialects.openai_chat.errors import refusal_body
         (StreamError("upstream", "m", "x", 401), "invalid_request_error", "invalid_api_key"),
         (StreamError("upstream", "m", "x", 402), "insufficient_quota", "insufficient_quota"),
         (StreamError("upstream", "m", "x", 403), "permission_error", "x"),
-        (StreamError("upstream", "m", "x", 404), "invalid_request_error", "model_not_found"),
+        (StreamError("upstream", "m", "x", 404), "invalid_request_error", "x"),
         (StreamError("upstream", "m", "x", 409), "conflict", "x"),
         (StreamError("upstream", "m", "x", 413), "invalid_request_error", "x"),
         (StreamError("upstream", "m", "x", 418), "invalid_request_error", "x"),
@@ -50,6 +50,53 @@ def test_error_is_written_as_a_frame_of_its_own(
     expected = {"error": {"message": "m", "type": type, "param": None, "code": code}}
     assert encode(BlockStart(0, Text()), TextDelta(0, "hi"), error)[-1] == expected
     assert json.loads(encoder("openai_chat").error_body(error)) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("model: claude-x", "model_not_found"),
+        ("models/gemini-x is not found for API version v1beta", "model_not_found"),
+        ("Item with id 'rs_1' not found.", "not_found_error"),
+        ("Invalid URL (POST /v1/chat)", "not_found_error"),
+    ],
+)
+def test_404_is_of_a_model_if_it_speaks_of_one(message: str, code: str) -> None:
+    error = StreamError("upstream", message, "not_found_error", 404)
+    assert json.loads(encoder("openai_chat").error_body(error)) == {
+        "error": {
+            "message": message,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": code,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "status"),
+    [
+        ("prompt is too long: 213462 tokens > 200000 maximum", "invalid_request_error", 400),
+        ("request (9 tokens) exceeds the available context size", "exceed_context_size_error", 400),
+        ("The input token count (9) exceeds the maximum number of tokens allowed (8).", None, 413),
+        ("Input is too long for requested model.", "validationException", 422),
+    ],
+)
+@pytest.mark.parametrize("extras", [False, True])
+def test_request_that_is_too_long_has_the_code_of_the_vendor(
+    message: str, code: str | None, status: int, extras: bool
+) -> None:
+    error = StreamError("upstream", message, code, status, extra={"n_ctx": 8})
+    own = {"n_ctx": 8} if extras else {}
+    assert json.loads(encoder("openai_chat", extras=extras).error_body(error)) == {
+        "error": {
+            "message": message,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "context_length_exceeded",
+            **own,
+        }
+    }
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from streamnorm import (
     ToolCall,
     encoder,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.ids import Signed, tag_signature
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 
 END = chunk({}, "stop") + DONE
@@ -76,12 +76,57 @@ def test_issuer_is_written_as_format(issuer: str, format: str) -> None:
     assert detail == {"type": "reasoning.text", "index": 0, "signature": "c2ln", "format": format}
 
 
+def test_id_that_a_signature_is_bound_to_stands_beside_it() -> None:
+    delta = SignatureDelta(0, "gAAA", "openai", "rs_1")
+    (detail,) = encoded_details(BlockStart(0, Reasoning()), delta, BlockStop(0))
+    assert detail == {
+        "type": "reasoning.text",
+        "index": 0,
+        "signature": "gAAA",
+        "format": "openai-responses-v1",
+        "id": "rs_1",
+    }
+    redacted = ReasoningDetails().redacted_to_wire(Signed("gAAA", "openai", "rs_1"))
+    assert redacted["data"] == "sn1-id.openai.rs_1.gAAA"
+
+
+@pytest.mark.parametrize(
+    ("format", "signed"),
+    [
+        ("openai-responses-v1", ("gAAA", "openai", "rs_1")),
+        ("azure-openai-responses-v1", ("gAAA", "openai", "rs_1")),
+        ("xai-responses-v1", ("gAAA", "xai", "rs_1")),
+        ("anthropic-claude-v1", ("gAAA", "anthropic", None)),
+        ("unknown", ("gAAA", None, None)),
+    ],
+)
+def test_id_of_a_detail_belongs_to_what_its_vendor_binds_to_it(
+    format: str, signed: tuple[str, str | None, str | None]
+) -> None:
+    detail = {"index": 0, "format": format, "id": "rs_1"}
+    text = {**detail, "type": "reasoning.text", "text": "a", "signature": "gAAA"}
+    data = {**detail, "type": "reasoning.encrypted", "data": "gAAA"}
+    assert message(chunk({"reasoning_details": [text]}) + END).blocks == (
+        Reasoning(("a",), *signed),
+    )
+    assert message(chunk({"reasoning_details": [data]}) + END).blocks == (
+        RedactedReasoning(*signed),
+    )
+
+
+def test_tagged_detail_names_its_id() -> None:
+    detail = {"type": "reasoning.encrypted", "data": "sn1-id.openai.rs_1.gAAA", "index": 0}
+    assert message(chunk({"reasoning_details": [detail]}) + END).blocks == (
+        RedactedReasoning("gAAA", "openai", "rs_1"),
+    )
+
+
 @pytest.mark.parametrize("issuer", ["deepseek", None])
 def test_signature_of_an_issuer_without_format_is_sealed(issuer: str | None) -> None:
     sealed = tag_signature("c2ln", issuer)
     numbering = ReasoningDetails()
     numbering.text_frame()
-    detail = numbering.signature_to_wire("c2ln", issuer)
+    detail = numbering.signature_to_wire(Signed("c2ln", issuer))
     assert detail == {
         "type": "reasoning.text",
         "index": 0,
@@ -91,14 +136,14 @@ def test_signature_of_an_issuer_without_format_is_sealed(issuer: str | None) -> 
 
 
 def test_redacted_reasoning_is_sealed_unless_anthropic_issued_it() -> None:
-    assert ReasoningDetails().redacted_to_wire("ZGF0YQ==", "anthropic") == {
+    assert ReasoningDetails().redacted_to_wire(Signed("ZGF0YQ==", "anthropic")) == {
         "type": "reasoning.encrypted",
         "index": 0,
         "data": "ZGF0YQ==",
         "format": "anthropic-claude-v1",
     }
     for issuer in ("google", "openai", None):
-        assert ReasoningDetails().redacted_to_wire("ZGF0YQ==", issuer) == {
+        assert ReasoningDetails().redacted_to_wire(Signed("ZGF0YQ==", issuer)) == {
             "type": "reasoning.encrypted",
             "index": 0,
             "data": tag_signature("ZGF0YQ==", issuer),

@@ -104,7 +104,7 @@ def failed(error: StreamError, **options: Any) -> dict[str, Any]:
         (401, "authentication_error", "authentication_error"),
         (402, "insufficient_quota", "insufficient_quota"),
         (403, "permission_error", "permission_error"),
-        (404, "invalid_request_error", "model_not_found"),
+        (404, "invalid_request_error", "not_found"),
         (413, "invalid_request_error", "context_length_exceeded"),
         (418, "invalid_request_error", "invalid_prompt"),
         (429, "rate_limit_error", "rate_limit_exceeded"),
@@ -122,6 +122,33 @@ def test_type_and_code_follow_from_the_status(status: int | None, type: str, cod
         "type": type,
         "param": None,
         "code": code,
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("model: claude-x", "model_not_found"),
+        ("models/gemini-x is not found for API version v1beta", "model_not_found"),
+        ("Item with id 'rs_1' not found.", "not_found"),
+    ],
+)
+def test_404_is_of_a_model_if_it_speaks_of_one(message: str, code: str) -> None:
+    error = StreamError("upstream", message, "not_found_error", 404)
+    assert (failed(error)["type"], failed(error)["code"]) == ("invalid_request_error", code)
+
+
+@pytest.mark.parametrize("extras", [False, True])
+@pytest.mark.parametrize("status", [400, 413, 500])
+def test_request_that_is_too_long_has_the_code_of_the_vendor(status: int, extras: bool) -> None:
+    """Codex compacts the conversation at this code alone."""
+    message = "request (9 tokens) exceeds the available context size (8 tokens)"
+    error = StreamError("upstream", message, "exceed_context_size_error", status)
+    assert failed(error, extras=extras) == {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "context_length_exceeded",
     }
 
 

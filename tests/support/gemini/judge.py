@@ -79,12 +79,12 @@ def _check(part: dict[str, Any], block: Block) -> None:
             assert part["signature"] in _signed(signature, issuer)
             sources = [_source(source) for source in part["sources"]]
             assert sorted(sources, key=repr) == sorted(map(_cited, citations), key=repr)
-        case Reasoning(signature=signature, issuer=issuer):
+        case Reasoning(signature=signature, issuer=issuer, id=id):
             assert (part["text"], part["thought"]) == ("".join(block.parts), True)
-            assert part["signature"] in _signed(signature, issuer)
-        case RedactedReasoning(data, issuer):
+            assert part["signature"] in _signed(signature, issuer, id)
+        case RedactedReasoning(data, issuer, id):
             assert (part["text"], part["thought"]) == ("", True)
-            assert part["signature"] == _base64(seal_reasoning(data, issuer))
+            assert part["signature"] == _base64(seal_reasoning(data, issuer, id))
         case ToolCall(id, name, arguments, signature=signature, issuer=issuer):
             call = {"id": id, "name": name, "args": json.loads(arguments or "{}")}
             assert part["functionCall"] == call
@@ -107,7 +107,9 @@ def _check(part: dict[str, Any], block: Block) -> None:
             pytest.fail(f"{type(block).__name__} has no place")
 
 
-def _signed(signature: str | None, issuer: str | None) -> tuple[str | None, ...]:
+def _signed(
+    signature: str | None, issuer: str | None, id: str | None = None
+) -> tuple[str | None, ...]:
     """Return the forms of a signature: padded Base64 of Google's unchanged, others tagged.
 
     What came from Google itself goes back as it came, whatever it is.
@@ -116,7 +118,7 @@ def _signed(signature: str | None, issuer: str | None) -> tuple[str | None, ...]
         return (None,)
     if (plain := _plain(signature, issuer)) is not None:
         return (plain,)
-    tagged = _base64(tag_signature(signature, issuer))
+    tagged = _base64(tag_signature(signature, issuer, id))
     return (signature, tagged) if issuer == "google" else (tagged,)
 
 

@@ -157,6 +157,8 @@ def _reasoning(d: Draws, number: int, style: ItemStyle) -> GeneratedItem:
         whole["content"] = [{"type": "reasoning_text", "text": text} for text in thoughts]
     whole |= wire
     signed: dict[str, Any] = {"signature": sealed, "issuer": issuer} if sealed else {}
+    if issuer == "openai":  # which binds it to the item, unless a tag says to which one
+        signed["id"] = "rs_far" if "sn1-id" in wire["encrypted_content"] else whole.get("id")
     for place, text in enumerate(summaries):
         steps += _summary(d, style, {"summary_index": place}, text)
     at = len(steps)
@@ -181,11 +183,13 @@ def _parts(texts: list[str]) -> tuple[str, ...]:
 def _seal(d: Draws) -> tuple[str | None, Payload, str | None]:
     """Return a signature, the fields of the item that carry it, and its issuer."""
     tagged = {"encrypted_content": tag_signature("c2ln", "google")}
+    bound = {"encrypted_content": "sn1-id.openai.rs_far.gAAAAAy"}
     routed = {"encrypted_content": "c2ln", "format": "anthropic-claude-v1"}
     return d.pick(
         (
             (None, {}, None),
             ("gAAAAAx", {"encrypted_content": "gAAAAAx"}, "openai"),
+            ("gAAAAAy", bound, "openai"),
             ("c2ln", tagged, "google"),
             ("c2ln", routed, "anthropic"),
         )

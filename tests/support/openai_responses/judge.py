@@ -100,13 +100,13 @@ def _check(part: dict[str, Any], block: Block) -> None:
                 assert wire.items() >= _annotation(source, len(text)).items()
         case Refusal(text):
             assert (part["type"], part["refusal"]) == ("refusal", text)
-        case Reasoning(parts=parts, signature=signature, issuer=issuer):
+        case Reasoning(parts=parts):
             summary = [{"type": "summary_text", "text": text} for text in parts]
             assert (part["type"], part["summary"]) == ("reasoning", summary)
-            assert part.get("encrypted_content") == _sealed(signature, issuer)
-        case RedactedReasoning(data, issuer):
+            assert part.get("encrypted_content") == _sealed(block, part["id"])
+        case RedactedReasoning(data, issuer, id):
             assert (part["type"], part["summary"]) == ("reasoning", [])
-            assert part["encrypted_content"] == seal_reasoning(data, issuer)
+            assert part["encrypted_content"] == seal_reasoning(data, issuer, id)
         case ToolCall(id, name, arguments, kind, namespace=namespace):
             custom = kind == "custom"
             call = {"type": "custom_tool_call" if custom else "function_call"}
@@ -127,10 +127,12 @@ def _check(part: dict[str, Any], block: Block) -> None:
             pytest.fail(f"{type(block).__name__} has no place")
 
 
-def _sealed(signature: str | None, issuer: str | None) -> str | None:
-    if signature is None or issuer == "openai":
+def _sealed(block: Reasoning, item_id: str) -> str | None:
+    """Return a signature as it is under the id that OpenAI issued it with, else tagged."""
+    signature, issuer, id = block.signature, block.issuer, block.id
+    if signature is None or (issuer, id) == ("openai", item_id):
         return signature
-    return tag_signature(signature, issuer)
+    return tag_signature(signature, issuer, id)
 
 
 def _annotation(source: Citation, length: int) -> dict[str, Any]:

@@ -12,7 +12,16 @@ from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body import codec
 
-__all__ = ["bare", "read", "read_items", "read_tool", "unread", "write", "write_items"]
+__all__ = [
+    "bare",
+    "read",
+    "read_items",
+    "read_tool",
+    "unread",
+    "within_the_types",
+    "write",
+    "write_items",
+]
 
 P = TypeVar("P", bound=Struct)
 
@@ -48,6 +57,21 @@ def write_items(*messages: InputMessage, losses: Losses | None = None) -> list[d
     """Return messages as items."""
     items: list[dict[str, Any]] = write(Request(messages=messages), losses)["input"]
     return items
+
+
+def within_the_types(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body as the SDK's types have it, where the API has more.
+
+    They demand an id of reasoning, and have no choice of the tool `web_search`.
+    """
+    items = [
+        {"id": "rs_unknown", **item} if item.get("type") == "reasoning" else item
+        for item in body.get("input", ())
+    ]
+    changed = {**body, "input": items}
+    if body.get("tool_choice") == {"type": "web_search"}:
+        changed["tool_choice"] = {"type": "web_search_preview"}
+    return changed
 
 
 def bare(part: P) -> P:

@@ -31,7 +31,11 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
-from streamnorm._core.bodies.projection.history import restore_signatures, without_foreign_reasoning
+from streamnorm._core.bodies.projection.history import (
+    holds_tags,
+    restore_signatures,
+    without_foreign_reasoning,
+)
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
@@ -63,6 +67,18 @@ class _KnownCall(NamedTuple):
     repeats: int
 
 
+class _Projected(NamedTuple):
+    """What a message is in the target.
+
+    Attributes:
+        message: The message; None if it has nothing left.
+        moved: Content of its results that follows in a message of its own.
+    """
+
+    message: InputMessage | None
+    moved: tuple[InputBlock, ...]
+
+
 class ContentProjector:
     """Reduces the blocks of messages to what a target can carry.
 
@@ -72,6 +88,7 @@ class ContentProjector:
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
         native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        stored: Whether the target stores answers.
         memo: What was projected of a growing history before; None if it is projected once.
     """
 
@@ -83,6 +100,7 @@ class ContentProjector:
         *,
         fills: bool,
         native: bool,
+        stored: bool = False,
         memo: EncodingMemo | None = None,
     ) -> None:
         self._can = can
@@ -90,6 +108,7 @@ class ContentProjector:
         self._losses = losses
         self._fills = fills
         self._native = native
+        self._stored = stored
         self._memo = memo
         self._ids: dict[str, str] = {}
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
@@ -104,15 +123,32 @@ class ContentProjector:
             EncodeError: A file is known to another vendor alone.
         """
         projected: list[InputMessage] = []
+        moved: list[InputBlock] = []  # of results; where each has a message, nothing is between
         for position, message in enumerate(messages):
+            if moved and not message.tool_results:
+                projected.append(InputMessage("user", tuple(moved)))
+                moved = []
             if self._native and unchanged_source(message, self._can.dialect) is not None:
                 projected.append(message)
                 continue
-            projected += self._projected(message, position)
+            changed, behind = self._projected(message, position)
+            if changed is not None:
+                projected.append(changed)
+            moved += behind
+        if moved:
+            projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
 
-    def _projected(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
-        """Return what a message is in the target: none, one, or two of them."""
+    def project_system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
+        """Return the instructions of the request without what the target has no field for."""
+        texts = tuple(
+            project_extra(self._cited(text, "system"), self._can.dialect, self._losses, "system")
+            for text in system
+        )
+        return same_parts(system, texts)
+
+    def _projected(self, message: InputMessage, position: int) -> _Projected:
+        """Return what a message is in the target."""
         if self._memo is None:
             return self._message(message, position)
         project = partial(self._message_and_calls, message, position)
@@ -123,7 +159,7 @@ class ContentProjector:
 
     def _message_and_calls(
         self, message: InputMessage, position: int
-    ) -> tuple[tuple[InputMessage, ...], dict[str, _KnownCall]]:
+    ) -> tuple[_Projected, dict[str, _KnownCall]]:
         """Return what a message is in the target, and what its calls mean for later ones."""
         projected = self._message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
@@ -143,8 +179,10 @@ class ContentProjector:
             self._ids[id] = call.written
             self._written_ids.add(call.written)
 
-    def _message(self, message: InputMessage, position: int) -> tuple[InputMessage, ...]:
+    def _message(self, message: InputMessage, position: int) -> _Projected:
         own = is_own(message, self._can.dialect)
+        if own and not self._native and holds_tags(message):
+            own, message = False, structs.replace(message, source=None)
         try:
             blocks, moved = self._blocks(message, own=own)
         except EncodeError as exc:
@@ -157,14 +195,10 @@ class ContentProjector:
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
             changed = project_extra(changed, self._can.dialect, self._losses, "messages")
-        projected: list[InputMessage] = []
         if blocks or (own and changed is message):
-            projected.append(changed)
-        else:
-            self._losses.add("empty_message_dropped", "messages", "dropped")
-        if moved:
-            projected.append(InputMessage("user", moved))
-        return tuple(projected)
+            return _Projected(changed, moved)
+        self._losses.add("empty_message_dropped", "messages", "dropped")
+        return _Projected(None, moved)
 
     def _blocks(
         self, message: InputMessage, *, own: bool
@@ -176,7 +210,8 @@ class ContentProjector:
         if message.role == "assistant" and not own:
             before = restore_signatures(before, self._can)
         elif own and message.source.value is None:  # an answer, of whatever server
-            before = without_foreign_reasoning(before, self._can, self._losses)
+            stored = self._stored
+            before = without_foreign_reasoning(before, self._can, self._losses, stored=stored)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
@@ -193,7 +228,11 @@ class ContentProjector:
         if message.role == "assistant":
             if self._can.adjacent_calls or not self._can.ordered_blocks:
                 blocks = self._calls_last(blocks)
-            if self._can.reasoning_required and not (own and self._native):
+            if self._can.reasoning_answered and not (own and self._native):
+                blocks = self._without_last_reasoning(blocks)
+            if self._can.reasoning_required and not (
+                own and (self._native or self._can.only_refusals)
+            ):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
@@ -228,6 +267,8 @@ class ContentProjector:
     def _legal_id(self, id: str) -> str:
         if not self._is_illegal(id):
             return id
+        if self._can.only_refusals:
+            self._losses.add("tool_id_changed", "messages", "written in the server's characters")
         escaped = escape_id(id)
         if not self._is_illegal(escaped):
             return escaped
@@ -270,8 +311,10 @@ class ContentProjector:
             case OpaqueBlock(dialect, "tool_reference", data) if dialect != can.dialect:
                 losses.add("tool_reference", "messages", "written as text")
                 name = self._names.of(string_of(object_in(data), "tool_name"), None)
-                return Text(f"[tool {name} loaded]")
-            case OpaqueBlock(dialect, kind) if dialect != can.dialect:
+                return Text(f"[tool {name} loaded]", cache=block.cache)
+            case OpaqueBlock(dialect, kind) if dialect != can.dialect or (
+                can.opaque_kinds is not None and kind not in can.opaque_kinds
+            ):
                 losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
             case _:
@@ -279,14 +322,21 @@ class ContentProjector:
 
     def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
-        known = tuple(c for c in block.citations if c.kind in self._can.citations)
-        if len(known) < len(block.citations):
-            self._losses.add("citations", "messages", "dropped")
-            block = structs.replace(block, citations=known)
+        block = self._cited(block)
         if block.signature is not None and not (own or self._is_known(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
+
+    def _cited(self, block: Text, where: str = "messages") -> Text:
+        """Return a text with the citations that the target knows."""
+        if not block.citations or self._can.only_refusals:
+            return block
+        known = tuple(c for c in block.citations if c.kind in self._can.citations)
+        if len(known) == len(block.citations):
+            return block
+        self._losses.add("citations", where, "dropped")
+        return structs.replace(block, citations=known)
 
     def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
@@ -315,7 +365,7 @@ class ContentProjector:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
         signature = block.data if isinstance(block, RedactedReasoning) else block.signature
         if signature and block.issuer is not None and block.issuer == self._can.reasoning_issuer:
-            return block
+            return self._with_known_id(block)
         if isinstance(block, Reasoning) and self._can.reasoning_text and block.text:
             if block.signature is not None:
                 self._losses.add("signature_dropped", "messages", "dropped")
@@ -323,11 +373,19 @@ class ContentProjector:
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
 
+    def _with_known_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
+        """Return reasoning without an id that the target would refuse."""
+        pattern = self._can.reasoning_id_pattern
+        if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
+            return block
+        self._losses.add("item_id", "messages", "dropped")
+        return structs.replace(block, id=None)
+
     def _result(self, result: ToolResult, moved: list[InputBlock], *, own: bool) -> ToolResult:
         """Return a result; its content that the target has no place for is added to `moved`."""
         after = result.content
         for item in after:
-            if type(item) is not Text or item.extra is not None:
+            if type(item) is not Text or item.extra is not None or item.citations:
                 after = self._result_content(result, moved, own=own)
                 break
         id = result.tool_call_id
@@ -348,11 +406,12 @@ class ContentProjector:
         others: list[InputBlock] = []
         for item in result.content:
             if isinstance(item, Text):
-                content.append(self._extra(item))
+                content.append(self._extra(self._cited(item)))
                 continue
             changed = self._block(item, moved, "user", own=own)
             if changed is None:
                 continue
+            changed = self._extra(changed)
             if isinstance(changed, Text) or self._is_carried_in_results(changed):
                 content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
             else:
@@ -367,6 +426,17 @@ class ContentProjector:
         return block.__struct_config__.tag in self._can.result_media and (
             types is None or getattr(block, "media_type", None) in types
         )
+
+    def _without_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+        """Return the blocks of a message without reasoning that nothing follows.
+
+        An answer was cut while the model reasoned, or its calls were edited out.
+        """
+        count = len(blocks)
+        while count and isinstance(blocks[count - 1], Reasoning | RedactedReasoning):
+            count -= 1
+            self._losses.add("reasoning_dropped", "messages", "nothing follows it")
+        return blocks[:count]
 
     def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message, reasoning first where a server demands some."""

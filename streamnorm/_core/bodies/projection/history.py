@@ -6,15 +6,34 @@ empty reasoning, and sends them back so.
 
 from __future__ import annotations
 
+import re
+
 from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import same_parts
+from streamnorm._core.bodies.request import InputMessage, Source, same_parts
 from streamnorm._core.ids import Carried, carried_signature
+from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 
-__all__ = ["restore_signatures", "without_foreign_reasoning"]
+__all__ = ["holds_tags", "restore_signatures", "without_foreign_reasoning"]
+
+# A signature that was tagged, as text or in Base64.
+_TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
+
+
+def holds_tags(message: InputMessage) -> bool:
+    """Return whether a message was read with signatures that were tagged for another dialect.
+
+    Its own vendor wrote none of them, and would refuse them.
+    """
+    source = message.source
+    if not isinstance(source, Source) or source.value is None:
+        return False
+    if not any(map(_is_signed, message.blocks)):
+        return False
+    return _TAG.search(dumps(source.value)) is not None
 
 
 def restore_signatures(
@@ -46,20 +65,36 @@ def restore_signatures(
 
 
 def without_foreign_reasoning(
-    blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses
+    blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an answer without reasoning that another vendor signed.
+    """Return the blocks of an answer without reasoning that the target does not know.
 
     Servers with the target's dialect, such as Kimi with Anthropic's, sign by themselves.
+
+    Args:
+        blocks: The blocks.
+        can: Capabilities of the target.
+        losses: Counts what is dropped.
+        stored: Whether the target stores answers.
     """
     kept: list[InputBlock] = []
     known = (None, can.reasoning_issuer)
+    is_lost = can.stored_reasoning and not stored
     for block in blocks:
-        if isinstance(block, Reasoning | RedactedReasoning) and block.issuer not in known:
+        is_bare = isinstance(block, Reasoning) and block.signature is None
+        if isinstance(block, Reasoning | RedactedReasoning) and (
+            block.issuer not in known or (is_bare and is_lost)
+        ):
             losses.add("reasoning_dropped", "messages", "dropped")
         else:
             kept.append(block)
     return same_parts(blocks, tuple(kept))
+
+
+def _is_signed(block: InputBlock) -> bool:
+    if isinstance(block, Reasoning | Text | ToolCall):
+        return block.signature is not None
+    return isinstance(block, RedactedReasoning)
 
 
 def _carried(block: Reasoning | RedactedReasoning) -> Carried | None:

@@ -8,12 +8,14 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Text
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.bodies.request import InputMessage, Role, is_own, same_parts
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
 __all__ = ["place_instructions"]
 
 _INSTRUCTIONS = ("system", "developer")
+_FILLER = InputMessage("assistant", (Text("OK."),))
 
 
 def place_instructions(
@@ -22,12 +24,18 @@ def place_instructions(
     can: BodyCapabilities,
     losses: Losses,
 ) -> tuple[tuple[Text, ...], tuple[InputMessage, ...]]:
-    """Return the instructions of the target's field, and the messages."""
+    """Return the instructions of the target's field, and the messages.
+
+    Raises:
+        EncodeError: The server wants a message of the user that is not there.
+    """
     leading = 0
     while leading < len(messages) and messages[leading].role in _INSTRUCTIONS:
         leading += 1
     first, rest = messages[:leading], messages[leading:]
-    if can.system == "blocks" and not all(is_own(message, can.dialect) for message in first):
+    if can.system == "blocks" and first and _leaves_messages(first, can):
+        if can.only_refusals:
+            losses.add("system_moved", "messages", "written as the system prompt")
         texts = tuple(b for message in first for b in message.blocks if isinstance(b, Text))
         system, first = system + texts, ()
     elif can.system == "message" and system:
@@ -48,8 +56,23 @@ def place_instructions(
             rest = tuple(_demoted(message, losses) for message in rest)
     messages = same_parts(messages, first + rest)
     if can.strict_alternation:
-        messages = _merged(messages, losses)
-    return system, _answered(messages, losses) if can.results_then_assistant else messages
+        messages = _alternating(_merged(messages, losses), losses)
+    if can.results_then_assistant:
+        messages = _answered(messages, losses)
+    if can.user_message and not any(map(_is_question, messages)):
+        raise EncodeError("no message of the user, expected one", path="messages")
+    return system, messages
+
+
+def _leaves_messages(first: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
+    """Return whether leading instructions are written in the field for them."""
+    is_refused = can.only_refusals and can.inline_system == "text"
+    return is_refused or not all(is_own(message, can.dialect) for message in first)
+
+
+def _is_question(message: InputMessage) -> bool:
+    """Return whether a message is the user's, and not the result of a tool alone."""
+    return message.role == "user" and len(message.tool_results) < len(message.blocks)
 
 
 def _is_one_text(system: tuple[Text, ...]) -> bool:
@@ -58,9 +81,10 @@ def _is_one_text(system: tuple[Text, ...]) -> bool:
 
 
 def _with_known_role(message: InputMessage, can: BodyCapabilities) -> InputMessage:
-    if message.role == "developer" and "developer" not in can.roles:
-        return structs.replace(message, role="system")
-    return message
+    if message.role not in _INSTRUCTIONS or message.role in can.roles:
+        return message
+    role: Role = "developer" if "developer" in can.roles else "system"
+    return message if message.role == role else structs.replace(message, role=role)
 
 
 def _demoted(message: InputMessage, losses: Losses) -> InputMessage:
@@ -74,7 +98,7 @@ def _demoted(message: InputMessage, losses: Losses) -> InputMessage:
         else block
         for block in message.blocks
     )
-    return InputMessage("user", blocks, extra=message.extra)
+    return InputMessage("user", blocks, message.name, message.extra)
 
 
 def _moved(
@@ -126,6 +150,34 @@ def _merged(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMe
     return same_parts(messages, tuple(merged))
 
 
+def _alternating(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages of the user and the assistant in turns, of which the user has the first.
+
+    Templates count neither a message with calls nor one with results.
+
+    Raises:
+        EncodeError: The turn is the user's.
+    """
+    placed: list[InputMessage] = []
+    expected = "user"
+    for position, message in enumerate(messages):
+        is_answer = message.role == "assistant"
+        is_counted = not message.tool_calls if is_answer else _is_question(message)
+        if is_counted and message.role != expected:
+            if is_answer:
+                raise EncodeError(
+                    "a message of the assistant, expected one of the user before it",
+                    path=f"messages[{position}]",
+                )
+            losses.add("assistant_filled", "messages", "written between results and the user")
+            placed.append(_FILLER)
+            expected = "user"
+        if is_counted:
+            expected = "assistant" if expected == "user" else "user"
+        placed.append(message)
+    return same_parts(messages, tuple(placed))
+
+
 def _answered(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
     """Return messages with one of the assistant between tool results and the user."""
     answered: list[InputMessage] = []
@@ -133,7 +185,7 @@ def _answered(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[Input
         follows = bool(answered) and bool(answered[-1].tool_results)
         if follows and message.role != "assistant" and not message.tool_results:
             losses.add("assistant_filled", "messages", "written between results and the user")
-            answered.append(InputMessage("assistant", (Text("OK."),)))
+            answered.append(_FILLER)
         answered.append(message)
     return same_parts(messages, tuple(answered))
 

@@ -117,6 +117,8 @@ class _MarkProjector:
         return self._with_lifetime(mark, self._can.request_ttls, "request")
 
     def _with_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
+        if self._can.only_refusals and not ttls:
+            return mark
         ttl = ttls.get(mark.ttl or "", "") or None
         if self._can.falling_ttls and not self._own:
             is_long = ttl == _LONGEST_TTL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Any
 
@@ -11,6 +12,7 @@ from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import project_output_schema
 from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
@@ -72,14 +74,18 @@ def project_options(
         if value is None or value == () or name in fields:
             continue
         dropped[name] = _DEFAULTS[name]
-        if name not in _NEEDLESS or value != _NEEDLESS[name]:
+        if can.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
+    if not native:
+        request = _without_refused_extra(request, can, fields, losses)
     _drop_exclusive(request, can, losses, dropped)
+    _drop_dependent(request, can, losses, dropped)
+    _drop_unfixed(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses, own=own)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
-    return replaced(whole, **options)
+    return replaced(whole, **options, extra=request.extra)
 
 
 def _options_read(request: Request) -> dict[str, Any]:
@@ -94,6 +100,23 @@ def _options_read(request: Request) -> dict[str, Any]:
     }
 
 
+def _without_refused_extra(
+    request: Request, can: BodyCapabilities, fields: frozenset[str], losses: Losses
+) -> Request:
+    """Return a request without fields of the dialect that are refused, whatever their type.
+
+    Some servers have a number in `logprobs`, for example.
+    """
+    extra = (request.extra or {}).get(can.dialect, {})
+    refused = [name for name in _OPTIONS if name in extra and name not in fields]
+    if not refused:
+        return request
+    for name in refused:
+        losses.add(name, "request", "dropped")
+    kept = {name: value for name, value in extra.items() if name not in refused}
+    return structs.replace(request, extra={can.dialect: kept} if kept else None)
+
+
 def _drop_exclusive(
     request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
@@ -106,6 +129,31 @@ def _drop_exclusive(
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
         dropped[name] = None
+
+
+def _drop_dependent(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options that are refused without another one to those that are dropped."""
+    for name, other in can.dependent_fields.items():
+        is_said = name not in dropped and getattr(request, name) is not None
+        if is_said and (other in dropped or not getattr(request, other)):
+            losses.add(name, "request", f"dropped without {other}")
+            dropped[name] = None
+
+
+def _drop_unfixed(
+    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+) -> None:
+    """Add the options with another value than the only one to those that are dropped."""
+    fixed = can.fixed_values
+    if can.fixed_values_off is not None and not reasons(request, can):
+        fixed = can.fixed_values_off
+    for name, value in fixed.items():
+        asked = getattr(request, name)
+        if name not in dropped and asked is not None and asked != value:
+            losses.add(name, "request", f"dropped: {value:g} alone is accepted")
+            dropped[name] = None
 
 
 def _changed(
@@ -125,25 +173,87 @@ def _changed(
     if request.max_tokens is None and can.max_tokens is not None and not own:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
-    if request.service_tier is not None and request.service_tier not in can.service_tiers:
+    fewest = can.min_answer_tokens
+    if request.max_tokens is not None and fewest is not None and request.max_tokens < fewest:
+        losses.add("max_tokens_raised", "request", f"written as {fewest}")
+        changes["max_tokens"] = fewest
+    is_known = can.only_refusals or request.service_tier in can.service_tiers
+    if request.service_tier is not None and not is_known:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
     longest = can.max_user_chars
-    if request.user is not None and longest is not None and len(request.user) > longest:
-        losses.add("user_hashed", "request", "written as its SHA-256")
-        changes["user"] = sha256(request.user.encode("utf-8", "replace")).hexdigest()
+    for name in ("user", "safety_identifier"):
+        user = getattr(request, name)
+        if user is not None and longest is not None and len(user) > longest:
+            losses.add("user_hashed", "request", "written as its SHA-256")
+            changes[name] = _hash(user)
+    longest = can.max_cache_key_chars
+    key = request.cache_key
+    if key is not None and longest is not None and len(key) > longest:
+        losses.add("cache_key_hashed", "request", "written as its SHA-256")
+        changes["cache_key"] = _hash(key)
+    if request.metadata is not None and can.label_bounds is not None:
+        labels = _labels(request.metadata, can.label_bounds, losses)
+        if len(labels) < len(request.metadata):
+            changes["metadata"] = labels or None
     if request.output is not None:
-        output = _output(request.output, can, losses, has_tools=bool(request.tools))
+        is_left = own and not can.only_refusals
+        output = _output(
+            request.output, can, losses, has_tools=bool(request.tools), is_left=is_left
+        )
         if output is not request.output:
             changes["output"] = output
     return changes
 
 
+def _hash(name: str) -> str:
+    """Return a name for the same thing of 64 characters, the same each time."""
+    return sha256(name.encode("utf-8", "replace")).hexdigest()
+
+
+def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses) -> dict[str, str]:
+    """Return the labels of a request that the target takes."""
+    most, name_chars, label_chars = bounds
+    kept = {
+        name: label
+        for name, label in labels.items()
+        if len(name) <= name_chars and len(label) <= label_chars
+    }
+    for _ in range(len(labels) - len(kept)):
+        losses.add("metadata", "request", "dropped: too long")
+    for name in list(kept)[most:]:
+        losses.add("metadata", "request", f"first {most} labels written")
+        del kept[name]
+    return kept
+
+
 def _output(
-    output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
+    output: OutputFormat,
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    has_tools: bool,
+    is_left: bool,
 ) -> OutputFormat | None:
+    """Return the form of the answer that the target has; None if it has none like it.
+
+    Args:
+        output: The form.
+        can: Capabilities of the target.
+        losses: Counts what is lost.
+        has_tools: Whether the request has tools.
+        is_left: Whether its schema is the client's affair.
+    """
     refused = has_tools and not can.output_with_tools and output.kind != "text"
-    if output.kind in can.output_kinds and not refused:
+    fitted: OutputFormat | None = output
+    if output.kind == "json_schema" and output.kind in can.output_kinds and not refused | is_left:
+        fitted = project_output_schema(output, can, losses)
+    if fitted is not None and output.kind in can.output_kinds and not refused:
+        output = fitted
+        name, pattern = output.name, can.output_name_pattern
+        if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
+            losses.add("schema_name", "request", "dropped")
+            output = structs.replace(output, name=None)
         return project_extra(output, can.dialect, losses, "request")
     if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
         losses.add("schema_dropped", "request", "written as any JSON object")

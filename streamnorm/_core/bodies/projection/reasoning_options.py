@@ -10,9 +10,16 @@ from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_own
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
+from streamnorm._core.tools import CustomTool, Tool
 
-__all__ = ["project_reasoning_options", "reasons"]
+__all__ = [
+    "fit_effort_to_tools",
+    "project_reasoning_options",
+    "reasoning_budget",
+    "reasons",
+]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {
@@ -29,9 +36,19 @@ _HIGH_BUDGET = 24_000
 _MIN_BUDGET = 1024
 
 
+def reasoning_budget(options: ReasoningOptions) -> int:
+    """Return the tokens to reason with that options ask for, or that their effort stands for."""
+    if options.budget_tokens is not None:
+        return options.budget_tokens
+    return _BUDGETS.get(options.effort or "medium", _BUDGETS["medium"])
+
+
 def reasons(request: Request, can: BodyCapabilities) -> bool:
     """Return whether the model reasons, by a request's options in the target's words."""
-    options = request.reasoning
+    return _reasons(request.reasoning, can)
+
+
+def _reasons(options: ReasoningOptions | None, can: BodyCapabilities) -> bool:
     if options is None or (options.mode is None and options.effort is None):
         return can.reasons_by_default
     return options.mode != "off" and options.effort != "none"
@@ -41,6 +58,24 @@ def project_reasoning_options(
     request: Request, can: BodyCapabilities, losses: Losses
 ) -> ReasoningOptions | None:
     """Return the reasoning options of a request in the words that the target has."""
+    options = _in_words(request, can, losses)
+    if can.reasoning_needs and _reasons(options, can):
+        missing = _missing_need(request, can)
+        if missing is not None:
+            losses.add("reasoning", "request", f"switched off: {missing}")
+            return ReasoningOptions("off")
+    return options
+
+
+def _missing_need(request: Request, can: BodyCapabilities) -> str | None:
+    """Return what a request has because of which the model does not reason."""
+    if "stream" in can.reasoning_needs and not request.stream:
+        return "the answer is no stream"
+    is_text = request.output is None or request.output.kind == "text"
+    return "the answer is JSON" if "text" in can.reasoning_needs and not is_text else None
+
+
+def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> ReasoningOptions | None:
     options = request.reasoning
     if options is None:
         return None
@@ -49,8 +84,13 @@ def project_reasoning_options(
         return None
     projected = project_extra(options, can.dialect, losses, "request")
     own = is_own(request, can.dialect)
+    if can.only_refusals:
+        if not _is_accepted(options, can):
+            words = _in_words_of(can, _with_effort(options), request.max_tokens)
+            projected = structs.replace(projected, **words)
+            losses.add("reasoning", "request", f"written as {words['mode'] or words['effort']}")
     # An effort alone is what a client of the dialect says, too.
-    if options.mode is not None or not own:
+    elif not own or (options.mode is not None and can.thinking != "effort"):
         words = _in_words_of(can, options, request.max_tokens)
         projected = structs.replace(projected, **words)
         if words["mode"] == "off" and options.mode != "off" and _asks(options):
@@ -74,6 +114,51 @@ def project_reasoning_options(
     if projected == ReasoningOptions():
         return None
     return options if projected == options else projected
+
+
+def fit_effort_to_tools(
+    request: Request, can: BodyCapabilities, losses: Losses
+) -> ReasoningOptions | None:
+    """Return the reasoning options of a request with an effort that stands beside its tools.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        can: Capabilities of the target.
+        losses: Counts an effort that is changed, said or not.
+
+    Raises:
+        EncodeError: The model has none of the efforts that tools stand beside.
+    """
+    options, accepted = request.reasoning, can.efforts_with_tools
+    if accepted is None or not any(isinstance(t, Tool | CustomTool) for t in request.tools):
+        return options
+    asked = None if options is None else options.effort
+    if asked in accepted or (asked is None and not can.reasons_by_default):
+        return options
+    dialect = f"dialect {can.tools_dialect}"
+    effort = next((effort for effort in accepted if effort in can.efforts), None)
+    if effort is None:
+        raise EncodeError(f"tools of a model that always reasons, expected {dialect}", path="tools")
+    losses.add("effort_changed", "request", f"written as {effort} beside tools", expected=dialect)
+    return structs.replace(options or ReasoningOptions(), effort=effort)
+
+
+def _is_accepted(options: ReasoningOptions, can: BodyCapabilities) -> bool:
+    """Return whether a server takes the mode of options that are in its dialect already."""
+    match options.mode:
+        case "adaptive":
+            return can.thinking != "budget"
+        case "budget":
+            return can.thinking in ("budget", "effort") or can.thinking_budgets
+        case _:
+            return True
+
+
+def _with_effort(options: ReasoningOptions) -> ReasoningOptions:
+    """Return options of an adaptive mode with an effort that stands for its budget."""
+    if options.mode != "adaptive":
+        return options
+    return ReasoningOptions(effort=options.effort or "medium")
 
 
 def _asks(options: ReasoningOptions) -> bool:
@@ -103,20 +188,25 @@ def _in_words_of(
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
     takes_budgets = can.thinking == "budget" or (can.thinking != "effort" and can.thinking_budgets)
     takes_modes = takes_budgets or can.thinking == "adaptive"
-    if mode is None and effort == "none" and can.thinking in ("adaptive", "budget"):
+    # A server with efforts may have fields of its own for modes.
+    takes_budgets = takes_budgets or "budget" in can.reasoning_fields
+    takes_adaptive = takes_modes or "adaptive" in can.reasoning_fields
+    takes_off = takes_modes or "off" in can.reasoning_fields
+    is_switch = can.thinking in ("adaptive", "budget") or "off" in can.reasoning_fields
+    if mode is None and effort == "none" and is_switch:
         return _words("off")
     if mode == "off":
-        return _words("off", effort) if takes_modes else _words(None, "none")
+        return _words("off", effort) if takes_off else _words(None, "none")
     if budget is not None:
         if takes_budgets:
             return _with_budget(budget, effort, max_tokens if can.bounded_budgets else None)
-        return _words("adaptive" if takes_modes else None, effort or _effort_of(budget))
+        return _words("adaptive" if takes_adaptive else None, effort or _effort_of(budget))
     if can.thinking == "budget" and effort is not None and mode is None:
-        budget = _BUDGETS.get(effort, _BUDGETS["medium"])
+        budget = reasoning_budget(options)
         return _with_budget(budget, None, max_tokens if can.bounded_budgets else None)
     if can.thinking == "adaptive" and effort is not None:
         return _words("adaptive", "low" if effort == "minimal" else effort)
-    return _words(mode if takes_modes else None, effort)
+    return _words(mode if takes_adaptive else None, effort)
 
 
 def _words(

@@ -43,6 +43,7 @@ class ToolNames:
         self._can = can
         self._pattern = None if can.name_pattern is None else re.compile(can.name_pattern)
         self._names: dict[tuple[str, str | None], str] = {}
+        self._flattened: set[str] = set()
         offered: dict[str, tuple[str, str | None]] = {}
         for number, tool in enumerate(tools):
             if not isinstance(tool, Tool | CustomTool):
@@ -84,6 +85,10 @@ class ToolNames:
         is_flat = namespace is not None and not self._can.namespaces
         if is_flat:
             losses.add("namespace_flattened", "tools", "written before the name")
+        if namespace is not None and is_flat and namespace not in self._flattened:
+            self._flattened.add(namespace)
+            if tool.namespace is not None and tool.namespace.description:
+                losses.add("namespace_flattened", "tools", "its description dropped")
         if name != (qualified_name(tool.name, namespace) if is_flat else tool.name):
             losses.add("tool_renamed", "tools", "written with a legal name")
         if is_wrapped or name != tool.name:

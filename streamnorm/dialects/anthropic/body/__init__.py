@@ -10,8 +10,12 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.count import COUNT
 from streamnorm.dialects.anthropic.body.models import MODELS
-from streamnorm.dialects.anthropic.body.request import read_request, write_request
-from streamnorm.dialects.anthropic.body.response import read_response, write_response
+from streamnorm.dialects.anthropic.body.request import FIELD_PARTS, read_request, write_request
+from streamnorm.dialects.anthropic.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 from streamnorm.dialects.anthropic.body.tools import tools_from_wire
 
 __all__ = ["codec"]
@@ -29,6 +33,8 @@ _CODEC = BodyCodec(
     write_request=write_request,
     read_response=read_response,
     write_response=write_response,
+    revise_response=revise_response,
     count=COUNT,
     models=MODELS,
+    field_parts=FIELD_PARTS,
 )

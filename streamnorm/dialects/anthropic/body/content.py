@@ -34,7 +34,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.ids import escape_id, unescape_id
+from streamnorm._core.ids import Signed, escape_id, unescape_id
 from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.extra import (
     add_rest,
@@ -118,7 +118,7 @@ def text_from_wire(block: _Value, server: str | None) -> Text:
 
 def _thinking_from_wire(block: _Value, server: str | None) -> Reasoning:
     text, signature = required_text(block, "thinking"), text_in(block, "signature")
-    issued = signature_from_wire(signature, server) if signature else (None, None)
+    issued = signature_from_wire(signature, server) if signature else ()
     mark, extra = mark_and_rest(block, _THINKING)
     return Reasoning((text,) if text else (), *issued, cache=mark, extra=extra)
 
@@ -225,9 +225,10 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
             value["input"] = context.arguments_of(block, path)
         case ToolResult():
             value = _result_to_wire(block, context, path)
-        case Reasoning(signature=signature, issuer=issuer):
-            verifier = context.capabilities.reasoning_issuer
-            signed = "" if signature is None else signature_to_wire(signature, issuer, verifier)
+        case Reasoning(signature=signature, issuer=issuer, id=id):
+            verifier, signed = context.capabilities.reasoning_issuer, ""
+            if signature is not None:
+                signed = signature_to_wire(Signed(signature, issuer, id), verifier)
             value = {"type": "thinking", "thinking": block.text, "signature": signed}
         case RedactedReasoning():
             value = redacted_to_wire(block, context.capabilities.reasoning_issuer)

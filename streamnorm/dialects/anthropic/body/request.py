@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     texts_in,
     within,
 )
-from streamnorm._core.bodies.request import Request, Source, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm.dialects.anthropic.body.betas import with_needed_betas
@@ -51,7 +51,7 @@ from streamnorm.dialects.anthropic.body.tools import (
     tools_from_wire,
 )
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/messages"
 _BETA_HEADER = "anthropic-beta"
@@ -62,6 +62,19 @@ _FIELDS = frozenset(
     | {"max_tokens", "temperature", "top_p", "top_k", "stream", "thinking", "output_config"}
     | {"output_format", "metadata", "service_tier", "context_management", "thread"}
 )
+FIELD_PARTS = {name: (name,) for name in _FIELDS} | {
+    "cache_control": ("cache",),
+    "context_management": ("compact_at_tokens",),
+    "mcp_servers": ("tools",),
+    "metadata": ("user",),
+    "output_config": ("output", "reasoning"),
+    "output_format": ("output",),
+    "stop_sequences": ("stop",),
+    "thinking": ("reasoning",),
+    "thread": ("state",),
+    "tool_choice": ("parallel_tool_calls", "tool_choice", "tools"),
+}
+"""The fields of `Request` that each field of the body holds."""
 _CHOICE = frozenset({"type", "name", "disable_parallel_tool_use"})
 
 
@@ -148,10 +161,12 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part has no legal form.
     """
-    body = unchanged_source(request, DIALECT)
+    body = request_source(request, DIALECT)
     if body is None:
         body = _body_to_wire(request, context)
-    betas = with_needed_betas(body, request.betas, context.capabilities)
+    betas = request.betas
+    if not context.capabilities.only_refusals:  # else a client of the dialect names them
+        betas = with_needed_betas(body, betas, context.capabilities)
     return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
 
 

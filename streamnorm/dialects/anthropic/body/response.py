@@ -16,18 +16,19 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
 from streamnorm._core.json import string_of
 from streamnorm._core.losses import Losses, Projector
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.content import block_to_wire
+from streamnorm.dialects.anthropic.body.extra import DIALECT
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 # Fields that a stream sends at its end.
 _STOP_FIELDS = ("stop_details", "container", "context_management")
@@ -88,18 +89,27 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     written = _projected(message, losses)
     context = WriteContext(REQUEST_CAPABILITIES, losses)
     reason = written.stop_reason or message.stop_reason
+    content = [block_to_wire(block, context, "blocks") for block in written.blocks]
+    usage = usage_to_wire(written.usage)
+    details: dict[str, Any] = {}
+    if reason == "refusal":
+        details["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
+    if came_from(message, DIALECT):
+        extras = written.block_extras or [None] * len(content)
+        content = [_with(extra, block) for extra, block in zip(extras, content, strict=True)]
+        usage = _with(written.usage.extra, usage)
+        details = {**(written.extra or {}), **details, **(written.stop_extra or {})}
     body: dict[str, Any] = {
+        **details,
         "id": written.id,
         "type": "message",
         "role": "assistant",
         "model": written.model,
-        "content": [block_to_wire(block, context, "blocks") for block in written.blocks],
+        "content": content,
         "stop_reason": stop_reason_to_wire(reason, written.raw_stop_reason),
         "stop_sequence": written.stop_sequence,
-        "usage": usage_to_wire(written.usage),
+        "usage": usage,
     }
-    if reason == "refusal":
-        body["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
     for fields in (message.extra, message.usage.extra, message.stop_extra):
         tier = (fields or {}).get("service_tier")
         if isinstance(tier, str) and tier in CAPABILITIES.service_tiers:
@@ -107,11 +117,24 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     return body
 
 
+def _with(extra: dict[str, Any] | None, fields: dict[str, Any] | None) -> dict[str, Any]:
+    """Return fields, and those of the API that have no unified place."""
+    return {**(extra or {}), **(fields or {})}
+
+
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model; it says no time."""
+    return body if model is None else {**body, "model": model}
+
+
 def _projected(message: Message, losses: Losses) -> Message:
     """Return a message reduced to what a response can carry."""
     projector = Projector(_CAPABILITIES, losses)
     events = [out for event in message_events(message) for out in projector.push(event)]
-    if isinstance(events[-1], StreamError):
-        raise EncodeError("call with broken arguments, expected a JSON object", path="blocks")
+    if isinstance(last := events[-1], StreamError):
+        broken = "call with broken arguments, expected a JSON object"
+        raise EncodeError(broken if projector.withdrawn_calls else last.message, path="blocks")
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)

@@ -6,8 +6,17 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.count import COUNT
 from streamnorm.dialects.gemini.body.models import MODELS
-from streamnorm.dialects.gemini.body.request import read_request, read_tools, write_request
-from streamnorm.dialects.gemini.body.response import read_response, write_response
+from streamnorm.dialects.gemini.body.request import (
+    FIELD_PARTS,
+    read_request,
+    read_tools,
+    write_request,
+)
+from streamnorm.dialects.gemini.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 
 __all__ = ["codec"]
 
@@ -21,6 +30,8 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        revise_response=revise_response,
         count=COUNT,
         models=MODELS,
+        field_parts=FIELD_PARTS,
     )

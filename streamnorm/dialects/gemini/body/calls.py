@@ -16,6 +16,7 @@ from streamnorm._core.blocks import InputBlock, OpaqueBlock, ToolCall
 from streamnorm._core.bodies.fields import object_of, text_in, unmapped
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, objects_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
@@ -30,13 +31,13 @@ _MAPPED = frozenset({"id", "name", "args", "partialArgs"})
 
 
 def call_from_wire(
-    value: dict[str, Any], signed: tuple[str | None, str | None], modifiers: dict[str, Any]
+    value: dict[str, Any], signed: Signed | None, modifiers: dict[str, Any]
 ) -> InputBlock:
     """Return a `functionCall` as a call; opaque if it is a fragment of one.
 
     Args:
         value: The `functionCall`.
-        signed: Its signature and who issued it.
+        signed: Its signature; None if it has none.
         modifiers: The other fields of its part, for the call to keep.
 
     Raises:
@@ -54,7 +55,7 @@ def call_from_wire(
     own = {} if is_plain else unmapped(wire, _MAPPED)
     if own:
         modifiers = {f"functionCall.{key}": item for key, item in own.items()} | modifiers
-    signature, issuer = signed
+    signature, issuer, _ = signed or (None, None, None)
     extra = extra_of(modifiers)
     return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)
 

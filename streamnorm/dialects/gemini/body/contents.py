@@ -123,7 +123,7 @@ def _whole(pieces: list[InputBlock]) -> InputBlock:
     text = "".join([piece.text for piece in pieces if isinstance(piece, Text | Reasoning)])
     if isinstance(last, Reasoning):
         parts = (text,) if text else ()
-        return Reasoning(parts, last.signature, last.issuer, extra=last.extra)
+        return Reasoning(parts, last.signature, last.issuer, last.id, extra=last.extra)
     return Text(text)
 
 

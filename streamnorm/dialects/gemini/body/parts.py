@@ -24,6 +24,7 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import text_in, unexpected, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.provider_errors import Fatal
 from streamnorm._core.raw_json import json_value
@@ -114,10 +115,10 @@ def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
             return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(modifiers))
 
 
-def _signature(value: object) -> tuple[str | None, str | None]:
-    """Return the signature in a field, and who issued it."""
+def _signature(value: object) -> Signed | None:
+    """Return the signature in a field, and who issued it; None if it has none."""
     if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
-        return None, None
+        return None
     return signature_from_wire(value)
 
 
@@ -129,12 +130,13 @@ def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
     if redacted is not None:
         plain = Reasoning((text,)) if thought else Text(text)
         return [plain, redacted] if text else [redacted]
-    signature, issuer = _signature(wire)
+    signed = _signature(wire)
     extra = extra_of(
         {key: item for key, item in others.items() if key not in _MODIFIERS or item is None}
     )
     if thought:
-        return [Reasoning((text,) if text else (), signature, issuer, extra=extra)]
+        return [Reasoning((text,) if text else (), *(signed or ()), extra=extra)]
+    signature, issuer, _ = signed or (None, None, None)
     return [Text(text, signature=signature, issuer=issuer, extra=extra)]
 
 

@@ -6,6 +6,7 @@ is a stream stand in the path.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -45,7 +46,7 @@ from streamnorm.dialects.gemini.body.tools import (
 from streamnorm.dialects.gemini.endpoints import ENDPOINTS
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["read_request", "read_tools", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "read_tools", "write_request"]
 
 _SYSTEM, _TOOLS = "systemInstruction", "tools"
 _STATE, _TIER = "cachedContent", "serviceTier"
@@ -57,6 +58,17 @@ _PARTS: dict[str, tuple[str, ...]] = {
     CONFIG: (*OPTIONS, "extra"),
 }
 """The fields of `Request` that each field of the body holds."""
+_ALL_PARTS = _PARTS | {
+    "contents": ("messages",),
+    "model": ("model",),
+    _STATE: ("state",),
+    _TIER: ("service_tier",),
+}
+FIELD_PARTS = _ALL_PARTS | {
+    re.sub("[A-Z]", lambda upper: f"_{upper[0].lower()}", name): parts
+    for name, parts in _ALL_PARTS.items()
+}
+"""The same of all fields, in both spellings."""
 _TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
 _RESOURCES = ("models/", "tunedModels/")
 
@@ -151,7 +163,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         EncodeError: A part has no legal form.
     """
     path = _path(request)
-    body: dict[str, Any] | None = unchanged_source(request, DIALECT)
+    body: dict[str, Any] | None = unchanged_source(request, DIALECT, but="model")
     if body is not None:
         return Written(body, path)
     for name in request.state or ():

@@ -32,6 +32,7 @@ from streamnorm._core.events import (
     JSONDelta,
     MessageStart,
     MessageStop,
+    Opaque,
     ReasoningDelta,
     SignatureDelta,
     StreamError,
@@ -40,21 +41,30 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.citations import citations_to_wire, merge_citations
+from streamnorm.dialects.gemini.citations import (
+    citations_to_wire,
+    merge_citations,
+    with_metadata,
+)
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import whole_part
-from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason
+from streamnorm.dialects.gemini.opaque import (
+    CHUNK_LEVEL_FIELDS,
+    block_reason,
+    opaque_to_wire,
+)
 from streamnorm.dialects.gemini.reasoning import signature_to_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.gemini.tool_calls.parts import server_call_to_wire, tool_call_to_wire
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.sse import Frame
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 # A message does not say whose its other fields are; these are Google's alone.
 _CANDIDATE_FIELDS = frozenset(
@@ -68,6 +78,7 @@ _USAGE_FIELDS = frozenset(
 _PART_FIELDS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
+_OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | _PART_FIELDS
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -104,7 +115,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError(
             "message without a stop reason, expected one that has ended", path="stop_reason"
         )
-    writer = _ResponseWriter(Projector(CAPABILITIES, losses))
+    writer = _ResponseWriter(losses)
     for event in message_events(message):
         writer.push(event)
     try:
@@ -112,6 +123,18 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     except RecursionError as exc:
         raise EncodeError("value that nests too deep, expected less", path="blocks") from exc
     return body
+
+
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model and another time, each if it is not None."""
+    body = body if model is None else {**body, "modelVersion": model}
+    return body if created is None else {**body, "createTime": _time_to_wire(created)}
+
+
+def _time_to_wire(created: float) -> str:
+    return datetime.fromtimestamp(created, UTC).isoformat().replace("+00:00", "Z")
 
 
 class _OpenBlock(Struct):
@@ -139,8 +162,11 @@ class _OpenBlock(Struct):
 class _ResponseWriter:
     """Collect the projected events of one message as parts."""
 
-    def __init__(self, projector: Projector) -> None:
-        self._projector = projector
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._projector = Projector(CAPABILITIES, losses)
+        self._projector.vendor_fields.carried = _OWN_FIELDS
+        self._metadata: dict[str, Any] = {}  # fields of the candidate that are no citations
         self._parts: list[dict[str, Any]] = []
         self._open: dict[int, _OpenBlock] = {}
         self._part_of: dict[int, int] = {}  # by the indexes of blocks of text
@@ -165,8 +191,8 @@ class _ResponseWriter:
                     self._parts.append(part)
             case TextDelta(index, text) | ReasoningDelta(index, text) | JSONDelta(index, text):
                 self._open[index].text += text
-            case SignatureDelta(index, signature, issuer):
-                wire = signature_to_wire(signature, issuer, extras=False)
+            case SignatureDelta(index, signature, issuer, id):
+                wire = signature_to_wire(Signed(signature, issuer, id), extras=False)
                 self._open[index].signature = wire
             case CitationDelta(index, citation):
                 self._open[index].citations.append(citation)
@@ -174,10 +200,24 @@ class _ResponseWriter:
                 self._stop(index, self._open.pop(index))
             case UsageUpdate(usage):
                 self._usage = usage
+            case Opaque():
+                self._add_opaque(event)
+            case StreamError(message=message) if not self._projector.withdrawn_calls:
+                raise EncodeError(message, path="blocks")
             case MessageStop() | StreamError():
                 self._end = event
             case _:
                 pass
+
+    def _add_opaque(self, event: Opaque) -> None:
+        """Add data of this dialect to the candidate or as a part of its own."""
+        target, fields = opaque_to_wire(event)
+        if target == "candidate":  # a stream repeats what has grown
+            self._metadata |= fields
+        elif target == "part":
+            self._parts.append({"text": "", **fields})
+        else:
+            self._losses.add("opaque", event.name, "no field, dropped")
 
     def _stop(self, index: int, block: _OpenBlock) -> None:
         is_withdrawn = index in self._projector.withdrawn_calls
@@ -217,8 +257,7 @@ class _ResponseWriter:
         chunk = _own(message.extra, CHUNK_LEVEL_FIELDS)
         chunk |= _own(message.stop_extra, CHUNK_LEVEL_FIELDS)
         if created is not None:
-            time = datetime.fromtimestamp(created, UTC).isoformat()
-            chunk["createTime"] = time.replace("+00:00", "Z")
+            chunk["createTime"] = _time_to_wire(created)
         body: dict[str, Any] = {"responseId": message.id} if message.id else {}
         if message.model:
             body["modelVersion"] = message.model
@@ -239,7 +278,8 @@ class _ResponseWriter:
             candidate |= {"finishReason": end.code, "finishMessage": end.message}
         else:
             candidate["finishReason"] = stop_reason_to_wire(end)
-        return {**candidate, "content": {"role": "model", "parts": parts}, **self._citations()}
+        cited = with_metadata(self._citations(), self._metadata)
+        return {**candidate, "content": {"role": "model", "parts": parts}, **cited}
 
     def _citations(self) -> dict[str, Any]:
         starts = [0]  # of the parts, in the bytes of all text

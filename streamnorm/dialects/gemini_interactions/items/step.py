@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from streamnorm._core.blocks import Block, OpaqueBlock
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque, StreamError
-from streamnorm._core.ids import untag_signature, unwrap_base64
+from streamnorm._core.ids import Signed, untag_signature, unwrap_base64
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.wire import Delta
@@ -192,6 +192,6 @@ class UnknownStep(OpenStep):
         events += [] if self._index is None else [BlockStop(self._index)]
 
 
-def signature_from_wire(signature: str) -> tuple[str, str | None]:
+def signature_from_wire(signature: str) -> Signed:
     """Return a signature and its issuer: the one in our tag, else Google."""
-    return untag_signature(unwrap_base64(signature)) or (signature, "google")
+    return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_json, string_of
@@ -154,11 +156,13 @@ class ToolCallStep(_CallStep):
         if not name:
             raise Fatal(StreamError("malformed", "function call without a name, expected one"))
         signature = string_of(fields, "signature")
-        value, issuer = signature_from_wire(signature) if signature else (None, None)
+        signed = signature_from_wire(signature) if signature else None
         id = id or self._blocks.mint_id("tool call")
         self._blocks.name_call(id, name)
         self._blocks.unanswered[id] = name
-        call = ToolCall(id, name, signature=value, issuer=issuer)
+        call = ToolCall(id, name)
+        if signed is not None:
+            call = structs.replace(call, signature=signed.signature, issuer=signed.issuer)
         return self._open(call, other_fields(fields, *_MAPPED, "signature"), events)
 
     def _sign(self, block: GrowingBlock, fields: dict[str, Any], events: list[Event]) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
+from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.models import MODELS
-from streamnorm.dialects.openai_chat.body.request import read_request, write_request
-from streamnorm.dialects.openai_chat.body.response import read_response, write_response
+from streamnorm.dialects.openai_chat.body.reasoning_options import reasoning_from_wire
+from streamnorm.dialects.openai_chat.body.request import FIELD_PARTS, read_request, write_request
+from streamnorm.dialects.openai_chat.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 from streamnorm.dialects.openai_chat.body.tools import tools_from_wire
 
 __all__ = ["codec"]
@@ -21,5 +27,9 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        revise_response=revise_response,
         models=MODELS,
+        field_parts=FIELD_PARTS,
+        read_reasoning=lambda body: reasoning_from_wire(body, {}),
+        fit_body=fit_body,
     )

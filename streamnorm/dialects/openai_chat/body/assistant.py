@@ -35,6 +35,7 @@ from streamnorm._core.bodies.request import InputMessage
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import BlockStop, Event
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
@@ -163,9 +164,9 @@ def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) 
     signed = None
     if (content := object_of(value, "extra_content")) is not None:
         signed = signature_from_wire(content)
-        if signed is not None and compact(content) == compact(signature_to_wire(*signed)):
+        if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
             mapped = _CALL | {"extra_content"}
-    signature, issuer = signed or (None, None)
+    signature, issuer, _ = signed or (None, None, None)
     mark, extra = mark_and_extra(value, mapped, {call.kind: inner})
     return structs.replace(call, signature=signature, issuer=issuer, cache=mark, extra=extra)
 
@@ -179,11 +180,15 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     content: list[InputBlock] = []
     calls: list[dict[str, Any]] = []
     reasoning: list[Reasoning | RedactedReasoning] = []
+    signed: list[ToolCall] = []  # whose signatures stand in the details of reasoning
     for block in message.blocks:
         match block:
             case Text() | Refusal() | OpaqueBlock():
                 content.append(block)
             case ToolCall():
+                if context.capabilities.reasoning_form == "details" and block.signature:
+                    signed.append(block)
+                    block = structs.replace(block, signature=None, issuer=None)
                 calls.append(add_extra(call_to_wire(block), block.extra))
             case Reasoning() | RedactedReasoning():
                 reasoning.append(block)
@@ -199,8 +204,8 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
     written = _content_to_wire(content, context)
     if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
         written = _with_reasoning(written, _text_of(reasoning), context)
-    elif reasoning:
-        value |= _reasoning_to_wire(reasoning, context)
+    elif reasoning or signed:
+        value |= _reasoning_to_wire(reasoning, signed, context)
     if written:
         value["content"] = written
     if calls:
@@ -239,9 +244,17 @@ def _text_of(blocks: list[Reasoning | RedactedReasoning]) -> str:
 
 
 def _reasoning_to_wire(
-    blocks: list[Reasoning | RedactedReasoning], context: WriteContext
+    blocks: list[Reasoning | RedactedReasoning],
+    signed: list[ToolCall],
+    context: WriteContext,
 ) -> dict[str, Any]:
-    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed."""
+    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed.
+
+    Args:
+        blocks: The reasoning.
+        signed: Calls whose signatures OpenRouter has among the reasoning.
+        context: What the writer needs.
+    """
     form = context.capabilities.reasoning_form
     if form == "extra_content":  # of calls alone
         context.losses.add("reasoning_dropped", "messages", "dropped")
@@ -253,10 +266,15 @@ def _reasoning_to_wire(
     written: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, RedactedReasoning):
-            written.append(details.redacted_to_wire(block.data, block.issuer))
+            written.append(details.redacted_to_wire(Signed(block.data, block.issuer, block.id)))
             continue
         detail = details.text_to_wire(block.text)
         if block.signature is not None:
-            detail |= details.signature_to_wire(block.signature, block.issuer)
+            signature = Signed(block.signature, block.issuer, block.id)
+            detail |= details.signature_to_wire(signature)
         written.append(detail)
+    written += [
+        details.call_signature_to_wire(call.id, call.signature or "", call.issuer)
+        for call in signed
+    ]
     return {"reasoning_details": written}

@@ -25,17 +25,20 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import (
     OutputFormat,
-    ReasoningOptions,
     Request,
     Source,
-    unchanged_source,
+    request_source,
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm.dialects.openai_chat.body.extra import DIALECT, add_extra, extra_of, own_fields
 from streamnorm.dialects.openai_chat.body.messages import messages_from_wire, messages_to_wire
+from streamnorm.dialects.openai_chat.body.reasoning_options import (
+    REASONING_FIELDS,
+    reasoning_from_wire,
+    reasoning_to_wire,
+)
 from streamnorm.dialects.openai_chat.body.tools import (
     choice_from_wire,
     choice_to_wire,
@@ -43,7 +46,7 @@ from streamnorm.dialects.openai_chat.body.tools import (
     tools_to_wire,
 )
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/chat/completions"
 
@@ -68,7 +71,7 @@ _FIELDS = {
     "choices": ("n",),
     "output": ("response_format",),
     "verbosity": ("verbosity",),
-    "reasoning": ("reasoning_effort", "reasoning"),
+    "reasoning": REASONING_FIELDS,
     "user": ("user",),
     "safety_identifier": ("safety_identifier",),
     "metadata": ("metadata",),
@@ -79,6 +82,11 @@ _FIELDS = {
     "store": ("store",),
 }
 _MAPPED = frozenset(name for names in _FIELDS.values() for name in names)
+FIELD_PARTS = {field: (name,) for name, fields in _FIELDS.items() for field in fields} | {
+    "parallel_tool_calls": ("parallel_tool_calls", "tools"),
+    "tool_choice": ("tool_choice", "tools"),
+}
+"""The fields of `Request` that each field of the body holds."""
 _OUTPUT = frozenset({"type", "json_schema"})
 _SCHEMA = frozenset({"name", "description", "schema", "strict"})
 # The API demands a name; other dialects have none.
@@ -118,7 +126,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         choices=integer_in(body, "n"),
         output=_output(body, rest),
         verbosity=text_in(body, "verbosity"),
-        reasoning=_reasoning(body, rest),
+        reasoning=reasoning_from_wire(body, rest),
         user=text_in(body, "user"),
         safety_identifier=text_in(body, "safety_identifier"),
         metadata=_metadata(body, rest),
@@ -181,23 +189,6 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         raise within(exc, path) from exc
 
 
-def _reasoning(body: dict[str, Any], rest: dict[str, Any]) -> ReasoningOptions | None:
-    """Return how much to reason; OpenRouter has an object with an effort or a budget."""
-    effort, options = text_in(body, "reasoning_effort"), body.get("reasoning")
-    if effort is not None or not is_object(options) or len(options) != 1:
-        if options is not None:
-            rest["reasoning"] = options
-        return None if effort is None else ReasoningOptions(effort=effort)
-    match options:
-        case {"effort": str(word)}:
-            return ReasoningOptions(effort=word)
-        case {"max_tokens": int(budget)} if not isinstance(budget, bool):
-            return ReasoningOptions("budget", budget_tokens=budget)
-        case _:
-            rest["reasoning"] = options
-            return None
-
-
 def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
     labels = object_of(body, "metadata")
     if labels is not None and not all(isinstance(label, str) for label in labels.values()):
@@ -236,27 +227,36 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part of the request has no field.
     """
-    whole = unchanged_source(request, DIALECT)
+    whole = request_source(request, DIALECT)
     if whole is not None:
         return Written(dict(whole), _PATH)
     source: Source | None = request.source
     if source is not None and source.dialect != DIALECT:
         source = None
     body: dict[str, Any] = {}
+    spelt = {} if source is None else _as_read(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
         if source is not None and value is getattr(source.part, name):
-            body |= {field: source.value[field] for field in fields if field in source.value}
+            body |= {field: spelt[field] for field in fields if field in spelt}
         elif (value is not None and value != ()) or name == "messages":
             write = _WRITERS.get(name)
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
     before = request if source is None else source.part
-    if request.tools == () and (source is None or before.tools):
+    is_asked = source is not None and not before.tools and context.capabilities.lone_choice
+    if not (body.get("tools") or body.get("functions") or is_asked):
         _drop_choice(body, context)
     if not request.stream and request.stream is not before.stream:
         body.pop("stream_options", None)
     return Written(body, _PATH)
+
+
+def _as_read(source: Source, request: Request) -> dict[str, Any]:
+    """Return the fields of the body as they were read, without unmapped ones that were dropped."""
+    dropped = own_fields(source.part.extra).keys() - own_fields(request.extra).keys()
+    fields: dict[str, Any] = source.value
+    return {name: fields[name] for name in fields if name not in dropped} if dropped else fields
 
 
 def _drop_choice(body: dict[str, Any], context: WriteContext) -> None:
@@ -287,11 +287,6 @@ def _output_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     return {"response_format": add_extra(value, output.extra)}
 
 
-def _reasoning_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    effort = request.reasoning and request.reasoning.effort
-    return {"reasoning_effort": effort} if effort else {}
-
-
 def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     ttl = request.cache and request.cache.ttl
     lifetime = {} if ttl is None else {"ttl": ttl}
@@ -307,6 +302,9 @@ def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 
 def _choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     choice = request.tool_choice or ToolChoice("auto")
+    if choice.mode == "named" and choice.kind not in ("function", "custom"):
+        context.losses.add("tool_choice_weakened", "request", "server tools cannot be named")
+        choice = ToolChoice("auto")
     return {"tool_choice": choice_to_wire(choice, request.tools)}
 
 
@@ -317,7 +315,7 @@ _WRITERS: dict[str, Callable[[Request, WriteContext], dict[str, Any]]] = {
     "max_tokens": _max_tokens_to_wire,
     "stop": lambda request, context: {"stop": list(request.stop)},
     "output": _output_to_wire,
-    "reasoning": _reasoning_to_wire,
+    "reasoning": reasoning_to_wire,
     "cache": _cache_to_wire,
     "stream": _stream_to_wire,
 }

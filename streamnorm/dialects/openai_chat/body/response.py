@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfit
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.events import Event, Usage
-from streamnorm._core.json import InvalidJSON, count_of
+from streamnorm._core.events import Event, Opaque, StreamError, Usage
+from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.losses import Losses, Projector
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal
+from streamnorm.dialects.openai_chat import wire
+from streamnorm.dialects.openai_chat.body.extra import DIALECT
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
+from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls.fragments import call_to_wire
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -59,18 +64,23 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError("message without a stop reason, expected a finished one", path="")
     projector = Projector(CAPABILITIES, losses)
     events = [out for event in message_events(message) for out in projector.push(event)]
+    if isinstance(last := events[-1], StreamError):
+        raise EncodeError(last.message, path="blocks")
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
+    own = _own_fields(message)
     reason = projected.stop_reason or message.stop_reason
     choice: dict[str, Any] = {
+        **own.choice,
         "index": 0,
-        "message": content,
+        "message": {**own.message, **content},
         "logprobs": None,  # the vendor's schema requires it
         "finish_reason": finish_reason_to_wire(reason, is_refused=is_refused),
     }
     if reason == "stop_sequence":
         choice["stop_reason"] = projected.stop_sequence  # vLLM's field
     body: dict[str, Any] = {
+        **own.body,
         "id": message.id,
         "object": "chat.completion",
         "created": int(created) if created is not None else _created(message),
@@ -78,9 +88,74 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         "choices": [choice],
     }
     if projected.usage != Usage():
-        body["usage"] = usage_to_wire(projected.usage, extras=False)
+        body["usage"] = usage_to_wire(projected.usage, extras=came_from(message, DIALECT))
     tier = _service_tier(message)
-    return body if tier is None else {**body, "service_tier": tier}
+    if tier is not None:
+        body["service_tier"] = tier
+    for event in projected.opaque:
+        _add_opaque(event, body, losses)
+    return body
+
+
+class _OwnFields(Struct, frozen=True):
+    """Fields of the response that a message was read from, where they have no unified place."""
+
+    body: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+
+
+def _own_fields(message: Message) -> _OwnFields:
+    body = message.source.body if came_from(message, DIALECT) else None
+    if body is None:
+        return _OwnFields()
+    # An index that is missing is the position.
+    first = (each for each in body["choices"] if not each.get("index"))
+    choice = next(first, body["choices"][0])
+    return _OwnFields(
+        *(
+            {name: value for name, value in owner.items() if name not in known}
+            for owner, known in (
+                (body, wire.CHUNK_FIELDS),
+                (choice, wire.CHOICE_FIELDS),
+                (choice["message"], wire.DELTA_FIELDS),
+            )
+        )
+    )
+
+
+def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
+    """Add data of this dialect to the object that it belongs to; its pieces are joined."""
+    (choice,) = body["choices"]
+    objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
+    objects["end"] = choice["message"]
+    placed = opaque_to_wire(event)
+    if placed is None:
+        losses.add("opaque", event.name, "no field, dropped")
+        return
+    position, fields = placed
+    for name, value in fields.items():
+        _join(objects[position], name, [value] if position == "end" else value)
+
+
+def _join(owner: dict[str, Any], name: str, value: Any) -> None:
+    """Set a field, or append to it: a stream has an array in pieces."""
+    before = owner.get(name)
+    if is_array(before) and is_array(value):
+        before += value
+    elif is_object(before) and is_object(value):
+        for key, item in value.items():
+            _join(before, key, item)
+    elif value is not None or before is None:
+        owner[name] = value
+
+
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model and another time, each if it is not None."""
+    body = body if model is None else {**body, "model": model}
+    return body if created is None else {**body, "created": int(created)}
 
 
 def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:

@@ -7,18 +7,17 @@ https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from streamnorm._core.blocks import ToolCall
-from streamnorm._core.ids import tag_signature, untag_signature
+from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import compact, is_object
 from streamnorm.dialects.openai_chat import wire
 
 __all__ = [
     "CallFragment",
-    "Signature",
     "arguments_frame",
     "call_fragment_from_wire",
     "call_signature_to_wire",
@@ -27,9 +26,6 @@ __all__ = [
     "signature_from_wire",
     "signature_to_wire",
 ]
-
-Signature: TypeAlias = tuple[str, str | None]
-"""A signature and its issuer, which is None if unknown."""
 
 
 class CallFragment(Struct):
@@ -44,7 +40,7 @@ class CallFragment(Struct):
     name: str
     arguments: str
     is_custom: bool = False
-    signature: Signature | None = None
+    signature: Signed | None = None
 
 
 def call_fragment_from_wire(
@@ -71,12 +67,12 @@ def call_fragment_from_wire(
     return CallFragment(index, id, function.name or "", arguments, is_custom, signed)
 
 
-def signature_from_wire(extra_content: dict[str, Any] | None) -> Signature | None:
+def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
     """Return the signature of a call, which Gemini's compatible endpoint sends here."""
     google = extra_content.get("google") if extra_content else None
     signature = google.get("thought_signature") if is_object(google) else None
     if isinstance(signature, str) and signature:
-        return untag_signature(signature) or (signature, "google")
+        return untag_signature(signature) or Signed(signature, "google")
     return None
 
 

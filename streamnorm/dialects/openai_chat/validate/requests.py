@@ -2,19 +2,291 @@
 
 A check is written from what the vendor refuses, shares no code with the encoders, and accepts
 any JSON: what has another type than the vendor's is the affair of another rule.
+
+https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23), and the types of
+openai 3.54.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from streamnorm._core.codec import RequestCheck
+from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.openai_chat.validate.server_requests import SERVER_CHECKS
 
 __all__ = ["request_checks"]
 
-_CHECKS: Mapping[str, RequestCheck] = {}
+_MAX_STOPS = 4
+_MAX_LABEL_CHARS = 512
+_MAX_LABEL_NAME_CHARS = 64
+_MAX_BREAKPOINTS = 4
+
+_TEXT_MESSAGE = frozenset({"content", "name", "role"})
+_MESSAGE_FIELDS = {
+    "system": _TEXT_MESSAGE,
+    "developer": _TEXT_MESSAGE,
+    "user": _TEXT_MESSAGE,
+    "function": _TEXT_MESSAGE,
+    "assistant": _TEXT_MESSAGE | {"audio", "function_call", "refusal", "tool_calls"},
+    "tool": frozenset({"content", "role", "tool_call_id"}),
+}
+_PART_FIELDS = {
+    "text": frozenset({"prompt_cache_breakpoint", "text", "type"}),
+    "image_url": frozenset({"image_url", "prompt_cache_breakpoint", "type"}),
+    "input_audio": frozenset({"input_audio", "prompt_cache_breakpoint", "type"}),
+    "file": frozenset({"file", "prompt_cache_breakpoint", "type"}),
+    "refusal": frozenset({"refusal", "type"}),
+}
+# The parts that a role has, as the vendor lists them; an image of others is an error of its own.
+_PARTS = {
+    "user": ("text", "image_url", "input_audio", "file"),
+    "assistant": ("text", "refusal"),
+}
+_IMAGE = "image_url"
+_IMAGE_TYPES = frozenset({"image/gif", "image/jpeg", "image/jpg", "image/png", "image/webp"})
+# A message of them has content, which is not null.
+_WITH_CONTENT = frozenset({"system", "developer", "user", "tool"})
+_NO_CONTENT = ("audio", "function_call", "refusal", "tool_calls")
+
+
+def _objects(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of an array, each with its path."""
+    for number, item in enumerate(value if is_array(value) else []):
+        if is_object(item):
+            yield f"{path}[{number}]", item
+
+
+def _messages(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the messages with path and role; those without a role are left out."""
+    for path, message in _objects(facts.body.get("messages"), "messages"):
+        role = message.get("role")
+        if isinstance(role, str):
+            yield path, role, message
+
+
+def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the parts of all messages with path and the role of their message."""
+    for path, role, message in _messages(facts):
+        for place, part in _objects(message.get("content"), f"{path}.content"):
+            yield place, role, part
+
+
+# Fields
+
+
+def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that a message of its role does not have."""
+    for path, role, message in _messages(facts):
+        known = _MESSAGE_FIELDS.get(role)
+        for name in message:
+            if known is not None and name not in known:
+                yield Finding(f"{path}.{name}", name=name)
+
+
+def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that a part of its type does not have."""
+    for path, _, part in _parts(facts):
+        kind = part.get("type")
+        known = _PART_FIELDS.get(kind) if isinstance(kind, str) else None
+        for name in part:
+            if known is not None and name not in known:
+                yield Finding(f"{path}.{name}", name=name)
+
+
+def excess_stops(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield `stop` if it has too many texts."""
+    stop = facts.body.get("stop")
+    if is_array(stop) and len(stop) > _MAX_STOPS:
+        yield Finding("stop", count=len(stop), limit=_MAX_STOPS)
+
+
+def long_labels(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield labels whose name or value is too long."""
+    labels = facts.body.get("metadata")
+    for name, value in labels.items() if is_object(labels) else ():
+        if len(name) > _MAX_LABEL_NAME_CHARS:
+            yield Finding("metadata", count=len(name), limit=_MAX_LABEL_NAME_CHARS)
+        elif isinstance(value, str) and len(value) > _MAX_LABEL_CHARS:
+            yield Finding(f"metadata.{name}", count=len(value), limit=_MAX_LABEL_CHARS)
+
+
+def excess_breakpoints(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the fifth cache mark, with the number of all."""
+    marks = [
+        path for path, _, part in _parts(facts) if part.get("prompt_cache_breakpoint") is not None
+    ]
+    if len(marks) > _MAX_BREAKPOINTS:
+        path = f"{marks[_MAX_BREAKPOINTS]}.prompt_cache_breakpoint"
+        yield Finding(path, count=len(marks), limit=_MAX_BREAKPOINTS)
+
+
+# Tools
+
+
+def functions_beside_reasoning(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the effort of a request with functions, unless it says `none`."""
+    effort = facts.body.get("reasoning_effort")
+    for _, tool in _objects(facts.body.get("tools"), "tools"):
+        if tool.get("type") == "function" and effort != "none":
+            yield Finding("reasoning_effort", effort)
+            return
+
+
+def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield names in the choice of tools that no tool has."""
+    choice = facts.body.get("tool_choice")
+    if not is_object(choice):
+        return
+    known = {_name_of(tool) for _, tool in _objects(facts.body.get("tools"), "tools")}
+    allowed = choice.get("allowed_tools")
+    chosen = [("tool_choice", choice)]
+    if is_object(allowed):
+        chosen = list(_objects(allowed.get("tools"), "tool_choice.allowed_tools.tools"))
+    for path, tool in chosen:
+        name = _name_of(tool)
+        if name is not None and name not in known:
+            yield Finding(path, name)
+
+
+def _name_of(tool: dict[str, Any]) -> str | None:
+    kind = tool.get("type")
+    owner = tool.get(kind) if isinstance(kind, str) else None
+    name = owner.get("name") if is_object(owner) else None
+    return name if isinstance(name, str) else None
+
+
+# Messages
+
+
+def unanswered_calls(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the messages behind which calls have no result.
+
+    Results are the messages of tools that follow directly.
+    """
+    asked: dict[str, None] = {}
+    for path, role, message in _messages(facts):
+        if role == "tool":
+            asked.pop(str(message.get("tool_call_id")), None)
+            continue
+        if asked:
+            yield Finding(f"{path}.role", role, name=", ".join(asked))
+        calls = message.get("tool_calls") if role == "assistant" else None
+        asked = {str(call.get("id")): None for _, call in _objects(calls, path)}
+    if asked:
+        yield Finding("messages", name=", ".join(asked))
+
+
+def stray_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages of tools that answer no call of the message before them."""
+    asked: set[str] = set()
+    for path, role, message in _messages(facts):
+        if role != "tool":
+            calls = message.get("tool_calls") if role == "assistant" else None
+            asked = {str(call.get("id")) for _, call in _objects(calls, path)}
+        elif str(message.get("tool_call_id")) not in asked:
+            yield Finding(f"{path}.role", role)
+
+
+def missing_content(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages without content that have nothing in its place."""
+    for path, role, message in _messages(facts):
+        if message.get("content") is not None:
+            continue
+        is_empty = role in _WITH_CONTENT or not any(message.get(name) for name in _NO_CONTENT)
+        if is_empty and role != "function":
+            yield Finding(f"{path}.content")
+
+
+def images_of_others(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages with images that are not the user's."""
+    for path, role, message in _messages(facts):
+        parts = _objects(message.get("content"), path)
+        if role != "user" and any(part.get("type") == _IMAGE for _, part in parts):
+            yield Finding(path, name=role)
+
+
+def unknown_parts(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield parts of a type that messages of their role do not have."""
+    for path, role, part in _parts(facts):
+        kind, known = part.get("type"), _PARTS.get(role, ("text",))
+        if kind not in known and not (kind == _IMAGE and role != "user"):
+            quoted = [f"'{name}'" for name in known]
+            listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
+            yield Finding(f"{path}.type", kind, name=listed)
+
+
+def unknown_image_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield inline images that are of no known type."""
+    for path, media_type, _ in _inline(facts, "image_url", "url"):
+        if media_type not in _IMAGE_TYPES:
+            yield Finding(path, media_type)
+
+
+def broken_images(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield inline images whose data is no Base64."""
+    for path, _, data in _inline(facts, "image_url", "url"):
+        if not _is_base64(data):
+            yield Finding(path)
+
+
+def broken_files(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield files whose data is no `data:` URL in Base64."""
+    whole = {path for path, _, data in _inline(facts, "file", "file_data") if _is_base64(data)}
+    for path, _, part in _parts(facts):
+        file = part.get("file")
+        place = f"{path}.file.file_data"
+        if is_object(file) and isinstance(file.get("file_data"), str) and place not in whole:
+            yield Finding(place)
+
+
+def _inline(facts: RequestFacts, kind: str, field: str) -> Iterator[tuple[str, str, str | None]]:
+    """Yield the `data:` URLs of parts: path, media type, and Base64, or None for other data."""
+    for path, _, part in _parts(facts):
+        holder = part.get(kind)
+        url = holder.get(field) if is_object(holder) else None
+        if isinstance(url, str) and url[:5].lower() == "data:":
+            head, _, data = url[5:].partition(",")
+            media_type, *parameters = head.split(";")
+            text = data if "base64" in parameters else None
+            yield f"{path}.{kind}.{field}", media_type.lower(), text
+
+
+def _is_base64(data: str | None) -> bool:
+    if not data:
+        return False
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+_CHECKS: Mapping[str, RequestCheck] = {
+    check.__name__: check
+    for check in (
+        broken_files,
+        broken_images,
+        excess_breakpoints,
+        excess_stops,
+        functions_beside_reasoning,
+        images_of_others,
+        long_labels,
+        missing_content,
+        stray_results,
+        unanswered_calls,
+        unknown_choices,
+        unknown_image_types,
+        unknown_message_fields,
+        unknown_part_fields,
+        unknown_parts,
+    )
+}
 
 
 def request_checks() -> Mapping[str, RequestCheck]:
     """Return the checks by name."""
-    return _CHECKS
+    return {**_CHECKS, **SERVER_CHECKS}

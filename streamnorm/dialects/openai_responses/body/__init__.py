@@ -7,8 +7,16 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.count import COUNT
 from streamnorm.dialects.openai_responses.body.models import MODELS
-from streamnorm.dialects.openai_responses.body.request import read_request, write_request
-from streamnorm.dialects.openai_responses.body.response import read_response, write_response
+from streamnorm.dialects.openai_responses.body.request import (
+    FIELD_PARTS,
+    read_request,
+    write_request,
+)
+from streamnorm.dialects.openai_responses.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.encode.response import echoed_fields
 
@@ -24,8 +32,10 @@ def codec() -> BodyCodec:
         write_request=write_request,
         read_response=read_response,
         write_response=write_response,
+        revise_response=revise_response,
         count=COUNT,
         models=MODELS,
+        field_parts=FIELD_PARTS,
         answer_fields={"item_id": "id"},
         echoed_fields=echoed_fields,
     )

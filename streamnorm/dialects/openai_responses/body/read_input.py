@@ -199,14 +199,17 @@ class InputReader:
             extra = extra_of(item, _SUMMARIES - {"summary"})
             self._append(item, structs.replace(redacted, extra=extra), begins=True)
             return
-        signature, issuer = signature_from_wire(item, self._server) or (None, None)
-        mapped = _SUMMARIES if signature is not None else _SUMMARIES - {"encrypted_content"}
+        signed = signature_from_wire(item, self._server)
+        mapped = _SUMMARIES if signed is not None else _SUMMARIES - {"encrypted_content"}
+        # The id of an item whose signature is tagged was minted with it.
+        if signed is not None and (signed.id or signed.signature != item["encrypted_content"]):
+            mapped |= {"id"}
         parts = _texts_of(item, "summary")
         if not parts and (parts := _texts_of(item, "content")):
             mapped -= {"summary"}
-        block = Reasoning(parts, signature, issuer, extra=extra_of(item, mapped))
+        block = Reasoning(parts, *(signed or ()), extra=extra_of(item, mapped))
         # The signature of a text or a call, on an item of its own, belongs to their answer.
-        is_carrier = not parts and carried_signature(signature or "") is not None
+        is_carrier = not parts and carried_signature(block.signature or "") is not None
         self._append(item, block, begins=not is_carrier)
 
     def _read_call(self, item: _Item) -> None:

@@ -19,11 +19,12 @@ from streamnorm._core.bodies.fields import (
     text_in,
     unexpected,
 )
-from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, is_own, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, object_in
+from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
+from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
 from streamnorm.dialects.openai_responses.body.read_input import InputReader
@@ -34,10 +35,10 @@ from streamnorm.dialects.openai_responses.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.openai_responses.body.write_input import input_to_wire
+from streamnorm.dialects.openai_responses.body.write_input import fit_input, input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/responses"
 
@@ -56,6 +57,24 @@ _FIELDS: dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]] = {
     "stream": ("stream", boolean_in),
 }
 """Fields of the body that are one value, each with the field of the request and its reader."""
+
+FIELD_PARTS = {name: (field,) for name, (field, _) in _FIELDS.items()} | {
+    "background": ("state",),
+    "context_management": ("compact_at_tokens",),
+    "conversation": ("state",),
+    "include": ("logprobs", "top_logprobs"),
+    "input": ("messages", "state"),
+    "instructions": ("system",),
+    "metadata": ("metadata",),
+    "previous_response_id": ("state",),
+    "prompt": ("state",),
+    "prompt_cache_options": ("cache",),
+    "reasoning": ("reasoning",),
+    "text": ("output", "verbosity"),
+    "tool_choice": ("tool_choice", "tools"),
+    "tools": ("messages", "tools"),
+}
+"""The fields of `Request` that each field of the body holds."""
 
 _READ_BY_THEMSELVES = frozenset({"input", "tools", "tool_choice"})
 
@@ -133,12 +152,16 @@ def _key(tool: AnyTool) -> object:
 
 def write_request(request: Request, context: WriteContext) -> Written:
     """Return a projected request as a body."""
-    source = unchanged_source(request, DIALECT)
+    source = request_source(request, DIALECT)
     if source is not None:
-        return Written({**source}, _PATH)
+        return Written(_fitted(source, request, context), _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
-    if request.system:
-        body["instructions"] = "\n\n".join([block.text for block in request.system])
+    own_request = is_own(request, DIALECT)
+    instructions = "\n\n".join([block.text for block in request.system])
+    if instructions.strip() or (request.system and own_request):
+        body["instructions"] = instructions
+    elif request.system:
+        context.losses.add("empty_message_dropped", "system", "dropped")
     items = input_to_wire(request.messages, context)
     if items or not request.state:
         body["input"] = items
@@ -149,19 +172,41 @@ def write_request(request: Request, context: WriteContext) -> Written:
     own = {**own_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
+        body["tool_choice"] = choice_to_wire(choice, request.tools)
         # One that was not changed is written with what only this dialect knows of it.
         inexact = own.pop("tool_choice", None)
         is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
-        body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
+        if is_same and not _must_name_tool(inexact, context):
+            body["tool_choice"] = inexact
     for name, (field, _) in _FIELDS.items():
         if name != "model" and (value := getattr(request, field)) is not None:
             body[name] = value
     if request.metadata is not None:
         body["metadata"] = request.metadata
-    if request.store is None and "store" not in own and not is_own(request, DIALECT):
+    if request.store is None and "store" not in own and not own_request:
         body["store"] = False  # other vendors store nothing
     add_options(body, request, own)
     return Written(body, _PATH)
+
+
+def _fitted(source: dict[str, Any], request: Request, context: WriteContext) -> dict[str, Any]:
+    """Return the body of a request that was not changed, without what the server refuses."""
+    body, can = {**source}, context.capabilities
+    if is_array(items := body.get("input")) and (can.complete_answers or not can.new_item_ids):
+        body["input"] = fit_input(items, request.messages, context)
+    choice = body.get("tool_choice")
+    if request.tool_choice is not None and _must_name_tool(choice, context):
+        body["tool_choice"] = choice_to_wire(request.tool_choice, request.tools)
+    return body
+
+
+def _must_name_tool(choice: object, context: WriteContext) -> bool:
+    """Return whether a choice names a server tool by a type that `tools` must have.
+
+    The vendor knows several types for one tool, other servers may not.
+    """
+    is_type = is_object(choice) and choice.keys() == {"type"}
+    return is_type and context.capabilities is not CAPABILITIES
 
 
 def _added_tools(request: Request) -> set[object]:

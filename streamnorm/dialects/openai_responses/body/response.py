@@ -26,7 +26,7 @@ from streamnorm._core.messages import Message
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
-__all__ = ["read_response", "write_response"]
+__all__ = ["read_response", "revise_response", "write_response"]
 
 _OBJECT = "response"
 _PARTS = {"message": ("content",), "reasoning": ("summary", "content")}
@@ -107,4 +107,14 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         start = MessageStart(message.id, message.model, {**extra, "created_at": int(created)})
     for event in (start, *rest):
         encoder.encode(event)
+    if (error := encoder.complete["error"]) is not None:
+        raise EncodeError(error["message"], path="blocks")
     return object_in(dumps(encoder.complete).decode())
+
+
+def revise_response(
+    body: dict[str, Any], model: str | None, created: float | None
+) -> dict[str, Any]:
+    """Return a response with another model and another time, each if it is not None."""
+    body = body if model is None else {**body, "model": model}
+    return body if created is None else {**body, "created_at": int(created)}

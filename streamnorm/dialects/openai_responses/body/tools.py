@@ -302,7 +302,16 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
         choice = _choice(object_at(value, "$"))
     except DecodeError as exc:
         raise within(exc, "$.tool_choice") from None
-    return choice, None if _is_exact(value) else value
+    is_exact = _is_exact(value) and not _is_other_word(value, body)
+    return choice, None if is_exact else value
+
+
+def _is_other_word(value: _Value, body: _Value) -> bool:
+    """Return whether a choice has another word for a server tool than `tools` has."""
+    unified = _KINDS.get(value["type"])
+    types = [tool.get("type") for tool in objects_of(body.get("tools"))]
+    known = {_KINDS.get(kind) for kind in types if isinstance(kind, str)}
+    return unified in known - {None} and value["type"] not in types
 
 
 def _choice(value: _Value) -> ToolChoice:
@@ -349,7 +358,7 @@ def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
     """Return a choice as `tool_choice`."""
     names, mode = choice.names, choice.mode
     if mode == "named":
-        return _named_to_wire(choice)
+        return _named_to_wire(choice, tools)
     if not names:
         return mode
     custom = {tool.name for tool in tools if isinstance(tool, CustomTool)}
@@ -357,10 +366,15 @@ def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
     return {"type": "allowed_tools", "mode": mode, "tools": allowed}
 
 
-def _named_to_wire(choice: ToolChoice) -> _Value:
+def _named_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> _Value:
     kind, name = choice.kind, next(iter(choice.names), "")
     if kind in ("function", "custom"):
         return {"type": kind, "name": name}
     if kind == "mcp":
         return {"type": "mcp", "server_label": name}
+    # The API refuses a type that `tools` does not have, as `web_search_preview` beside
+    # `web_search` (raine/claude-code-proxy#26).
+    for tool in tools:
+        if isinstance(tool, ServerTool) and tool.kind == kind:
+            return {"type": _hosted_to_wire(tool)["type"]}
     return {"type": _CHOICE_TYPES.get(kind, kind)}

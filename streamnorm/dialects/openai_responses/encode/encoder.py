@@ -38,6 +38,7 @@ from streamnorm._core.events import (
     TextDelta,
     UsageUpdate,
 )
+from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.openai_responses import opaque
@@ -144,7 +145,9 @@ class ResponsesEncoder(Encoder):
         return self._reasonings[event.index].write(event.text, event.part)
 
     def _signature(self, event: SignatureDelta) -> bytes:
-        self._reasonings[event.index].sign(signature_to_wire(event.signature, event.issuer))
+        item = self._reasonings[event.index]
+        signed = Signed(event.signature, event.issuer, event.id)
+        item.sign(signature_to_wire(signed, item.id))
         return b""
 
     def _citation(self, event: CitationDelta) -> bytes:

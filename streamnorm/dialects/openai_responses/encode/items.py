@@ -265,19 +265,23 @@ class ServerCallWriter(ItemWriter):
             return b""
         # The held events of a custom call are the deltas of its input.
         empty = {"input": ""} if self.type == "custom_tool_call" else {}
-        return self._write_added({**self._argument_fields(), **empty, "status": "in_progress"})
+        status = self._status("in_progress")
+        return self._write_added({**self._argument_fields(), **empty, **status})
 
     def stop(self) -> bytes:
         """Return the `done` event."""
         fields = self._argument_fields()
         if self.is_added and fields.get("call_id") == "":
             del fields["call_id"]  # xAI adds it to complete searches
-        return self._write_done(dumps(self._item({"status": "completed", **fields})))
+        return self._write_done(dumps(self._item({**self._status("completed"), **fields})))
 
     def _fields(self, status: str) -> dict[str, Any]:
         # Most types have only one tool, whose name is no field.
         name = {"name": self._name} if self._name != self.type else {}
-        return {"status": status, **name, **_KNOWN_AT_START[self.type]}
+        return {**self._status(status), **name, **_KNOWN_AT_START[self.type]}
+
+    def _status(self, status: str) -> dict[str, Any]:
+        return {} if self.type in _WITHOUT_STATUS else {"status": status}
 
     def _argument_fields(self) -> dict[str, Any]:
         """Return the fields of the item that the arguments hold."""
@@ -301,6 +305,12 @@ _KNOWN_AT_START: dict[str, dict[str, Any]] = {
     "mcp_list_tools": {"server_label": "", "tools": []},
     "mcp_approval_request": {"server_label": "", "arguments": ""},
 }
+
+
+# `ResponseOutputItem` of openai 3.54 has types without the field, and strict clients refuse it.
+_WITHOUT_STATUS = frozenset(
+    {"compaction", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools", "program"}
+)
 
 
 class WholeItemWriter:

@@ -27,6 +27,7 @@ from streamnorm import (
     ToolResult,
     Video,
 )
+from streamnorm._core.bodies.request import Source
 from streamnorm._core.ids import Carried, carry_signature
 
 PNG = Image("image/png", "aGk=")
@@ -101,6 +102,92 @@ def test_reasoning_goes_to_the_vendor_that_signed_it(
     done = blocks_of(block, Text("x"), role="assistant")
     assert done.messages[0][1] == ((Text("x"),) if kept is None else (kept, Text("x")))
     assert done.lost == lost
+
+
+@pytest.mark.parametrize(
+    "block", [Reasoning(("why",), "s", "vendor", "item_1"), RedactedReasoning("d", "vendor", "é")]
+)
+def test_illegal_id_of_reasoning_is_left_out(block: Reasoning | RedactedReasoning) -> None:
+    can = {"role": "assistant", "reasoning_id_pattern": "rs_[a-z0-9]+"}
+    done = blocks_of(block, Text("x"), **can)
+    assert done.messages[0][1] == (structs.replace(block, id=None), Text("x"))
+    assert done.lost == {"item_id": 1}
+    legal = structs.replace(block, id="rs_1")
+    for id, pattern in (("rs_1", "rs_[a-z0-9]+"), ("rs_1", None), (None, "rs_[a-z0-9]+")):
+        kept = structs.replace(legal, id=id)
+        done = blocks_of(kept, Text("x"), role="assistant", reasoning_id_pattern=pattern)
+        assert done.messages[0][1] == (kept, Text("x"))
+        assert done.lost == {}
+
+
+SIGNED = Reasoning(("why",), "s", "vendor")
+HIDDEN = RedactedReasoning("d", "vendor")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((SIGNED,), ()),
+        ((SIGNED, HIDDEN), ()),
+        ((Text("a"), SIGNED, HIDDEN), (Text("a"),)),
+        ((SIGNED, Text(" ")), ()),
+        ((SIGNED, HIDDEN, Text("a"), SIGNED), (SIGNED, HIDDEN, Text("a"))),
+    ],
+)
+def test_reasoning_that_nothing_follows_is_dropped(
+    before: tuple[InputBlock, ...], after: tuple[InputBlock, ...]
+) -> None:
+    """An answer was cut while the model reasoned, or its calls were edited out."""
+    asked = request(user("Hi"), assistant(*before), user("?"))
+    done = Projection(asked, reasoning_answered=True)
+    kept = [("assistant", after)] if after else []
+    assert done.messages == [("user", (Text("Hi"),)), *kept, ("user", (Text("?"),))]
+    empty = {} if after else {"empty_message_dropped": 1}
+    dropped = sum(not isinstance(block, Text) for block in before)
+    dropped -= sum(not isinstance(block, Text) for block in after)
+    assert done.lost == {"reasoning_dropped": dropped, **empty}
+    assert Projection(asked, reasoning_answered=False).messages[1][1] != after
+
+
+def test_reasoning_that_nothing_follows_is_dropped_from_an_answer_of_the_target() -> None:
+    asked = request(user("Hi"), own(assistant(SIGNED)), user("?"))
+    done = Projection(asked, reasoning_answered=True)
+    assert [role for role, _ in done.messages] == ["user", "user"]
+    native = Projection(asked, native=True, reasoning_answered=True)
+    assert native.request is asked
+
+
+@pytest.mark.parametrize(("stored", "store"), [(True, True), (True, None), (False, False)])
+def test_unsigned_reasoning_of_an_answer_goes_back_where_it_is_stored(
+    stored: bool, store: bool | None
+) -> None:
+    """Its id is all that a provider which stores its answers needs."""
+    part = assistant(Reasoning(("why",)), "a")
+    answer = structs.replace(part, source=Source("target", None, part))
+    asked = request(user("Hi"), answer, user("?"), store=store)
+    if store is None:  # which a client of the dialect alone leaves out
+        asked = own(asked)
+    done = Projection(asked, stored_reasoning=True)
+    assert len(done.messages[1][1]) == 1 + stored
+    assert done.lost == ({} if stored else {"reasoning_dropped": 1})
+    assert len(Projection(asked).messages[1][1]) == 2
+
+
+def test_message_with_tags_is_written_anew_for_another_server() -> None:
+    """Its vendor wrote none of them: the answer came from an upstream of another dialect."""
+    blocks = (SIGNED, Reasoning(("else",), "t", "other"), Text("a"))
+    part = assistant(*blocks)
+    value = {"content": [{"signature": "sn1.vendor.s"}, {"signature": "sn1.other.t"}]}
+    message = structs.replace(part, source=Source("target", value, part))
+    done = Projection(request(user("Hi"), message, user("?")))
+    assert done.messages[1] == ("assistant", (SIGNED, Text("a")))
+    assert done.lost == {"reasoning_dropped": 1}
+    untagged = structs.replace(part, source=Source("target", {"content": []}, part))
+    asked = request(user("Hi"), untagged, user("?"))
+    assert Projection(asked).request is asked
+    unsigned = own(assistant("a"))
+    asked = request(user("Hi"), unsigned, user("?"))
+    assert Projection(asked).request is asked
 
 
 def test_reasoning_of_the_target_stays_unsigned() -> None:

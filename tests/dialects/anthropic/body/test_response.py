@@ -33,6 +33,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
     accumulate,
+    decode_message,
+    encode_message,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.losses import Losses
@@ -348,3 +350,43 @@ def test_blank_text_is_not_written() -> None:
     body, losses = write(structs.replace(MESSAGE, blocks=(Text("\n\n"), Text("a"))))
     assert body["content"] == [{"type": "text", "text": "a"}]
     assert losses == [Loss("whitespace_text", "block", detail="dropped")]
+
+
+def test_own_answer_loses_nothing_under_another_model() -> None:
+    body: Body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [
+            {
+                "type": "mcp_tool_use",
+                "id": "mcptoolu_1",
+                "name": "ask",
+                "server_name": "dice",
+                "input": {},
+            },
+            {
+                "type": "tool_use",
+                "id": "toolu_1",
+                "name": "f",
+                "input": {"t": 1},
+                "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
+            },
+        ],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "stop_details": None,
+        "container": {"id": "container_1", "expires_at": "2026-11-23T00:00:00Z"},
+        "usage": {
+            **USAGE,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            "service_tier": "standard",
+            "inference_geo": "us",
+        },
+    }
+    message = decode_message(body, "anthropic")
+    assert encode_message(message, "anthropic").body == body
+    encoded = encode_message(message, "anthropic", model="mine", created=7.0)
+    assert encoded.body == {**body, "model": "mine"}
+    assert encoded.losses == ()

@@ -7,9 +7,10 @@ from typing import Any
 
 from hypothesis import given
 from msgspec import structs
-from support.corpus import CorpusStream, each_recording_of, each_stream_of, payloads
+from support.corpus import CorpusStream, each_recording_of, each_stream_of
 from support.event_strategies import messages
 from support.streams import content_of, decode
+from support.whole_answers import whole_answer_of
 
 from streamnorm import (
     Completed,
@@ -40,7 +41,7 @@ def comes_back(message: Message) -> None:
     """Check that a written message is read as the projection leaves it, losses included."""
     losses = Losses()
     body = CODEC.write_response(message, None, losses)
-    projected, lost = project(message_events(message), "gemini")
+    projected, lost = project(message_events(message), "gemini", extras=True)
     assert losses.list() == lost
     if any(isinstance(event, StreamError) for event in projected):
         assert body["candidates"][0]["finishReason"] == "MALFORMED_FUNCTION_CALL"
@@ -80,26 +81,10 @@ def test_a_captured_answer_comes_back(stream: CorpusStream) -> None:
         comes_back(accumulate(decoded.events))
 
 
-def whole(body: bytes) -> dict[str, Any]:
-    """Return the chunks of a stream as one response: all parts, and the last of all else."""
-    response: dict[str, Any] = {}
-    candidates: dict[int, dict[str, Any]] = {}
-    for data in payloads(body):
-        chunk = json.loads(data)
-        chunk = chunk.get("response", chunk)
-        for candidate in chunk.pop("candidates", ()):
-            known = candidates.setdefault(candidate.get("index", 0), {"content": {"parts": []}})
-            content = candidate.pop("content", None) or {}
-            known["content"]["parts"] += content.get("parts") or ()
-            known.update(candidate)
-        response.update(chunk)
-    if candidates:
-        response["candidates"] = [candidates[index] for index in sorted(candidates)]
-    return response
-
-
 @each_stream_of("gemini")
 def test_a_body_is_read_as_its_stream(stream: CorpusStream) -> None:
     decoded = decode([stream.body], "gemini")
     if isinstance(decoded.outcome, Completed) and stream.body.startswith(b"data:"):
-        assert json_values(read(whole(stream.body))) == json_values(decoded.events)
+        body = whole_answer_of("gemini", stream.body)
+        assert body is not None
+        assert json_values(read(body)) == json_values(decoded.events)

@@ -14,7 +14,9 @@ from streamnorm import (
     DecodeError,
     EncodeError,
     Event,
+    Loss,
     Message,
+    Opaque,
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
@@ -27,6 +29,7 @@ from streamnorm import (
     Usage,
     accumulate,
     decode_message,
+    encode_message,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.limits import Limits
@@ -355,3 +358,87 @@ def test_values_that_nest_too_deep_are_refused() -> None:
     with pytest.raises(EncodeError, match="nests too deep") as caught:
         CODEC.write_response(Message("r", "m", (result,), "end_turn"), None, Losses())
     assert caught.value.path == "blocks"
+
+
+WEB = {"web": {"uri": "https://a", "title": "A"}}
+UNCITED = {"web": {"uri": "https://b", "title": "B"}}
+
+
+def data(name: str, value: Any, index: int | None = 0) -> Opaque:
+    return Opaque("gemini", name, json.dumps(value), index)
+
+
+def own_answer(*opaque: Opaque, citations: tuple[Citation, ...] = ()) -> Message:
+    return Message("r", "m", (Text("Hi", citations),), "end_turn", opaque=opaque)
+
+
+def test_data_of_the_dialect_stands_in_its_candidate() -> None:
+    logprobs = {"chosenCandidates": [{"token": "Hi", "logProbability": -0.5}]}
+    message = own_answer(
+        data("groundingMetadata", {"webSearchQueries": ["tea"]}),
+        data("logprobsResult", logprobs),
+        data("functionCall", {"mood": "good"}),
+    )
+    losses = Losses()
+    body = CODEC.write_response(message, None, losses)
+    assert losses.list() == ()
+    (candidate,) = body["candidates"]
+    assert candidate["groundingMetadata"] == {"webSearchQueries": ["tea"]}
+    assert candidate["logprobsResult"] == logprobs
+    part = {"text": "", "functionCall": {"mood": "good"}}
+    assert candidate["content"]["parts"] == [part, {"text": "Hi"}]
+
+
+def test_grounding_of_the_answer_is_joined_with_its_citations() -> None:
+    unread = {"segment": {"startIndex": 9}, "groundingChunkIndices": [0]}
+    message = own_answer(
+        data(
+            "groundingMetadata",
+            {
+                "webSearchQueries": ["tea"],
+                "groundingChunks": [UNCITED, WEB],
+                "groundingSupports": [unread],
+            },
+        ),
+        data("citationMetadata", {"citations": [{"uri": "https://d"}], "mood": "good"}),
+        citations=(
+            Citation("web", "https://a", "A", None, 0, 2),
+            Citation("web", "https://c", "C", None, 0, 1),
+            Citation("citation", "https://e", None, None, 0, 2),
+        ),
+    )
+    (candidate,) = CODEC.write_response(message, None, Losses())["candidates"]
+    whole = {"startIndex": 0, "endIndex": 2, "text": "Hi"}
+    assert candidate["groundingMetadata"] == {
+        "webSearchQueries": ["tea"],
+        "groundingChunks": [UNCITED, WEB, {"web": {"uri": "https://c", "title": "C"}}],
+        "groundingSupports": [
+            {"segment": whole, "groundingChunkIndices": [1]},
+            {
+                "segment": {"startIndex": 0, "endIndex": 1, "text": "H"},
+                "groundingChunkIndices": [2],
+            },
+            unread,
+        ],
+    }
+    assert candidate["citationMetadata"] == {
+        "citations": [
+            {"startIndex": 0, "endIndex": 2, "uri": "https://e"},
+            {"uri": "https://d"},
+        ],
+        "mood": "good",
+    }
+
+
+def test_frame_has_no_field_in_a_body() -> None:
+    losses = Losses()
+    CODEC.write_response(own_answer(data("frame", {"queue": 3}, None)), None, losses)
+    assert losses.list() == (Loss("opaque", "frame", 1, "no field, dropped"),)
+
+
+def test_body_is_revised_in_its_model_and_its_time() -> None:
+    message = decode_message(BODY, "gemini")
+    assert encode_message(message, "gemini").body == BODY
+    revised = encode_message(message, "gemini", model="mine", created=0).body
+    time = {"createTime": "1970-01-01T00:00:00Z"}
+    assert revised == {**BODY, "modelVersion": "mine", **time}

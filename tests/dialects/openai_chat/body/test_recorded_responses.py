@@ -5,15 +5,9 @@ The bodies are what the vendor's SDK accumulates from the chunks of each recordi
 
 from __future__ import annotations
 
-import json
-import warnings
-from typing import Any
-
 import pytest
-from openai._models import construct_type
-from openai.lib.streaming.chat import ChatCompletionStreamState
-from openai.types.chat import ChatCompletionChunk
-from support.corpus import each_recording_of, payloads
+from support.corpus import each_recording_of
+from support.whole_answers import whole_answer_of
 
 from streamnorm import Completed, Recording, accumulate, decode_message, decoder
 
@@ -44,29 +38,13 @@ MISREAD = {
 }
 
 
-def body_of(recording: Recording) -> dict[str, Any] | None:
-    """Return the response that the SDK accumulates; None if it cannot."""
-    state = ChatCompletionStreamState()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what servers send in other types
-        try:
-            for payload in payloads(recording.body):
-                if not payload.startswith("[DONE]"):
-                    value = json.loads(payload)
-                    state.handle_chunk(construct_type(type_=ChatCompletionChunk, value=value))
-        except (AssertionError, AttributeError, IndexError, TypeError):
-            return None
-        body: dict[str, Any] = state.current_completion_snapshot.to_dict(mode="json")
-    return body
-
-
 @each_recording_of("openai_chat")
 def test_a_response_reads_as_its_stream(recording: Recording) -> None:
     source = decoder("openai_chat", server=recording.server)
     events = source.feed(recording.body) + source.close()
     if not isinstance(source.outcome, Completed):
         pytest.skip("no whole answer")
-    body = body_of(recording)
+    body = whole_answer_of("openai_chat", recording.body)
     if body is None:
         pytest.skip("the SDK reads no answer")
     message = accumulate(events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from support.streams import decode
 from streamnorm import (
     Citation,
     EncodeError,
+    Loss,
     LossyEncoding,
     Message,
+    Opaque,
     Reasoning,
     RedactedReasoning,
     Refusal,
@@ -28,6 +31,7 @@ from streamnorm import (
     encoder,
     message_events,
     project,
+    translate_message,
 )
 
 
@@ -231,3 +235,50 @@ def test_a_body_is_read_as_the_stream_of_the_same_answer(d: Draws) -> None:
     # A stream has the citations behind its calls, where they belong to no text any more.
     carried, _ = project(message_events(message), "openai_chat")
     assert cited(read(encoded.body)) == cited(accumulate(carried))
+
+
+def token(text: str) -> dict[str, Any]:
+    return {"token": text, "logprob": -0.5, "bytes": None, "top_logprobs": []}
+
+
+def test_data_of_the_dialect_stands_in_its_fields() -> None:
+    first, second = {"type": "file", "file": {"name": "a"}}, {"type": "file", "file": {"name": "b"}}
+    opaque = (
+        Opaque("openai_chat", "logprobs", dumps({"content": [token("H")], "refusal": None}), 0),
+        Opaque("openai_chat", "logprobs", dumps({"content": None}), 0),
+        Opaque("openai_chat", "logprobs", dumps({"content": [token("i")]}), 0),
+        Opaque("openai_chat", "annotations", dumps(first)),
+        Opaque("openai_chat", "annotations", dumps(second)),
+        Opaque("openai_chat", "audio", dumps({"id": "audio_1"}), 0),
+        Opaque("openai_chat", "citations", dumps(["https://a"])),
+    )
+    message = Message("c", "m", (Text("Hi"),), "end_turn", opaque=opaque)
+    encoded = encode_message(message, "openai_chat")
+    assert encoded.losses == ()
+    (choice,) = encoded.body["choices"]
+    assert choice["logprobs"] == {"content": [token("H"), token("i")], "refusal": None}
+    assert choice["message"]["annotations"] == [first, second]
+    assert choice["message"]["audio"] == {"id": "audio_1"}
+    assert encoded.body["citations"] == ["https://a"]
+
+
+def test_event_without_a_field_in_a_body_is_a_loss() -> None:
+    opaque = (Opaque("openai_chat", "queue.position", '{"position":3}'),)
+    message = Message("c", "m", (Text("Hi"),), "end_turn", opaque=opaque)
+    losses = encode_message(message, "openai_chat").losses
+    assert losses == (Loss("opaque", "queue.position", 1, "no field, dropped"),)
+
+
+def test_log_probabilities_are_lost_elsewhere() -> None:
+    body = encode_message(EXAMPLE, "openai_chat").body
+    body["choices"][0]["logprobs"] = {"content": [token("Hi")], "refusal": None}
+    losses = translate_message(body, to="anthropic", dialect="openai_chat").losses
+    assert Loss("opaque", "openai_chat logprobs", 1, "dropped") in losses
+
+
+def test_body_is_revised_in_its_model_and_its_time() -> None:
+    body = {**encode_message(EXAMPLE, "openai_chat").body, "moderation": None}
+    message = read(body)
+    assert encode_message(message, "openai_chat").body == body
+    revised = encode_message(message, "openai_chat", model="mine", created=7.5).body
+    assert revised == {**body, "model": "mine", "created": 7}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from support.body_types import problems
-from support.openai_responses.requests import read, unread, write
+from support.openai_responses.requests import read, unread, within_the_types, write
 
 from streamnorm import decode_request, encode_request
 from streamnorm._core.blocks import Image, InputBlock, Text, ToolResult
@@ -128,8 +128,9 @@ def _with_detail(block: InputBlock) -> InputBlock:
 
 @each_request
 def test_request_of_another_dialect_fits_the_types(client: str, body: dict[str, Any]) -> None:
-    encoded = encode_request(foreign(decode_request(body, OWN)), OWN, repair="fill")
-    assert problems(OWN, encoded.body) == []
+    request = foreign(decode_request(body, OWN))
+    encoded = encode_request(request, OWN, repair="fill", missing_tools="drop")
+    assert problems(OWN, within_the_types(encoded.body)) == []
 
 
 @each_request

@@ -27,11 +27,11 @@ REASONING: dict[str, tuple[dict[str, Any], InputBlock]] = {
             ],
             "encrypted_content": "gAAA",
         },
-        Reasoning(("One.", "Two."), "gAAA", "openai", extra={OWN: {"id": "rs_1"}}),
+        Reasoning(("One.", "Two."), "gAAA", "openai", "rs_1"),
     ),
     "as Codex sends it": (
         {"id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAA"},
-        Reasoning((), "gAAA", "openai", extra={OWN: {"id": "rs_1", "content": None}}),
+        Reasoning((), "gAAA", "openai", "rs_1", extra={OWN: {"content": None}}),
     ),
     "not encrypted": (
         {"summary": [], "encrypted_content": None},
@@ -47,6 +47,14 @@ REASONING: dict[str, tuple[dict[str, Any], InputBlock]] = {
     "another vendor's": (
         {"summary": [], "encrypted_content": "sn1.anthropic.EqQB"},
         Reasoning((), "EqQB", "anthropic"),
+    ),
+    "its own, from another dialect": (
+        {"id": "rs_sn_2", "summary": [], "encrypted_content": "sn1-id.openai.rs_1.gAAA"},
+        Reasoning((), "gAAA", "openai", "rs_1"),
+    ),
+    "its own, from another dialect without its id": (
+        {"id": "rs_sn_2", "summary": [], "encrypted_content": "sn1.openai.gAAA"},
+        Reasoning((), "gAAA", "openai"),
     ),
     "another vendor's, redacted": (
         {"id": "rs_1", "summary": [], "encrypted_content": "sn1-redacted.anthropic.EqQB"},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from msgspec import structs
 from support.corpus import CorpusStream, each_recording_of, each_stream_of, needs_corpus
+from support.whole_answers import whole_answer_of
 
 from streamnorm import (
     Completed,
@@ -30,20 +30,6 @@ def read(body: dict[str, Any], **context: Any) -> list[Event]:
     return codec().read_response(body, ReadContext(**context))
 
 
-def terminal_of(data: bytes) -> dict[str, Any] | None:
-    """Return the response of the terminal event, if it holds the output."""
-    for line in data.decode("utf-8", "replace").splitlines():
-        if line.startswith("data:") and '"response"' in line:
-            try:
-                event = json.loads(line[5:])
-            except ValueError:
-                continue
-            response = event.get("response")
-            if event.get("type") in ("response.completed", "response.incomplete") and response:
-                return response if response.get("output") else None
-    return None
-
-
 def comparable(message: Message) -> Message:
     """Return what the events and the terminal of one stream cannot say differently.
 
@@ -51,7 +37,7 @@ def comparable(message: Message) -> Message:
     some servers name the model at the end alone.
     """
     blocks = tuple(
-        structs.replace(block, signature=None, issuer=None)
+        structs.replace(block, signature=None, issuer=None, id=None)
         if isinstance(block, Reasoning)
         else block
         for block in message.blocks
@@ -63,7 +49,7 @@ def comparable(message: Message) -> Message:
 
 
 def assert_body_is_stream(data: bytes, *, differs: bool = False) -> None:
-    response = terminal_of(data)
+    response = whole_answer_of(OWN, data)
     reader = decoder(OWN)
     events = reader.feed(data) + reader.close()
     if response is None or not isinstance(reader.outcome, Completed):

@@ -26,6 +26,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
     accumulate,
+    decode_message,
+    encode_message,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.events import Event
@@ -262,7 +264,7 @@ def test_response_without_a_status_is_complete() -> None:
 def test_reasoning_is_that_of_the_server() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     message = accumulate(read({**BODY, "output": [item]}, server="xai"))
-    assert message.blocks == (Reasoning((), "x", "xai"),)
+    assert message.blocks == (Reasoning((), "x", "xai", "rs_1"),)
 
 
 def test_response_without_output_is_a_message_without_blocks() -> None:
@@ -328,3 +330,11 @@ def test_bounds_hold() -> None:
     with pytest.raises(DecodeError) as caught:
         read({**BODY, "output": [TEXT, {**TEXT, "id": "b"}]}, limits=Limits(max_blocks=1))
     assert caught.value.args[0] == "max_blocks of 1 passed"
+
+
+def test_body_is_revised_in_its_model_and_its_time() -> None:
+    body = {**encode_message(ANSWER, OWN).body, "prompt_cache_retention": None}
+    message = decode_message(body, OWN)
+    assert encode_message(message, OWN).body == body
+    revised = encode_message(message, OWN, model="mine", created=7.5).body
+    assert revised == {**body, "model": "mine", "created_at": 7}

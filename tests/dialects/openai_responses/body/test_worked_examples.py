@@ -106,9 +106,7 @@ EXAMPLES: dict[str, tuple[Request, dict[str, Any]]] = {
                 InputMessage(
                     "assistant",
                     (
-                        Reasoning(
-                            ("One.", "Two."), "gAAAAABo", "openai", extra={OWN: {"id": "rs_1"}}
-                        ),
+                        Reasoning(("One.", "Two."), "gAAAAABo", "openai", "rs_1"),
                         ToolCall("c1", "get_weather", "{}", extra={OWN: {"id": "fc_1"}}),
                     ),
                 ),

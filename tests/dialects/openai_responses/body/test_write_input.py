@@ -185,21 +185,23 @@ def test_cited_text_is_an_output_message() -> None:
     assert item["content"] == [{"type": "output_text", "text": "abc", "annotations": [annotation]}]
 
 
-def test_reasoning_of_another_dialect_has_an_id_made_of_its_content() -> None:
-    block = Reasoning(("One.", "Two."), "gAAA", "openai")
-    (item,) = answer(block)
-    id = item.pop("id")
-    assert id.startswith("rs_sn_")
+def test_reasoning_of_another_dialect_has_the_id_that_it_was_issued_with() -> None:
+    (item, _) = answer(Reasoning(("One.", "Two."), "gAAA", "openai", "rs_1"), Text("a"))
     assert item == {
         "type": "reasoning",
+        "id": "rs_1",
         "summary": [
             {"type": "summary_text", "text": "One."},
             {"type": "summary_text", "text": "Two."},
         ],
         "encrypted_content": "gAAA",
     }
-    assert answer(Text("a"), block)[1]["id"] == id
-    assert answer(Reasoning(("One.",), "gAAB", "openai"))[0]["id"] != id
+
+
+def test_reasoning_whose_id_is_unknown_has_none() -> None:
+    """The API refuses encrypted content under any other id; the types demand one."""
+    (item,) = write_items(InputMessage("assistant", (Reasoning((), "gAAA", "openai"),)))
+    assert item == {"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
 
 
 @pytest.mark.parametrize(
@@ -208,12 +210,14 @@ def test_reasoning_of_another_dialect_has_an_id_made_of_its_content() -> None:
         (RedactedReasoning("gAAA", "openai"), "gAAA"),
         (RedactedReasoning("EqQB", "anthropic"), "sn1-redacted.anthropic.EqQB"),
         (Reasoning((), "EqQB", "anthropic"), "sn1.anthropic.EqQB"),
+        (Reasoning((), "EqQB", "xai", "rs_1"), "sn1-id.xai.rs_1.EqQB"),
         (Reasoning(("a",)), None),
     ],
 )
 def test_encrypted_content(block: InputBlock, encrypted: str | None) -> None:
-    (item,) = answer(block)
+    (item,) = write_items(InputMessage("assistant", (block,)))
     assert item.get("encrypted_content") == encrypted
+    assert "id" not in item
 
 
 # Items that are written as they were read, also where no source says how.

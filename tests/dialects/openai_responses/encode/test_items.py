@@ -23,7 +23,6 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm._core.ids import tag_signature
 
 # Reasoning
 
@@ -34,7 +33,7 @@ def test_reasoning_is_written_as_summaries() -> None:
         ReasoningDelta(0, "a"),
         ReasoningDelta(0, "b"),
         ReasoningDelta(0, "c", 1),
-        SignatureDelta(0, "gAAA", "openai"),
+        SignatureDelta(0, "gAAA", "openai", "rs_1_0"),
         BlockStop(0),
     )
     part = {"type": "summary_text"}
@@ -84,15 +83,22 @@ def test_summary_with_a_delta_after_the_next_one_is_ended_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("issuer", "value"),
+    ("issuer", "id", "value"),
     [
-        ("openai", "c2ln"),
-        ("anthropic", tag_signature("c2ln", "anthropic")),
-        (None, tag_signature("c2ln", None)),
+        ("openai", "rs_1_0", "c2ln"),
+        ("openai", "rs_of_openai", "sn1-id.openai.rs_of_openai.c2ln"),
+        ("openai", None, "sn1.openai.c2ln"),
+        ("xai", "rs_1_0", "sn1-id.xai.rs_1_0.c2ln"),
+        ("anthropic", None, "sn1.anthropic.c2ln"),
+        (None, None, "sn1..c2ln"),
     ],
 )
-def test_encrypted_content_names_its_issuer(issuer: str | None, value: str) -> None:
-    signed = encode(BlockStart(0, Reasoning()), SignatureDelta(0, "c2ln", issuer), BlockStop(0))
+def test_encrypted_content_names_its_issuer_and_its_id(
+    issuer: str | None, id: str | None, value: str
+) -> None:
+    """OpenAI refuses what it issued under another id than that of the item."""
+    delta = SignatureDelta(0, "c2ln", issuer, id)
+    signed = encode(BlockStart(0, Reasoning()), delta, BlockStop(0))
     assert types(signed) == ["output_item.added", "output_item.done"]
     assert signed[0]["item"] == {"id": "rs_1_0", "type": "reasoning", "summary": []}
     assert signed[1]["item"] == {**signed[0]["item"], "encrypted_content": value}

@@ -71,8 +71,6 @@ def test_server_call_is_added_with_the_name_of_its_tool() -> None:
     ("kind", "empty"),
     [
         ("mcp_call", {"server_label": "", "arguments": ""}),
-        ("mcp_list_tools", {"server_label": "", "tools": []}),
-        ("mcp_approval_request", {"server_label": "", "arguments": ""}),
         ("file_search_call", {"queries": []}),
         ("image_generation_call", {}),
     ],
@@ -82,6 +80,21 @@ def test_call_is_added_with_its_required_fields_empty(kind: str, empty: dict[str
     item = {"id": "i", "type": kind, "status": "in_progress"}
     assert payloads[0]["item"] == {**item, **empty}
     assert payloads[1]["item"] == {**item, "status": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "empty"),
+    [
+        ("compaction", {}),
+        ("mcp_list_tools", {"server_label": "", "tools": []}),
+        ("mcp_approval_request", {"server_label": "", "arguments": ""}),
+        ("program", {}),
+    ],
+)
+def test_item_has_a_status_only_if_its_type_has_one(kind: str, empty: dict[str, Any]) -> None:
+    payloads = same(BlockStart(0, ServerToolCall("i", kind, kind=kind)), BlockStop(0))
+    assert payloads[0]["item"] == {"id": "i", "type": kind, **empty}
+    assert payloads[1]["item"] == {"id": "i", "type": kind}
 
 
 def test_unusual_status_is_written_back() -> None:

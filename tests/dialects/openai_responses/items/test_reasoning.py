@@ -30,6 +30,7 @@ from streamnorm._core.ids import seal_reasoning, tag_signature
 
 ITEM_ADDED = added(0, "reasoning", id="rs_1", summary=[])
 STARTED = BlockStart(0, Reasoning(), extra={"item_id": "rs_1"})
+STOPS = (BlockStop(0), BlockStop(1))
 
 
 def summary(piece: str, number: int = 0) -> bytes:
@@ -98,7 +99,7 @@ def test_second_field_has_a_block_of_its_own(first: Any, second: Any) -> None:
     frames = [ITEM_ADDED, first("a"), second("b"), first("c"), item(encrypted_content="seal")]
     assert body(*frames) == [
         *(STARTED, ReasoningDelta(0, "a"), BlockStart(1, Reasoning()), ReasoningDelta(1, "b")),
-        *(ReasoningDelta(0, "c"), SignatureDelta(0, "seal", "openai"), BlockStop(0), BlockStop(1)),
+        *(ReasoningDelta(0, "c"), SignatureDelta(0, "seal", "openai", "rs_1"), *STOPS),
     ]
 
 
@@ -108,7 +109,7 @@ def test_item_without_deltas_is_emitted_whole() -> None:
     assert body(whole) == [
         *(STARTED, ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1)),
         *(BlockStart(1, Reasoning()), ReasoningDelta(1, "r")),
-        *(SignatureDelta(0, "seal", "openai"), BlockStop(0), BlockStop(1)),
+        *(SignatureDelta(0, "seal", "openai", "rs_1"), *STOPS),
     ]
 
 
@@ -139,27 +140,38 @@ def test_complete_text_that_contradicts_the_deltas_is_a_note() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "fields", "issuer"),
+    ("server", "fields", "issuer", "id"),
     [
-        (None, {}, "openai"),
-        ("xai", {}, "xai"),
-        (None, {"format": "anthropic-claude-v1"}, "anthropic"),
-        ("openrouter", {"format": "google-gemini-v1"}, "google"),
-        (None, {"format": "openai-responses-v1"}, "openai"),
-        (None, {"format": 3}, "openai"),
+        (None, {}, "openai", "rs_1"),
+        ("xai", {}, "xai", "rs_1"),
+        (None, {"format": "anthropic-claude-v1"}, "anthropic", None),
+        ("openrouter", {"format": "google-gemini-v1"}, "google", None),
+        (None, {"format": "openai-responses-v1"}, "openai", "rs_1"),
+        (None, {"format": 3}, "openai", "rs_1"),
     ],
 )
-def test_signature_names_its_issuer(
-    server: str | None, fields: dict[str, Any], issuer: str
+def test_signature_names_its_issuer_and_the_id_that_it_is_bound_to(
+    server: str | None, fields: dict[str, Any], issuer: str, id: str | None
 ) -> None:
     end = item(encrypted_content="seal", **fields)
-    expected = [STARTED, SignatureDelta(0, "seal", issuer), BlockStop(0)]
+    expected = [STARTED, SignatureDelta(0, "seal", issuer, id), BlockStop(0)]
     assert body(ITEM_ADDED, end, server=server) == expected
 
 
 def test_tagged_signature_names_its_first_issuer() -> None:
     end = item(encrypted_content=tag_signature("far", "google"))
     assert body(ITEM_ADDED, end, server="xai")[1] == SignatureDelta(0, "far", "google")
+
+
+def test_tagged_signature_keeps_its_id() -> None:
+    end = item(encrypted_content=tag_signature("far", "openai", "rs_far"))
+    assert body(ITEM_ADDED, end)[1] == SignatureDelta(0, "far", "openai", "rs_far")
+
+
+def test_signature_of_an_item_without_an_id_is_bound_to_none() -> None:
+    end = done(0, "reasoning", summary=[], encrypted_content="seal")
+    begun = added(0, "reasoning", summary=[])
+    assert body(begun, end)[1] == SignatureDelta(0, "seal", "openai")
 
 
 def test_encrypted_content_of_the_start_is_not_final() -> None:
@@ -269,5 +281,5 @@ def test_delta_of_redacted_reasoning_starts_a_new_block() -> None:
     begun = added(0, "reasoning", id="rs_1", summary=[], encrypted_content=SEALED)
     assert body(begun, summary("a"), item(summary=parts("a"), encrypted_content=SEALED)) == [
         *(REDACTED, BlockStop(0), BlockStart(1, Reasoning()), ReasoningDelta(1, "a")),
-        *(SignatureDelta(1, SEALED, "openai"), BlockStop(1)),
+        *(SignatureDelta(1, SEALED, "openai", "rs_1"), BlockStop(1)),
     ]

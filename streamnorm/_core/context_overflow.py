@@ -1,0 +1,190 @@
+"""Errors of a request that does not fit into the context of its model, in all spellings.
+
+Servers have no common code for this error: most have a phrase in the message alone.  Clients
+act on the phrase or the code of their own API: they compact the conversation, or ask for fewer
+tokens.  Each dialect therefore writes the error in its vendor's form.  A message is searched
+for constant phrases, and for numbers of at most 15 characters, so that its length decides how
+long that takes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from streamnorm._core.events import StreamError
+
+__all__ = ["ContextOverflow", "context_overflow", "is_context_overflow"]
+
+_CODES = frozenset(
+    {
+        "context_length_exceeded",
+        "context_window_exceeded",  # of gateways
+        "exceed_context_size_error",  # llama.cpp (ggml-org/llama.cpp#15780)
+        "model_context_window_exceeded",  # GLM
+        "model_max_prompt_tokens_exceeded",  # Copilot
+    }
+)
+
+# Each spelling: phrases that a message has all of.
+_SPELLINGS = (
+    ("prompt is too long",),  # the Messages API; Fireworks
+    ("exceed context limit",),  # the Messages API, where `max_tokens` takes the rest
+    # Chat Completions, vLLM, OpenRouter, DeepSeek, Llama on Bedrock; Mistral has "too large for
+    # model with 32768 maximum context length".
+    ("maximum context length",),
+    ("exceed", "context window"),  # Responses, MiniMax, oMLX
+    ("exceed", "available context size"),  # llama.cpp
+    ("exceed", "max context length"),  # Ollama
+    ("longer than the model's context length",),  # SGLang, Together (QwenLM/Qwen3#1321)
+    ("longer than the maximum model length",),  # vLLM
+    ("input length", "exceeds the maximum allowed"),  # SGLang (#4048), Poolside
+    ("input length", "exceeds maximum allowed token size"),  # NIM
+    ("input prompt", "is too long and exceeds limit"),  # vLLM (#10440)
+    ("greater than the context length",),  # LM Studio
+    ("input token count", "exceeds the maximum number of tokens"),  # Google's APIs
+    ("input tokens exceed",),  # Chat Completions, for a limit of the project; Nova
+    ("maximum prompt length is",),  # xAI
+    ("prompt token count", "exceeds the limit"),  # Copilot
+    ("reduce the length of the messages",),  # Groq, Cerebras
+    ("input is too long for requested model",),  # Bedrock (anthropics/claude-code#8637)
+    ("exceeded model token limit",),  # Kimi
+    ("prompt exceeds max length",),  # GLM
+    ("range of input length should be",),  # DashScope
+    ("`inputs`", "tokens", "must"),  # TGI, with `max_new_tokens` or without
+    ("tokens in the prompt cannot exceed",),  # Cohere
+    ("context length exceeded",),
+    ("context_length_exceeded",),
+)
+
+# A quota is spent although the request fits.
+_QUOTA_STATUS = 429
+_QUOTA_WORDS = ("rate_limit", "throttl", "quota")
+
+_COUNT = r"(\d[\d,]{0,14})"
+_INPUT_TOKENS = tuple(
+    re.compile(pattern.replace("N", _COUNT))
+    for pattern in (
+        r"prompt is too long: N",
+        r"context limit: N \+",
+        r"\(N in the messages",
+        r"\(N of text input",
+        r"N tokens from the input messages",
+        r"messages resulted in N",
+        r"input token count \(N",
+        r"prompt token count of N",
+        r"request \(N tokens",
+        r"input \(N tokens",
+        r"input prompt \(N tokens",
+        r"input length \(N",
+        r"input length N exceeds",
+        r"prompt \(length N\)",
+        r"prompt contains N",
+        r"prompt contains at least N",
+        r"request has N input tokens",
+        r"request contains N",
+        r"requested: N",
+        r"current length is N",
+        r"received N",
+    )
+)
+_OUTPUT_TOKENS = tuple(
+    re.compile(pattern.replace("N", _COUNT))
+    for pattern in (
+        r"\+ N >",
+        r"N in the completion",
+        r"N in the output",
+        r"N tokens for the completion",
+        r"requested N output tokens",
+        r"is too large: N",
+    )
+)
+_LIMIT = tuple(
+    re.compile(pattern.replace("N", _COUNT))
+    for pattern in (
+        r"> N maximum",
+        r"\d > N",
+        r"context length is N",
+        r"context length of N",
+        r"context length \(N",
+        r"context length: N",
+        r"context size \(N tokens",
+        r"with N maximum context length",
+        r"model length of N",
+        r"tokens allowed \(N",
+        r"allowed length \(N",
+        r"allowed input length of N",
+        r"token size N",
+        r"context window of N",
+        r"configured limit of N",
+        r"maximum prompt length is N",
+        r"exceeds the limit of N",
+        r"exceeds limit of N",
+        r"model token limit: N",
+        r"while limit is N",
+        r"cannot exceed N",
+    )
+)
+
+
+class ContextOverflow(Struct, frozen=True):
+    """What an error says of a request that is too long; None where it does not say it.
+
+    Attributes:
+        input_tokens: Tokens of the request.
+        output_tokens: Tokens that it asks for.
+        limit: Tokens that the model has for both.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    limit: int | None = None
+
+    @property
+    def input_fits(self) -> bool:
+        """Whether only the tokens that the request asks for do not fit."""
+        return (
+            self.input_tokens is not None
+            and self.output_tokens is not None
+            and self.limit is not None
+            and self.input_tokens <= self.limit
+        )
+
+
+def is_context_overflow(message: str, *words: str | None, status: int | None = None) -> bool:
+    """Return whether an error reports a request that is too long for its model.
+
+    Args:
+        message: The provider's words.
+        words: Its code and type.
+        status: Its HTTP status.
+    """
+    known = [word.lower() for word in words if word]
+    if not _CODES.isdisjoint(known):
+        return True
+    if status == _QUOTA_STATUS or any(quota in word for word in known for quota in _QUOTA_WORDS):
+        return False
+    text = message.lower()
+    return any(all(phrase in text for phrase in phrases) for phrases in _SPELLINGS)
+
+
+def context_overflow(error: StreamError) -> ContextOverflow | None:
+    """Return what an error of the provider says of a request that is too long; else None."""
+    type = (error.extra or {}).get("type")
+    words = (error.code, type if isinstance(type, str) else None)
+    if error.kind != "upstream" or not is_context_overflow(
+        error.message, *words, status=error.status_hint
+    ):
+        return None
+    text = error.message.lower()
+    return ContextOverflow(
+        *(_count(text, patterns) for patterns in (_INPUT_TOKENS, _OUTPUT_TOKENS, _LIMIT))
+    )
+
+
+def _count(text: str, patterns: tuple[re.Pattern[str], ...]) -> int | None:
+    for pattern in patterns:
+        if (found := pattern.search(text)) is not None:
+            return int(found[1].replace(",", ""))
+    return None

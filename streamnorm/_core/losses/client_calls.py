@@ -1,0 +1,117 @@
+"""Calls that wait for the client in a form that the target has no block for.
+
+A `ServerToolCall` is nearly always executed by the provider itself.  A few kinds are not: the
+provider stops there, and waits until the client has executed or approved them.  A target that
+drops such a call must not end as if the answer were complete, since nobody would go on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import Block, ServerToolCall, ServerToolResult
+from streamnorm._core.errors import ArgumentsError
+from streamnorm._core.events import MessageStop, StreamError
+from streamnorm._core.json import is_object
+from streamnorm._core.losses.capabilities import Capabilities
+from streamnorm._core.partial_json import decode_arguments
+from streamnorm._core.text_buffer import TextBuffer
+
+__all__ = ["CLIENT_KINDS", "ClientCalls"]
+
+
+def _always(fields: dict[str, Any]) -> bool:
+    return True
+
+
+def _outside_a_container(fields: dict[str, Any]) -> bool:
+    environment = fields.get("environment")
+    return not (is_object(environment) and environment.get("type") == "container_reference")
+
+
+# Whether the client executes a call, by kind: the fields of the item are its arguments.
+# https://platform.openai.com/docs/guides/tools (read 2026-11-23).
+CLIENT_KINDS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "apply_patch_call": _always,
+    "computer_call": _always,
+    "local_shell_call": _always,
+    "mcp_approval_request": _always,
+    "shell_call": _outside_a_container,
+    "tool_search_call": lambda fields: fields.get("execution") == "client",
+}
+
+
+class _DroppedCall(Struct):
+    """A call that the target lacks.
+
+    Attributes:
+        call: Its start.
+        arguments: The fields of its item, as JSON, if the client may have to execute it.
+    """
+
+    call: ServerToolCall
+    arguments: TextBuffer | None
+
+
+class ClientCalls:
+    """Finds the call that an answer waits for, among those that the target drops.
+
+    Args:
+        capabilities: Those of the target.
+    """
+
+    def __init__(self, capabilities: Capabilities) -> None:
+        self._can = capabilities
+        self._calls: dict[int, _DroppedCall] = {}
+        self._answered: set[str] = set()  # ids of calls with a result in the same answer
+
+    def drop(self, index: int, block: Block) -> None:
+        """Add a block that the target drops."""
+        match block:
+            case ServerToolCall(kind=kind, arguments=text):
+                arguments = TextBuffer(text) if kind in CLIENT_KINDS else None
+                self._calls[index] = _DroppedCall(block, arguments)
+            case ServerToolResult(id):  # the provider's own, as that of a shell in its container
+                self._answered.add(id)
+            case _:
+                pass
+
+    def append(self, index: int, text: str) -> None:
+        """Append arguments of a dropped block."""
+        dropped = self._calls.get(index)
+        if dropped is not None and dropped.arguments is not None:
+            dropped.arguments.append(text)
+
+    def error(self, stop: MessageStop, *, says_nothing: bool) -> StreamError | None:
+        """Return the error that an answer ends in; None if it waits for no dropped call.
+
+        Args:
+            stop: Its end, as the source has it.
+            says_nothing: Whether the target shows nothing of it to the client.
+        """
+        # The client sends a paused answer back, with the call that the provider then goes on to
+        # execute.  Without the call it would take an empty answer for complete.
+        is_paused = stop.reason == "pause" and stop.reason not in self._can.stop_reasons
+        for dropped in self._calls.values():
+            if self._waits(dropped, is_paused=is_paused and says_nothing):
+                return self._lacking(dropped.call.kind)
+        return None
+
+    def _waits(self, dropped: _DroppedCall, *, is_paused: bool) -> bool:
+        if dropped.arguments is None:
+            return is_paused and dropped.call.id not in self._answered
+        try:
+            fields = decode_arguments(dropped.arguments.text())
+        except ArgumentsError:  # not those of an item
+            fields = {}
+        return CLIENT_KINDS[dropped.call.kind](fields) and (
+            fields.get("call_id") not in self._answered
+        )
+
+    def _lacking(self, kind: str) -> StreamError:
+        message = f"{kind} waits for the client, expected a call that {self._can.dialect} has"
+        # The same request has the same answer.
+        return StreamError("malformed", message, kind, 400, retryable=False)

@@ -1,0 +1,190 @@
+"""Written bodies as a server takes them, where no list of fields says how.
+
+What a profile demands holds of messages that were written and of those that are spelt as the
+client sent them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import is_
+from sys import maxsize
+from typing import Any, TypeAlias
+
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import compact, is_array, is_json, is_object, objects_of, string_of
+
+__all__ = ["fit_body"]
+
+_DETAILS = "reasoning_details"
+_MARK = "cache_control"
+_TEXTS = ("reasoning_content", "reasoning")
+_GEMINI, _ANTHROPIC = "google-gemini-v1", "anthropic-claude-v1"
+
+_Message: TypeAlias = "dict[str, Any]"
+
+
+def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a written body as the server takes it; the given one is not changed.
+
+    Raises:
+        EncodeError: Arguments of a call are no JSON, and the server refuses that.
+    """
+    can = context.capabilities
+    if can.only_refusals and can.max_marks < maxsize:
+        body = _with_few_marks(body, context)
+    if not _has_demands(can):
+        return body
+    fitted: list[Any] = []
+    for number, message in enumerate(body["messages"]):
+        taken: _Message | None = message
+        if message["role"] == "assistant":
+            try:
+                taken = _fit_assistant(message, context)
+            except EncodeError as exc:
+                raise EncodeError(exc.args[0], path=f"messages[{number}].{exc.path}") from exc
+        if taken is not None:
+            fitted.append(taken)
+    if len(fitted) == len(body["messages"]) and all(map(is_, fitted, body["messages"])):
+        return body
+    return {**body, "messages": fitted}
+
+
+def _with_few_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a body without the first of its cache marks, if it has more than the server takes.
+
+    The last ones cover what the first ones do.
+    """
+    excess = sum(map(_is_marked, _parts_of(body))) - context.capabilities.max_marks
+    if excess <= 0:
+        return body
+
+    def unmark(part: Any) -> Any:
+        nonlocal excess
+        if excess <= 0 or not _is_marked(part):
+            return part
+        excess -= 1
+        context.losses.add("cache_mark_dropped", "messages", "dropped")
+        return {name: value for name, value in part.items() if name != _MARK}
+
+    changed: dict[str, Any] = {}
+    if is_array(tools := body.get("tools")):
+        changed["tools"] = list(map(unmark, tools))
+    messages: list[_Message] = []
+    for message in body["messages"]:
+        content = message.get("content")
+        if is_array(content) and any(map(_is_marked, content)):
+            message = {**message, "content": list(map(unmark, content))}
+        messages.append(unmark(message))
+    return {**body, **changed, "messages": messages}
+
+
+def _parts_of(body: dict[str, Any]) -> Iterator[Any]:
+    """Yield what may have a cache mark, in the order in which a model reads it."""
+    yield from objects_of(body.get("tools"))
+    for message in body["messages"]:
+        yield from objects_of(message.get("content"))
+        yield message
+
+
+def _is_marked(part: Any) -> bool:
+    return is_object(part) and part.get(_MARK) is not None
+
+
+def _has_demands(can: BodyCapabilities) -> bool:
+    """Return whether a server demands anything of the messages of the assistant."""
+    return bool(
+        can.reasoning_required
+        or can.reasoning_signed
+        or can.signature_placeholder
+        or can.json_arguments
+        or not can.empty_assistants
+    )
+
+
+def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
+    """Return a message of the assistant as a server takes it back; None for none of it."""
+    can = context.capabilities
+    if can.reasoning_signed:
+        value = _with_signed_details(value, context)
+    calls = objects_of(value.get("tool_calls"))
+    if can.reasoning_required is True or (can.reasoning_required and calls):
+        value = _with_reasoning(value, context)
+    if calls and can.signature_placeholder is not None and can.reasoning_form == "details":
+        value = _with_details(value, calls, context)
+    if calls and can.json_arguments:
+        value = _with_json_arguments(value, context)
+    if not (can.empty_assistants or calls or value.get("content")):
+        context.losses.add("empty_message_dropped", "messages", "dropped")
+        return None
+    return value
+
+
+def _with_reasoning(value: _Message, context: WriteContext) -> _Message:
+    """Return a message with its reasoning in the field that the server reads, be it empty."""
+    name = context.capabilities.reasoning_field
+    if isinstance(value.get(name), str):
+        return value
+    details = [string_of(detail, "text") for detail in objects_of(value.get(_DETAILS))]
+    texts = [string_of(value, field) for field in _TEXTS]
+    text = next(filter(None, texts), "\n\n".join(filter(None, details)))
+    context.losses.add(name, "messages", "written, since the server demands it")
+    return {**value, name: text}
+
+
+def _with_signed_details(value: _Message, context: WriteContext) -> _Message:
+    """Return a message without details whose signature the server does not verify."""
+    details = value.get(_DETAILS)
+    if not is_array(details):
+        return value
+    kept = [detail for detail in details if not _is_unsigned(detail)]
+    if len(kept) == len(details):
+        return value
+    context.losses.add("reasoning_dropped", "messages", "not signed by the vendor of the model")
+    rest = {name: item for name, item in value.items() if name != _DETAILS}
+    return {**rest, _DETAILS: kept} if kept else rest
+
+
+def _is_unsigned(detail: object) -> bool:
+    if not is_object(detail) or detail.get("type") != "reasoning.text":
+        return False
+    signature = detail.get("signature")
+    if not isinstance(signature, str) or not signature:
+        return True
+    return detail.get("format") not in (None, _ANTHROPIC)
+
+
+def _with_details(value: _Message, calls: list[_Message], context: WriteContext) -> _Message:
+    """Return a message with calls and the details that Gemini wants back with them."""
+    if value.get(_DETAILS):
+        return value
+    context.losses.add("signature_placeholder", "messages", "signed with it")
+    detail = {
+        "type": "reasoning.encrypted",
+        "id": calls[0].get("id"),
+        "index": 0,
+        "data": context.capabilities.signature_placeholder,
+        "format": _GEMINI,
+    }
+    return {**value, _DETAILS: [detail]}
+
+
+def _with_json_arguments(value: _Message, context: WriteContext) -> _Message:
+    """Return a message whose calls have arguments that are JSON."""
+    changed = False
+    calls: list[Any] = []
+    for number, call in enumerate(value["tool_calls"]):
+        function = call.get("function") if is_object(call) else None
+        arguments = function.get("arguments") if is_object(function) else None
+        if is_object(function) and isinstance(arguments, str) and not is_json(arguments):
+            asked = ToolCall(string_of(call, "id"), string_of(function, "name"), arguments)
+            arguments = compact(context.arguments_of(asked, f"tool_calls[{number}]"))
+            if context.capabilities.only_refusals:
+                context.losses.add("arguments", "messages", "written as JSON")
+            call = {**call, "function": {**function, "arguments": arguments}}
+            changed = True
+        calls.append(call)
+    return {**value, "tool_calls": calls} if changed else value
