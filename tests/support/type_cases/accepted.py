@@ -63,7 +63,12 @@ SILENT: tuple[_Row, ...] = (
         *("another name of the tool", _RESPONSES),
     ),
     _Row(_REQUESTS, _GEMINI, r".*\.(responseLogprobs|includeThoughts)=false$", _DEFAULT),
-    _Row(_REQUESTS, _GEMINI, r".*[sS]chema\.nullable=false$|.*\.parameters\.nullable=false$", _DEFAULT),
+    _Row(
+        _REQUESTS,
+        _GEMINI,
+        r".*[sS]chema\.nullable=false$|.*\.parameters\.nullable=false$",
+        _DEFAULT,
+    ),
     _Row(_REQUESTS, _GEMINI, r".*\.thought=false$", _DEFAULT),
     _Row(_REQUESTS, _GEMINI, r".*\.partialArgs\[\]\.willContinue", "the pieces are joined"),
     _Row(
@@ -92,7 +97,11 @@ SILENT: tuple[_Row, ...] = (
         _ECHO,
     ),
     _Row(
-        *(_STREAMS, _RESPONSES, r"(response\.[\w.]+|error)\.(item_id|output_index|sequence_number)$"),
+        *(
+            _STREAMS,
+            _RESPONSES,
+            r"(response\.[\w.]+|error)\.(item_id|output_index|sequence_number)$",
+        ),
         _BOOKKEEPING,
     ),
     _Row(
