@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import codec_of, decode_request, encode_request
 from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Asked
@@ -160,6 +161,7 @@ def upstream_request(
     upstream: Upstream,
     *,
     strict: bool = False,
+    missing_tools: MissingTools = "error",
     adjust: Callable[[Request], Request] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
@@ -172,6 +174,7 @@ def upstream_request(
         client: The client's dialect.
         upstream: The provider.
         strict: Whether to refuse a request that would lose something.
+        missing_tools: What becomes of a request for a tool that the upstream lacks.
         adjust: Changes the request before it is encoded.
         limits: Bounds of the body.
 
@@ -193,6 +196,7 @@ def upstream_request(
             target.name,
             server=upstream.server,
             profiles=upstream.profiles,
+            missing_tools=missing_tools,
             strict=strict,
         )
         if not encoded.path:

@@ -305,6 +305,8 @@ def _with_text_event(kind: str, event: Any) -> JSON:
             places = {key: frame[key] for key in frame.keys() - event.keys()}
             names = ("item_id", "output_index", "sequence_number")
             places |= {key: frame[key] for key in names if key in frame}
+            if kind.endswith("part.added"):  # a part starts without text
+                places["part"] = frame["part"]
             frames[number] = {**event, **places}
     return {"frames": frames}
 

@@ -12,6 +12,7 @@ from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import project_output_schema
 from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
@@ -196,7 +197,10 @@ def _changed(
         if len(labels) < len(request.metadata):
             changes["metadata"] = labels or None
     if request.output is not None:
-        output = _output(request.output, can, losses, has_tools=bool(request.tools))
+        is_left = own and not can.only_refusals
+        output = _output(
+            request.output, can, losses, has_tools=bool(request.tools), is_left=is_left
+        )
         if output is not request.output:
             changes["output"] = output
     return changes
@@ -224,10 +228,28 @@ def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
 
 
 def _output(
-    output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
+    output: OutputFormat,
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    has_tools: bool,
+    is_left: bool,
 ) -> OutputFormat | None:
+    """Return the form of the answer that the target has; None if it has none like it.
+
+    Args:
+        output: The form.
+        can: Capabilities of the target.
+        losses: Counts what is lost.
+        has_tools: Whether the request has tools.
+        is_left: Whether its schema is the client's affair.
+    """
     refused = has_tools and not can.output_with_tools and output.kind != "text"
-    if output.kind in can.output_kinds and not refused:
+    fitted: OutputFormat | None = output
+    if output.kind == "json_schema" and output.kind in can.output_kinds and not refused | is_left:
+        fitted = project_output_schema(output, can, losses)
+    if fitted is not None and output.kind in can.output_kinds and not refused:
+        output = fitted
         name, pattern = output.name, can.output_name_pattern
         if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
             losses.add("schema_name", "request", "dropped")

@@ -24,7 +24,12 @@ from streamnorm._core.bodies.projection.results import (
     place_results,
 )
 from streamnorm._core.bodies.projection.tool_names import ToolNames
-from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
+from streamnorm._core.bodies.projection.tool_offers import (
+    MissingTools,
+    check_missing_tools,
+    project_choice,
+    project_tools,
+)
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
     InputMessage,
@@ -46,6 +51,7 @@ def project_request(
     losses: Losses,
     *,
     repair: RepairPolicy = "error",
+    missing_tools: MissingTools = "error",
     native: bool = False,
     memo: EncodingMemo | None = None,
     filled: FilledCalls = frozenset(),
@@ -59,6 +65,7 @@ def project_request(
         can: Capabilities of the target.
         losses: Counts what is dropped or changed.
         repair: Policy for tool results that are missing or out of place.
+        missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for this very target, whose rules are then
             the client's affair.
         memo: What was projected of a growing history before; None if it is projected once.
@@ -86,7 +93,9 @@ def project_request(
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
         request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
-    tools = project_tools(request.tools, can, names, losses)
+    tools = project_tools(request, can, names, losses)
+    if missing_tools == "error":
+        check_missing_tools(request, tools, can)
     choice, tools = project_choice(request, tools, can, names, losses)
     messages = _in_order(request.messages, can, losses, repair, filled)
     fills = repair == "fill"
