@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
-from streamnorm._core.bodies.joint_betas import is_joint
+from streamnorm._core.bodies.joint_betas import JOINT_BETAS, is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -118,7 +118,7 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     """Return the paths of all fields that are refused, those of unknown betas included."""
     names = sorted(can.denied_fields)
     if (allowed := can.allowed_betas) is not None:
-        for pattern, fields in can.beta_fields.items():
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items():
             if not any(fnmatchcase(beta, pattern) for beta in allowed):
                 names += sorted(fields - can.denied_fields)
     return [parse_path(name) for name in names]
@@ -327,7 +327,7 @@ def _lost_its_fields(
         return False
     paths = [
         parse_path(name)
-        for pattern, fields in can.beta_fields.items()
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items()
         if fnmatchcase(beta, pattern)
         for name in fields
     ]

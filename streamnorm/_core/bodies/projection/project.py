@@ -81,13 +81,13 @@ def project_request(
         if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
     own = is_own(request, can.dialect)
-    if request.state and not (own and "state" in can.fields):
-        name = next(iter(request.state))
-        found = "state that the server does not hold" if own else "state of another provider"
-        raise EncodeError(
-            f"{found}, expected the whole conversation in the request",
-            path=f"state.{name}",
-        )
+    for name in request.state or ():
+        if not (own and _takes(name, can)):
+            found = "state that the server does not hold" if own else "state of another provider"
+            raise EncodeError(
+                f"{found}, expected the whole conversation in the request",
+                path=f"state.{name}",
+            )
     known = structs.replace(can, name_pattern=None) if native else can
     names = ToolNames(request.tools, known, losses)
     if not native:
@@ -121,6 +121,12 @@ def project_request(
         projected = replaced(projected, betas=_betas_to_lose(projected, can))
     projected = project_options(projected, can, losses, own=own, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+
+
+def _takes(name: str, can: BodyCapabilities) -> bool:
+    """Return whether a body for the target may have a field."""
+    allowed = can.allowed_fields
+    return name not in can.denied_fields and (allowed is None or name in allowed)
 
 
 def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
