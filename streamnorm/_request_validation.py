@@ -95,6 +95,7 @@ def _violation(rule: RequestRule, finding: Finding, model: str) -> RequestViolat
     message = rule.says.format(
         path=path,
         dotted=_ELEMENT.sub(r".\1", path),
+        context=quoted_path(finding.context),
         value=quoted(finding.value),
         name=quoted(finding.name),
         count=finding.count,

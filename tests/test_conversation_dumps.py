@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -117,11 +118,115 @@ def test_each_result_changes_the_history() -> None:
     chat.append_tool_result("b", "two")
     with pytest.raises(EncodeError, match="call without a result"):
         chat.dump("anthropic")
-    filled = chat.dump("anthropic", repair="fill")
+    chat.append_tool_result("a", "one")
+    made = chat.dump("anthropic")
+    assert made == encode_request(chat.request, "anthropic")
+
+
+def filled() -> Conversation:
+    """Return a conversation of which a dump has filled in the result of the call `a`."""
+    chat = Conversation(Request(model="m", messages=(SAID,), max_tokens=5))
+    chat.append(Message("m", "m", (ToolCall("a", "f"), ToolCall("b", "f")), "tool_use"))
+    chat.append_tool_result("b", "two")
+    chat.dump("openai_chat", repair="fill")
+    return chat
+
+
+def results_in(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the results and the user's texts behind the calls, in a body of Chat."""
+    return [
+        (message["role"], message.get("tool_call_id"), message.get("content"))
+        for message in body["messages"][2:]
+    ]
+
+
+FILLED = ("tool", "a", "<tool_error>No result was recorded for this tool call.</tool_error>")
+SECOND = ("tool", "b", "two")
+
+
+def late(id: str, text: str) -> tuple[Any, ...]:
+    parts = [f"[result of tool call {id}]", text]
+    return ("user", None, [{"type": "text", "text": part} for part in parts])
+
+
+def test_a_result_that_was_filled_in_comes_late() -> None:
+    chat = filled()
+    before = chat.dump("openai_chat", repair="fill")
+    assert results_in(before.body) == [FILLED, SECOND]
+    chat.append_tool_result("a", "one")
+    made = chat.dump("openai_chat", repair="fill")
+    assert results_in(made.body) == [FILLED, SECOND, late("a", "one")]
+    assert_prefix(before, made, "openai_chat")
+    assert {(loss.feature, loss.detail) for loss in made.losses} == {
+        ("is_error", "written as <tool_error> around the text"),
+        ("late_result", "written as user content"),
+        ("result_filled", "written as an error"),
+    }
+
+
+def test_a_result_that_was_filled_in_is_filled_in_for_every_target() -> None:
+    chat = filled()
     chat.append_tool_result("a", "one")
     made = chat.dump("anthropic", repair="fill")
-    assert made.body != filled.body
-    assert made == encode_request(chat.request, "anthropic", repair="fill")
+    assert "late_result" in {loss.feature for loss in made.losses}
+    results, text = made.body["messages"][2:]
+    assert [block["tool_use_id"] for block in results["content"]] == ["a", "b"]
+    assert text["content"][-1] == {"type": "text", "text": "one"}
+
+
+def test_nothing_is_filled_in_where_it_would_be_an_error() -> None:
+    chat = filled()
+    chat.append_tool_result("a", "one")
+    made = chat.dump("openai_chat")
+    assert results_in(made.body) == [SECOND, ("tool", "a", "one")]
+    assert made == encode_request(chat.request, "openai_chat")
+
+
+def test_results_that_come_late_stay_in_the_order_in_which_they_came() -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    chat.append(Message("m", "m", (ToolCall("a", "f"), ToolCall("b", "f")), "tool_use"))
+    chat.dump("openai_chat", repair="fill")
+    chat.append_tool_result("b", "two")
+    before = chat.dump("openai_chat", repair="fill")
+    chat.append_tool_result("a", "one")
+    made = chat.dump("openai_chat", repair="fill")
+    assert results_in(made.body)[2:] == [late("b", "two"), late("a", "one")]
+    assert_prefix(before, made, "openai_chat")
+
+
+def test_an_id_that_a_later_call_has_is_not_filled_in() -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    chat.append(Message("m", "m", (ToolCall("a", "f"),), "tool_use"))
+    chat.dump("openai_chat", repair="fill")
+    chat.append(SAID)
+    chat.append(Message("m", "m", (ToolCall("a", "f"),), "tool_use"))
+    chat.append_tool_result("a", "one")
+    made = chat.dump("openai_chat", repair="fill")
+    assert results_in(made.body)[-1] == ("tool", "a", "one")
+    assert "late_result" not in {loss.feature for loss in made.losses}
+
+
+@each_dialect
+def test_what_was_filled_in_survives_json(dialect: str) -> None:
+    chat = filled()
+    again = Conversation.from_json(chat.to_json())
+    assert again == chat
+    for each in (chat, again):
+        each.append_tool_result("a", "one")
+    assert again.dump(dialect, repair="fill") == chat.dump(dialect, repair="fill")
+    assert "late_result" in {loss.feature for loss in again.dump(dialect, repair="fill").losses}
+
+
+def test_what_is_not_written_anew_is_not_filled_in() -> None:
+    """A provider that has the conversation may have the result, too."""
+    call = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+    body = {"model": "m", "input": [call], "previous_response_id": "resp_1"}
+    chat = Conversation(decode_request(body, "openai_responses"))
+    assert chat.dump("openai_responses", repair="fill").body == body
+    chat.append_tool_result("a", "one")
+    assert chat == Conversation.from_json(chat.to_json())
+    losses = chat.dump("openai_responses", repair="fill").losses
+    assert "late_result" not in {loss.feature for loss in losses}
 
 
 def test_a_failed_dump_forgets_nothing() -> None:

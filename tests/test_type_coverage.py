@@ -118,7 +118,9 @@ def test_answers_and_events_are_of_the_types_of_the_sdk(source: str) -> None:
     for case in _cases(source, "streams")[::19]:
         for frame in case.body["frames"]:
             # What an event says of a text, such as null, is repeated where other types say it.
-            is_repeated = "logprobs" in case.path and not case.path.startswith(frame.get("type", "-"))
+            is_repeated = "logprobs" in case.path and not case.path.startswith(
+                frame.get("type", "-")
+            )
             if is_repeated:
                 continue
             found = events.get(frame.get("type", ""), next(iter(events.values())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from streamnorm._bodies import Encoded, EncodeOptions, decode_message, encode_grown_request
 from streamnorm._conversation.answers import StreamedAnswer, answer_message
@@ -16,7 +16,7 @@ from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, Tool
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.projection import MissingTools, RepairPolicy
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.limits import Limits
@@ -59,6 +59,7 @@ class Conversation:
         for position, message in enumerate(request.messages):
             self._calls.add(message, position)
         self._messages = [*request.messages]
+        self._filled: dict[tuple[int, str], None] = {}  # calls that a dump has filled in
         self._dumps: dict[_Key, Encoded] = {}
         self._memos: dict[_Key, EncodingMemo] = {}
 
@@ -162,6 +163,8 @@ class Conversation:
         message = InputMessage("user", (ToolResult(id, blocks, is_error),))
         last = self._messages[-1]
         is_begun = len(self._messages) > len(self._base.messages) and last.source is None
+        # What is late comes after all that was dumped, in the order in which it comes.
+        is_begun = is_begun and self._calls.position(id) not in self._filled
         if not (is_begun and last.blocks and last.blocks == last.tool_results):
             self._add(message)
             return
@@ -189,6 +192,7 @@ class Conversation:
         profiles: Profiles | None = None,
         repair: RepairPolicy = "error",
         arguments: ArgumentsPolicy = "error",
+        missing_tools: MissingTools = "error",
         strict: bool = False,
     ) -> Encoded:
         """Return the request that the history makes, as `encode_request` does.
@@ -203,8 +207,11 @@ class Conversation:
             server: As for `encode_request`, and all that follow.
             version: Version of the vendor's API.
             profiles: What models, servers and versions refuse.
-            repair: What becomes of tool results that are missing.
+            repair: What becomes of tool results that are missing.  One that a dump has filled in
+                stays filled in: if it comes later, it is content of the user, which a provider's
+                cache does not have yet.
             arguments: What becomes of tool arguments that are no JSON object.
+            missing_tools: What becomes of a request for a tool that the target lacks.
             strict: Whether to raise `LossyEncoding` at the first loss.
 
         Raises:
@@ -218,18 +225,22 @@ class Conversation:
             "profiles": profiles,
             "repair": repair,
             "arguments": arguments,
+            "missing_tools": missing_tools,
             "strict": strict,
         }
         name = lookup(dialect).name
         target = (name, model, server, version, profiles, repair, arguments)
-        key = (*target, cache, strict)
+        key = (*target, missing_tools, cache, strict)
         known = self._dumps.get(key)
         if known is None:
             request = self._asked(model, cache)
-            known = encode_grown_request(request, name, self._memo(target), **options)
+            filled = self._filled.keys() if repair == "fill" else frozenset()
+            known = encode_grown_request(request, name, self._memo(target), filled, **options)
             while len(self._dumps) >= _MAX_TARGETS:
                 del self._dumps[next(iter(self._dumps))]
             self._dumps[key] = known
+            if any(loss.feature == "result_filled" for loss in known.losses):
+                self._filled.update(dict.fromkeys(self._calls.positions()))
         return known
 
     def to_json(self) -> bytes:
@@ -258,11 +269,14 @@ class Conversation:
         conversation = cls(stored.request)
         for message in stored.appended:
             conversation._add(message)
+        conversation._filled = dict.fromkeys(stored.filled or ())
         return conversation
 
     def _stored(self) -> Stored:
         begun = len(self._base.messages)
-        return Stored(request=self._base, appended=tuple(self._messages[begun:]))
+        appended = tuple(self._messages[begun:])
+        filled = tuple(sorted(self._filled)) or UNSET
+        return Stored(request=self._base, appended=appended, filled=filled)
 
     def _append_answer(self, message: Message, dialect: str | None) -> None:
         self._add(answer_message(message, dialect))

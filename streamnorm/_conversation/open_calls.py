@@ -23,7 +23,8 @@ class OpenCalls:
     """
 
     def __init__(self) -> None:
-        self._turn: dict[str, int] = {}  # positions of the calls of the last turn, by id
+        self._turn: dict[str, int] = {}  # order of the calls of the last turn, by id
+        self._messages: dict[str, int] = {}  # positions of their messages
         self._open: dict[str, ToolCall] = {}  # those without a result
         self._unnamed: set[str] = set()  # ids of those that have none of their own
         self._earlier: set[str] = set()  # ids of the calls before
@@ -33,8 +34,16 @@ class OpenCalls:
         """Return the calls that wait for a result, in order."""
         return tuple(self._open.values())
 
+    def positions(self) -> tuple[tuple[int, str], ...]:
+        """Return the open calls as the positions of their messages and their ids."""
+        return tuple((self._messages[id], id) for id in self._open)
+
+    def position(self, id: str) -> tuple[int, str]:
+        """Return an open call as the position of its message and its id."""
+        return self._messages[id], id
+
     def order(self) -> dict[str, int]:
-        """Return the positions of the calls of the last turn, by id."""
+        """Return the order of the calls of the last turn, by id."""
         return self._turn
 
     def add(self, message: InputMessage, position: int) -> None:
@@ -91,9 +100,9 @@ class OpenCalls:
             calls[id] = call
         if not self._in_turn:
             self._earlier.update(self._turn)
-            self._turn, self._open, self._unnamed = {}, {}, set()
+            self._turn, self._messages, self._open, self._unnamed = {}, {}, {}, set()
         for id in calls:
-            self._turn[id] = len(self._turn)
+            self._turn[id], self._messages[id] = len(self._turn), position
         self._open |= calls
         self._unnamed |= unnamed
         self._in_turn = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.fields import unfit
@@ -33,11 +33,13 @@ class Stored(Struct, frozen=True, kw_only=True):
         streamnorm_conversation: Version of the format.
         request: The request that it began with.
         appended: The messages that were appended.
+        filled: The calls whose results were filled in by a dump; absent if there are none.
     """
 
     streamnorm_conversation: int = _VERSION
     request: Request
     appended: tuple[InputMessage, ...] = ()
+    filled: tuple[tuple[int, str], ...] | UnsetType = UNSET
 
 
 class _PackedSource(Struct, frozen=True):

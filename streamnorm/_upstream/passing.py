@@ -1,19 +1,20 @@
-"""Requests for an upstream of the client's own dialect: checked, and passed on as they are."""
+"""Requests for an upstream of the client's own dialect: checked, and passed on.
+
+They pass as they are, but for what a server refuses that has a name and profiles.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode
 
-import msgspec
-from msgspec import Raw
-
+from streamnorm._bodies import Encoded, codec_of, decode_request, encode_request, target_of
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import FAST_ERRORS, dumps, string_of
+from streamnorm._core.json import string_of
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
@@ -24,11 +25,11 @@ from streamnorm._upstream.requests import (
     json_body,
     refusals,
 )
+from streamnorm._upstream.splicing import splice
 from streamnorm._upstream.url import endpoint_url
+from streamnorm.profiles import shipped_profiles
 
 __all__ = ["passed_body", "passed_path", "passed_request"]
-
-_FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 def passed_request(
@@ -39,8 +40,9 @@ def passed_request(
 ) -> UpstreamRequest:
     """Return a request for a message, for an upstream of the client's dialect.
 
-    The body is passed byte for byte.  Where the upstream has another name for the model, that
-    alone is changed; white space between the fields is lost.
+    The body is passed byte for byte.  Where the upstream has another name for the model, or its
+    server refuses a part of the request, that alone is changed; white space between the fields
+    is lost.
 
     Args:
         received: The request.
@@ -48,8 +50,9 @@ def passed_request(
         limits: Bounds of the body.
 
     Raises:
-        RequestRefused: The body is no JSON object, exceeds a bound, or has an object with a
-            key twice: what was read here might not be what the provider reads.
+        RequestRefused: The body is no JSON object, exceeds a bound, has an object with a key
+            twice: what was read here might not be what the provider reads; or the server
+            refuses it in every form.
     """
     dialect = lookup(upstream.dialect)
     data = json_body(received)
@@ -59,19 +62,26 @@ def passed_request(
         asked = dialect.endpoints.asked(received.method, received.path, body)
         name = "" if asked is None else asked.model
         own, path = upstream.own_model(name), received.path
+        narrowed = _narrowed(body, received, upstream, dialect, limits)
         if own != name:
             head, slash, tail = path.rpartition(f"/{name}:")
             if slash:
                 path = f"{head}/{own}:{tail}"
-            else:
-                data = _renamed(data, body, own)
+            elif narrowed is None:
+                data = splice(data, body, {**body, "model": own})
         target = passed_path(path, received, dialect)
+        if narrowed is not None:
+            data = splice(data, body, narrowed.encoded.body)
+            target = narrowed.path or target
         url = endpoint_url(upstream.base_url, target, dialect.endpoints)
+    sent = received.headers
+    if narrowed is not None:
+        sent = {name: value for name, value in sent.items() if name != narrowed.beta_header}
     headers = request_headers(
-        received.headers,
+        sent,
         dialect,
         dialect,
-        body={},
+        body={} if narrowed is None else narrowed.encoded.headers,
         own=upstream.headers,
         passes_key=upstream.passes_key,
     )
@@ -81,10 +91,52 @@ def passed_request(
         body=data,
         streams=asked is not None and asked.operation == "stream",
         include_usage=True,
-        reply=Reply(),
-        losses=(),
+        reply=Reply() if narrowed is None else narrowed.encoded.reply,
+        losses=() if narrowed is None else narrowed.encoded.losses,
         request=None,
     )
+
+
+class _Narrowed(NamedTuple):
+    """A request as a named server of its own dialect takes it.
+
+    Attributes:
+        encoded: The request, with all betas that are sent.
+        path: Path of the server's endpoint; None for the client's.
+        beta_header: Header of the client that lists betas.
+    """
+
+    encoded: Encoded
+    path: str | None
+    beta_header: str | None
+
+
+def _narrowed(
+    body: dict[str, Any],
+    received: ClientRequest,
+    upstream: Upstream,
+    dialect: Dialect,
+    limits: Limits,
+) -> _Narrowed | None:
+    """Return a request without what its server refuses; None if nothing is known of the server.
+
+    Raises:
+        EncodeError: It has no legal form for the server.
+    """
+    profiles = upstream.profiles or shipped_profiles()
+    if not profiles.knows(upstream.server, dialect.name):
+        return None
+    try:
+        request = decode_request(
+            body, dialect.name, path=received.path, headers=received.headers, limits=limits
+        )
+    except DecodeError:
+        return None  # what it is is the upstream's affair
+    request = upstream.with_own_model(request)
+    encoded = encode_request(request, dialect.name, server=upstream.server, profiles=profiles)
+    base = codec_of(dialect.name).capabilities
+    can = target_of(request, base, profiles, upstream.server, None)
+    return _Narrowed(encoded, None if can.path is None else encoded.path, can.beta_header)
 
 
 def passed_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
@@ -115,17 +167,7 @@ def passed_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
         _check_keys(data)
     name = string_of(body, "model")
     own = upstream.own_model(name)
-    return data if not name or own == name else _renamed(data, body, own)
-
-
-def _renamed(data: bytes, body: dict[str, Any], model: str) -> bytes:
-    """Return a body with another model; its other values stay as they are."""
-    try:
-        fields = _FIELDS.decode(data)
-    except FAST_ERRORS:
-        return dumps({**body, "model": model})
-    fields["model"] = Raw(dumps(model))
-    return msgspec.json.encode(fields)
+    return data if not name or own == name else splice(data, body, {**body, "model": own})
 
 
 def _check_keys(data: bytes) -> None:

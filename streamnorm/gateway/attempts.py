@@ -246,15 +246,17 @@ class Attempts:
         turn, upstream, limits = self._turn, target.upstream, self._request_limits
         request = turn.request_for(target)
         if turn.passes(target):
-            return passed_request(request, upstream, limits=limits)
-        sent = upstream_request(
-            request,
-            self._client.name,
-            upstream,
-            adjust=self._adjusted(target),
-            limits=limits,
-        )
-        sent = turn.answered(sent, target)
+            sent = passed_request(request, upstream, limits=limits)
+        else:
+            sent = upstream_request(
+                request,
+                self._client.name,
+                upstream,
+                missing_tools=target.options.missing_tools,
+                adjust=self._adjusted(target),
+                limits=limits,
+            )
+            sent = turn.answered(sent, target)
         for loss in sent.losses:
             self._count(loss)
         return sent

@@ -128,6 +128,7 @@ def test_json_has_the_whole_history(source: str, d: Draws) -> None:
 @given(d=draws(250))
 def test_a_dump_is_the_encoding_of_the_request(source: str, d: Draws) -> None:
     chat = made_conversation(d, source)
+    answered(chat)  # `encode_request` forgets what it has filled in
     for _ in range(3):
         for target in BODIES:
             made = dumped(chat, target)
@@ -213,3 +214,22 @@ def made_conversation(d: Draws, dialect: str) -> Conversation:
     if d.flag():
         answered(chat)
     return chat
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@given(d=draws(250))
+def test_a_history_begins_with_one_whose_results_were_filled_in(target: str, d: Draws) -> None:
+    chat = made_conversation(d, d.pick(DIALECTS))
+    for _ in range(3):
+        append_answer(chat, d, d.pick(DIALECTS))
+        last = chat.messages[-1]
+        if last.role == "assistant" and not (last.text.strip() or last.tool_calls):
+            chat.append(InputMessage("assistant", (Text("So."),)))
+        before = dumped(chat, target)
+        for call in reversed(chat.open_tool_calls()):
+            chat.append_tool_result(call.id, f"result of {call.name}")
+            after = dumped(Conversation.from_json(chat.to_json()) if d.flag() else chat, target)
+            if before is not None and after is not None:
+                assert_prefix(before, after, target)
+            before = after
+        chat.append(InputMessage("user", (Text("Go on."),)))

@@ -159,3 +159,13 @@ def test_file_of_profiles_is_named_in_errors(tmp_path: Path) -> None:
     with pytest.raises(ProfileError) as caught:
         load(tmp_path, profile(1, "set.x = 1"))
     assert str(caught.value).startswith(f"{tmp_path / '0.toml'}: profile[0].set.x: no such")
+
+
+def test_profile_of_the_vendor_holds_for_nameless_servers_alone(tmp_path: Path) -> None:
+    vendor = 'server = "vendor"'
+    profiles = load(tmp_path, profile(3, vendor) + profile(5, SERVER))
+    for server, tools in [(None, 3), ("unknown", 3), ("vendor", 3), ("s", 5)]:
+        assert profiles.resolve(CHAT, server=server, model="m").max_tools == tools
+    assert "vendor" not in profiles.servers
+    assert profiles.knows("s", "openai_chat")
+    assert not profiles.knows("vendor", "openai_chat")

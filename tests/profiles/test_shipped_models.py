@@ -180,16 +180,15 @@ CLAUDE = [
 
 
 def openai(model: str, has: dict[str, object], *lacking: str, efforts: str = "") -> Row:
-    lacks = {"fields": [*lacking], "efforts": efforts.split()}
+    # Cache breakpoints begin with 5.6.
+    cached = model.startswith(("gpt-5.6", "gpt-6", "gpt-oss"))
+    lacks = {"fields": [*lacking, *([] if cached else ["cache"])], "efforts": efforts.split()}
     return Row("openai_responses", None, model, has, lacks)
 
 
 NOT_BY_DEFAULT = {"reasons_by_default": False, "reasoning_excludes": frozenset(OPENAI_SAMPLING)}
 BY_DEFAULT = {"reasons_by_default": True, "reasoning_excludes": frozenset(OPENAI_SAMPLING)}
-ALWAYS = {
-    "reasons_by_default": True,
-    "renamed_fields": {"max_tokens": "max_completion_tokens"},
-}
+ALWAYS = {"reasons_by_default": True, "renamed_fields": {}}
 BELOW_HIGH = "none minimal xhigh max"
 
 OPENAI = [
@@ -286,13 +285,37 @@ def test_model_has_what_its_row_says(row: Row) -> None:
 
 @pytest.mark.parametrize("row", OPENAI, ids=str)
 def test_models_of_chat_are_those_of_responses(row: Row) -> None:
-    """They lack `max`, and those of o3 and o4-mini have no stop."""
+    """They lack `max`; those that reason have no stop and another name for `max_tokens`."""
     lacks = {name: {*values} for name, values in row.lacks.items()}
-    if not row.model.startswith("gpt-oss"):
+    has = dict(row.has)
+    is_openai = not row.model.startswith("gpt-oss")
+    if is_openai:
         lacks["efforts"].add("max")
-    if row.model.startswith(("o3", "o4-mini")):
-        lacks["fields"].add("stop")
-    row._replace(dialect="openai_chat", lacks=lacks).check()
+        has["max_tools"] = 128
+    if is_openai and "reasoning" not in lacks["fields"]:
+        has["renamed_fields"] = {"max_tokens": "max_completion_tokens"}
+        has["min_answer_tokens"] = 16
+        if row.model != "o1":
+            lacks["fields"].add("stop")
+    row._replace(dialect="openai_chat", has=has, lacks=lacks).check()
+
+
+@pytest.mark.parametrize(
+    ("model", "efforts"),
+    [
+        *((model, ("none",)) for model in ("gpt-5.4", "gpt-5.5", "gpt-5.6-sol", "gpt-6-sol")),
+        *((model, None) for model in ("gpt-5", "gpt-5.2", "gpt-5-chat", "gpt-4.1", "o3")),
+    ],
+)
+def test_newer_models_have_tools_without_reasoning_at_chat_alone(
+    model: str, efforts: tuple[str, ...] | None
+) -> None:
+    can = capabilities_for("openai_chat", None, model)
+    dialect = None if efforts is None else "openai_responses"
+    assert (can.efforts_with_tools, can.tools_dialect) == (efforts, dialect)
+    for server, other in [("azure", "openai_chat"), ("openrouter", "openai_chat")]:
+        assert capabilities_for(other, server, model).efforts_with_tools is None
+    assert capabilities_for("openai_responses", None, model).efforts_with_tools is None
 
 
 @pytest.mark.parametrize(

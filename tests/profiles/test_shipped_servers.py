@@ -18,6 +18,7 @@ NO_FILES = {"documents": False, "document_urls": False}
 # Compatible servers do not know the tools with free text of OpenAI.
 WRAPS = {"custom_tools": False, "marks": frozenset()}
 UNFORCED = frozenset({"auto", "none"})
+HOSTS = ("nim", "scaleway")
 FIRST_ALONE = {"single_system": True, "inline_system": "text"}
 ALTERNATES = {**FIRST_ALONE, "strict_alternation": True}
 
@@ -37,6 +38,7 @@ ROWS = [
     chat("copilot", "gpt-4.1", {"max_id_chars": 40, "available": True}),
     chat("githubcopilot", "gpt-4.1", {"max_id_chars": 40}),
     chat("copilot", "gpt-5.1-codex", {"available": False}),
+    chat("copilot", "gpt-5.4-mini", {"available": False}, efforts="minimal max"),
     Row(RESPONSES, "copilot", "gpt-5.1-codex", {"available": True, "new_item_ids": False}),
     Row(RESPONSES, "githubcopilot", "gpt-5.1-codex", {"reasoning_id_pattern": None}),
     # ChatGPT: no system messages, store false, stream true, no bound of tokens
@@ -45,19 +47,21 @@ ROWS = [
         "chatgpt",
         "gpt-5.1-codex",
         {"added_fields": {"store": False, "stream": True}},
-        {"roles": ["system"], "fields": ["max_tokens", *NO_SAMPLING]},
+        {"roles": ["system"], "fields": ["cache", "max_tokens", *NO_SAMPLING]},
     ),
     # Azure: known fields alone, and output text with annotations
     Row(RESPONSES, "azure", "gpt-4.1", {"complete_answers": True}),
     Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": False}),
     # Azure OpenAI: no `file` parts; reasoning models refuse temperature and logit_bias
-    chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning"),
+    chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning cache"),
+    chat("azure", "gpt-4o", {"lone_choice": False, "max_tools": 128}, fields="reasoning cache"),
+    chat("azure", "DeepSeek-V3.2", {**NO_FILES, **WRAPS}, roles="developer"),
     chat(
         "azure",
         "o3-mini",
         {"renamed_fields": {"max_tokens": "max_completion_tokens"}},
         fields="temperature top_p frequency_penalty presence_penalty logit_bias logprobs"
-        " top_logprobs parallel_tool_calls stop",
+        " top_logprobs parallel_tool_calls stop cache",
     ),
     # Foundry: no inline system
     Row(MESSAGES, "azure", "claude-opus-5", {"inline_system": "text"}),
@@ -140,7 +144,12 @@ ROWS = [
     chat(
         "glm",
         "glm-5.3",
-        {"efforts": ("low", "high", "max"), "reasons_by_default": True, "replaced_values": {}},
+        {
+            "efforts": ("low", "high", "max"),
+            "reasoning_off": False,
+            "reasons_by_default": True,
+            "user_message": True,
+        },
         roles="developer",
     ),
     # MiniMax: one system message, the first; A: no system role; temperature in (0, 1]; drops
@@ -183,7 +192,8 @@ ROWS = [
         fields="frequency_penalty presence_penalty stop",
     ),
     chat("xai", "x-ai/grok-4.5", {"efforts": ("low", "medium", "high")}),
-    chat("xai", "grok-2", {}, fields=""),
+    chat("xai", "grok-2", {"json_arguments": True}, fields="reasoning"),
+    chat("xai", "grok-4", {}, fields="frequency_penalty presence_penalty stop reasoning"),
     Row(
         RESPONSES,
         "xai",
@@ -281,8 +291,13 @@ ROWS = [
         {**WRAPS, "weak_choice": "required", "restricted_choice": False},
         roles="developer",
         choices_of_tool="named",
-        output_kinds="json_object",
+        output_kinds="",
     ),
+    # Mistral's models elsewhere
+    *(chat(server, "mistral-large-3", {"results_then_assistant": True}) for server in HOSTS),
+    *(chat(server, "llama-4", {**WRAPS, "results_then_assistant": False}) for server in HOSTS),
+    # vLLM before 0.21 (A): no system role
+    Row(MESSAGES, "vllm", "qwen3-32b", {"inline_system": "text", "reasoning_issuer": None}),
     # Gemini OpenAI: signatures in extra_content
     *(
         chat(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.openai_chat.requests import without_source
 
-from streamnorm import Encoded, translate_request
+from streamnorm import Encoded, decode_request, encode_request, translate_request
 
 QUESTION = {"role": "user", "content": "Rome?"}
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -15,8 +16,14 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
 def translated(
     body: dict[str, Any], source: str, to: str, server: str | None = None, model: str = "m"
 ) -> tuple[Encoded, list[str]]:
-    """Return the request for a target, and what it lost."""
-    encoded = translate_request({**body, "model": model}, dialect=source, to=to, server=server)
+    """Return the request for a target, and what it lost.
+
+    One that is in the target's dialect is encoded as if another dialect had given it.
+    """
+    request = decode_request({**body, "model": model}, source)
+    if source == to:
+        request = without_source(request)
+    encoded = encode_request(request, to, server=server)
     return encoded, [loss.feature for loss in encoded.losses]
 
 

@@ -134,8 +134,10 @@ def _gemini(stream: bytes) -> dict[str, Any]:
             known["content"]["parts"] += content.get("parts") or ()
             known.update(candidate)
         response.update(chunk)
-    if candidates:  # a blocked prompt has none
+    if candidates:
         response["candidates"] = [candidates[index] for index in sorted(candidates)]
+    elif "promptFeedback" not in response:  # which a blocked prompt has alone
+        raise ValueError("no candidates")  # as of the Interactions API
     return response
 
 

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from streamnorm._core.schemas.needs import SchemaNeed
+from streamnorm._core.schemas.strict import EnforcedSchemas
+
 __all__ = ["BodyCapabilities"]
 
-_MANY = 10**9
+# What a dialect has a form for, whatever a server refuses.
+_OF_THE_DIALECT = (
+    "messages_field",
+    "system",
+    "inline_system",
+    "file_issuer",
+    "refusal",
+    "split_results",
+    "error_results",
+    "custom_tools",
+    "namespaces",
+    "deferred_tools",
+    "server_tools",
+    "mcp_servers",
+    "server_history",
+    "output_kinds",
+    "thinking",
+    "thinking_budgets",
+    "bounded_budgets",
+    "reasoning_issuer",
+    "reasoning_form",
+    "signed",
+    "service_tiers",
+    "request_ttls",
+)
 _PARTS = "text image document audio video opaque"
 _CALLS = "tool_call tool_result server_tool_call server_tool_result"
 
@@ -51,8 +79,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         assistant_media: Images in messages of the assistant.
         audio_data_urls: Sound is a `data:` URL, not base64 alone.
         file_issuer: Vendor whose file ids are known here; None = file ids have no field.
+        checks_files: Inline files of the dialect's own clients must be Base64, too; those of
+            others always must.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
+        opaque_kinds: Kinds of blocks that only the dialect has and the target knows; None = all.
         ordered_blocks: Text after a tool call of one message keeps its place.
         mixed_results: Results and other content share one user message.
         split_results: The results of one message's calls may stand in several messages, in
@@ -86,6 +117,13 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
+        schema_needs: What they must have beyond JSON Schema: references that lead to `$defs`
+            with only notes beside them (`definitions`), `items` of every array, the type
+            `object` at the root, and `properties` there.
+        schema_root_refused: Keywords that are refused at the root.
+        output_schema_needs: The same as `schema_needs` for the schema of an output.
+        enforced_schemas: What a schema may have that is enforced; None = anything.
+        enforces_outputs: The schema of an output is enforced, said or not.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         output_name_pattern: Regular expression that names of output schemas match as a whole;
@@ -196,8 +234,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     assistant_media: bool = False
     audio_data_urls: bool = False
     file_issuer: str | None = None
+    checks_files: bool = False
     refusal: bool = False
     citations: frozenset[str] = frozenset()
+    opaque_kinds: frozenset[str] | None = None
     ordered_blocks: bool = True
     mixed_results: bool = False
     split_results: bool = False
@@ -227,6 +267,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
+    schema_needs: frozenset[SchemaNeed] = frozenset()
+    schema_root_refused: frozenset[str] = frozenset()
+    output_schema_needs: frozenset[SchemaNeed] = frozenset()
+    enforced_schemas: EnforcedSchemas | None = None
+    enforces_outputs: bool = False
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
     output_name_pattern: str | None = None
@@ -293,7 +338,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     beta_fields: dict[str, frozenset[str]] = {}
     allowed_betas: frozenset[str] | None = None
 
-    def for_own_requests(self, fields: frozenset[str]) -> BodyCapabilities:
+    def for_own_requests(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
         """Return the capabilities for requests that are in the dialect already.
 
         They have every feature of the dialect: what its vendor refuses is accepted by other
@@ -301,16 +346,23 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
 
         Args:
             fields: All fields of `Request`.
+            same_models: Whether the server runs the vendor's models, whose bounds then hold.
         """
+        known = self
+        if not same_models:
+            known = BodyCapabilities(
+                dialect=self.dialect,
+                fields=fields,
+                **{name: getattr(self, name) for name in _OF_THE_DIALECT},
+            )
         return structs.replace(
-            self,
+            known,
             only_refusals=True,
             fields=fields,
             roles=self.roles | {"developer"},
             names=True,
             prefill=True,
             images=None,
-            image_urls=True,
             documents=True,
             document_urls=True,
             text_documents=True,
@@ -320,13 +372,15 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             ordered_blocks=True,
             mixed_results=True,
             result_media=frozenset(_PARTS.split()),
-            result_media_types=None,
             id_pattern=None,
             max_id_chars=None,
             unique_ids=False,
             name_pattern=None,
             restricted_choice=True,
-            max_tools=None,
+            schema_needs=frozenset(),
+            schema_root_refused=frozenset(),
+            output_schema_needs=frozenset(),
+            enforced_schemas=None,
             max_stops=None,
             min_temperature=-float("inf"),
             max_temperature=float("inf"),
@@ -335,6 +389,5 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             marks=frozenset(["system", "tool", "assistant", *_PARTS.split(), *_CALLS.split()]),
             mark_ttls={},
             falling_ttls=False,
-            max_marks=_MANY,
-            max_user_chars=None,
+            max_marks=maxsize,
         )

@@ -1,8 +1,10 @@
-"""Files within a body: `data:` URLs, and the names of files that came without one."""
+"""Files within a body: `data:` URLs, Base64, and the names of files that came without one."""
 
 from __future__ import annotations
 
-__all__ = ["PDF", "file_name", "split_data_url", "title_of"]
+import binascii
+
+__all__ = ["PDF", "canonical_base64", "file_name", "split_data_url", "title_of"]
 
 PDF = "application/pdf"
 
@@ -22,6 +24,29 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     if not comma or "base64" not in parameters:
         return None
     return media_type, data
+
+
+_TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
+
+
+def canonical_base64(data: str) -> str | None:
+    """Return Base64 in the standard alphabet, padded, without line breaks.
+
+    Clients send the URL-safe alphabet, too, or lines as in mail.  Base64 in the standard form
+    is returned as it is; None is returned for an empty text, and for anything else.
+    """
+    if _is_base64(data):
+        return data
+    standard = data.translate(_TO_STANDARD).rstrip("=")
+    standard += "=" * (-len(standard) % 4)
+    return standard if _is_base64(standard) else None
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(binascii.a2b_base64(data, strict_mode=True))
+    except (binascii.Error, ValueError):
+        return False
 
 
 def file_name(title: str | None, media_type: str) -> str:

@@ -198,9 +198,7 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
     source: Any = None
 
 
-def unchanged_source(
-    part: InputMessage | Request | AnyTool, dialect: str, *, but: str = ""
-) -> Any:
+def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, but: str = "") -> Any:
     """Return the JSON that a part was decoded from, or None if it must be written anew.
 
     It must be written anew if it was changed since, or came from another dialect.

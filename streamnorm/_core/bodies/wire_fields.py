@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
+from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -305,13 +306,17 @@ def _kept_betas(
 ) -> list[str]:
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
+    lost = [name for name, value in before.items() if value is not None and name not in body]
     for beta in betas:
         if can.allowed_betas is not None and beta not in can.allowed_betas:
-            losses.add("beta", "request", "not known to the server")
+            why = "not known to the server"
         elif _lost_its_fields(beta, before, body, can):
-            losses.add("beta", "request", "dropped with its field")
+            why = "dropped with its field"
         else:
             kept.append(beta)
+            continue
+        if not is_joint(beta, lost):
+            losses.add("beta", "request", why)
     return kept
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class RequestFacts(Struct, frozen=True):
     stream: bool = False
 
 
-class Finding(NamedTuple):
+class Finding(Struct, frozen=True):
     """One place of a request that breaks a rule.
 
     The other attributes fill the placeholders in the vendor's text.
@@ -41,6 +41,7 @@ class Finding(NamedTuple):
         name: Name of a tool, a field or an item.
         count: Number of items or characters that was found.
         limit: Number that is allowed.
+        context: The vendor's words for a place within a schema.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Finding(NamedTuple):
     name: str = ""
     count: int | None = None
     limit: int | float | None = None
+    context: str = ""
 
 
 RequestCheck: TypeAlias = Callable[[RequestFacts], Iterator[Finding]]

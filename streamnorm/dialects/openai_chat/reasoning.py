@@ -133,7 +133,7 @@ class ReasoningDetails:
     ) -> dict[str, Any]:
         """Return a detail that signs a call."""
         detail = {"type": "reasoning.encrypted", "index": self._begin(), "id": call_id}
-        return detail | _seal("data", signature, issuer, _FORMATS)
+        return detail | _seal("data", Signed(signature, issuer, None), _FORMATS)
 
     def _begin(self) -> int:
         """Return the index of the next block."""

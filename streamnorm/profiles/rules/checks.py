@@ -17,7 +17,7 @@ from streamnorm._core.bodies.field_paths import fields_at, parse_path
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
 
-__all__ = ["Condition", "GenericCheck", "OwnCheck"]
+__all__ = ["CheckBase", "Condition", "GenericCheck", "OwnCheck", "Word", "is_one_of"]
 
 Word: TypeAlias = str | int | float | bool
 
@@ -36,12 +36,12 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     def holds(self, body: dict[str, Any]) -> bool:
         """Return whether a field at the path has one of the values."""
         for _, value in fields_at(body, parse_path(self.at)):
-            if value is not None and (not self.one_of or _is_one_of(value, self.one_of)):
+            if value is not None and (not self.one_of or is_one_of(value, self.one_of)):
                 return True
         return False
 
 
-class _Conditional(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """Base of all kinds of checks: where they look, and which requests they count for.
 
     Attributes:
@@ -66,7 +66,7 @@ class _Conditional(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
 
-class _Check(_Conditional, frozen=True):
+class _Check(CheckBase, frozen=True):
     """Base of the checks that look at one field at a time."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
@@ -95,9 +95,9 @@ class Forbidden(_Check, frozen=True, tag="forbidden"):
     none_of: tuple[Word, ...] = ()
 
     def check(self, place: str, value: Any) -> Iterator[Finding]:
-        if self.one_of and not _is_one_of(value, self.one_of):
+        if self.one_of and not is_one_of(value, self.one_of):
             return
-        if not _is_one_of(value, self.none_of):
+        if not is_one_of(value, self.none_of):
             yield Finding(place, value, name=place.rpartition(".")[2])
 
 
@@ -107,7 +107,7 @@ class OneOf(_Check, frozen=True, tag="one_of"):
     values: tuple[Word, ...]
 
     def check(self, place: str, value: Any) -> Iterator[Finding]:
-        if not (is_array(value) or is_object(value) or _is_one_of(value, self.values)):
+        if not (is_array(value) or is_object(value) or is_one_of(value, self.values)):
             yield Finding(place, value)
 
 
@@ -197,7 +197,7 @@ class Pattern(_Check, frozen=True, tag="pattern"):
                 yield Finding(item_place, item)
 
 
-class Unique(_Conditional, frozen=True, tag="unique"):
+class Unique(CheckBase, frozen=True, tag="unique"):
     """No two of the fields have the same value."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
@@ -213,7 +213,7 @@ class Unique(_Conditional, frozen=True, tag="unique"):
                     seen.add(value)
 
 
-class OwnCheck(_Conditional, frozen=True, tag="own"):
+class OwnCheck(CheckBase, frozen=True, tag="own"):
     """A check that the dialect alone has.
 
     Attributes:
@@ -245,7 +245,8 @@ def _items(place: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-def _is_one_of(value: object, words: tuple[Word, ...]) -> bool:
+def is_one_of(value: object, words: tuple[Word, ...]) -> bool:
+    """Return whether a value is one of some words."""
     # 1 is 1.0, and not true.
     return any(
         value == word and isinstance(value, bool) == isinstance(word, bool) for word in words

@@ -25,11 +25,12 @@ from streamnorm._registry import lookup
 from streamnorm.profiles.model_names import model_pattern, names_model
 from streamnorm.profiles.reader import VENDOR
 from streamnorm.profiles.rules.checks import GenericCheck, OwnCheck
+from streamnorm.profiles.rules.schema_checks import SchemaCheck
 
 __all__ = ["VENDOR", "RequestRule", "read_request_rules", "shipped_rules"]
 
 _ANY_SERVER = "*"
-_PLACEHOLDERS = frozenset({"path", "dotted", "value", "name", "count", "limit", "model"})
+_PLACEHOLDERS = frozenset({"path", "dotted", "context", "value", "name", "count", "limit", "model"})
 _ID = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+", re.ASCII)
 
 
@@ -91,7 +92,7 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     code: str | None = None
     evidence: tuple[str, ...] = ()
     since: str = ""
-    check: GenericCheck | OwnCheck
+    check: GenericCheck | SchemaCheck | OwnCheck
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,16 +181,19 @@ def _check_text(text: str, where: str) -> None:
             raise ProfileError(f"{where}.says: placeholder {name!r}, expected one of {known}")
 
 
-def _check_paths(check: GenericCheck | OwnCheck, where: str) -> None:
+def _check_paths(check: GenericCheck | SchemaCheck | OwnCheck, where: str) -> None:
     conditions = [condition.at for condition in (*check.when, *check.unless)]
-    for path in [path for path in check.at if path] + conditions:
+    schemas = check.at_strict if isinstance(check, SchemaCheck) else ()
+    for path in [path for path in (*check.at, *schemas) if path] + conditions:
         try:
             parse_path(path)
         except ValueError as exc:
             raise ProfileError(f"{where}.check: {path!r}: {exc}") from exc
 
 
-def _bound_check(check: GenericCheck | OwnCheck, own: Any, where: str) -> RequestCheck:
+def _bound_check(
+    check: GenericCheck | SchemaCheck | OwnCheck, own: Any, where: str
+) -> RequestCheck:
     if not isinstance(check, OwnCheck):
         return check.findings
     found: RequestCheck | None = own.get(check.check_name)

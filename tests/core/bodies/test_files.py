@@ -1,10 +1,10 @@
-"""`data:` URLs, and names of files."""
+"""`data:` URLs, Base64, and names of files."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamnorm._core.bodies.files import file_name, split_data_url, title_of
+from streamnorm._core.bodies.files import canonical_base64, file_name, split_data_url, title_of
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,21 @@ def test_title_is_the_name() -> None:
     assert file_name("a.pdf", "application/pdf") == "a.pdf"
     assert title_of("a.pdf") == "a.pdf"
     assert title_of(None) is None
+
+
+@pytest.mark.parametrize("data", ["aGk=", "iVBORw0KGgo=", "++//"])
+def test_base64_in_the_standard_form_is_the_same_text(data: str) -> None:
+    assert canonical_base64(data) is data
+
+
+@pytest.mark.parametrize(
+    ("data", "standard"),
+    [("--__", "++//"), ("aGk", "aGk="), ("aG\nk=\r\n", "aGk=")],
+)
+def test_base64_in_another_form_is_written_in_the_standard_one(data: str, standard: str) -> None:
+    assert canonical_base64(data) == standard
+
+
+@pytest.mark.parametrize("data", ["", " ", "a", "aGk=aGk=", "%89PNG", "é", "aGk…[5000 chars]"])
+def test_anything_else_is_no_base64(data: str) -> None:
+    assert canonical_base64(data) is None

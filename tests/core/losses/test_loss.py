@@ -34,6 +34,13 @@ def test_strict_losses_raise_at_the_first() -> None:
     assert caught.value.losses == (Loss("signature", "Text", 1, "dropped"),)
 
 
+def test_strict_loss_says_what_would_lose_nothing() -> None:
+    losses = Losses(strict=True)
+    with pytest.raises(LossyEncoding) as caught:
+        losses.add("effort_changed", "request", "written as none", expected="dialect b")
+    assert str(caught.value) == "effort_changed in request would be lost, expected dialect b"
+
+
 def test_counted_loss_never_raises() -> None:
     losses = Losses(strict=True)
     assert losses.count("usage", "failed stream") == Loss("usage", "failed stream")

@@ -124,6 +124,29 @@ def test_compaction_is_written_as_an_empty_start_and_a_delta() -> None:
     ]
 
 
+def test_compaction_has_only_its_summary_in_its_delta() -> None:
+    """The SDK reads no other field there, and needs them to send the block back."""
+    kept = {"signature": "s", "tool_changes": [{"type": "tool_removal", "name": "f"}]}
+    frames = [
+        block(0, "compaction", content=None, **kept),
+        delta(0, "compaction_delta", content="so far", encrypted_content="eA=="),
+        stop(0),
+    ]
+    assert payloads.encode(*body(*frames)) == [
+        payloads.start(0, type="compaction", content=None, **kept),
+        payloads.delta(0, "compaction_delta", content="so far", encrypted_content="eA=="),
+        payloads.stop(0),
+    ]
+
+
+def test_compaction_without_a_summary_has_no_delta() -> None:
+    failed = body(block(0, "compaction", content=None), stop(0))
+    assert payloads.encode(*failed) == [
+        payloads.start(0, type="compaction", content=None),
+        payloads.stop(0),
+    ]
+
+
 def test_opaque_block_with_line_ends_stays_within_its_frame() -> None:
     block = OpaqueBlock("anthropic", "x", '{\r\n "type": "x",\n "a": "\\n"\r}')
     assert payloads.encode(BlockStart(0, block), BlockStop(0)) == [

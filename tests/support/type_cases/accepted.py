@@ -63,7 +63,12 @@ SILENT: tuple[Row, ...] = (
         *("another name of the tool", _RESPONSES),
     ),
     Row(_REQUESTS, _GEMINI, r".*\.(responseLogprobs|includeThoughts)=false$", _DEFAULT),
-    Row(_REQUESTS, _GEMINI, r".*[sS]chema\.nullable=false$|.*\.parameters\.nullable=false$", _DEFAULT),
+    Row(
+        _REQUESTS,
+        _GEMINI,
+        r".*[sS]chema\.nullable=false$|.*\.parameters\.nullable=false$",
+        _DEFAULT,
+    ),
     Row(_REQUESTS, _GEMINI, r".*\.thought=false$", _DEFAULT),
     Row(_REQUESTS, _GEMINI, r".*\.partialArgs\[\]\.willContinue", "the pieces are joined"),
     Row(
@@ -92,7 +97,11 @@ SILENT: tuple[Row, ...] = (
         _ECHO,
     ),
     Row(
-        *(_STREAMS, _RESPONSES, r"(response\.[\w.]+|error)\.(item_id|output_index|sequence_number)$"),
+        *(
+            _STREAMS,
+            _RESPONSES,
+            r"(response\.[\w.]+|error)\.(item_id|output_index|sequence_number)$",
+        ),
         _BOOKKEEPING,
     ),
     Row(

@@ -14,7 +14,15 @@ from openai.types.chat.chat_completion import Choice
 from openai.types.responses import Response
 
 from support.type_cases.case import JSON, Case, cases_of, element_type
-from support.type_cases.walk import ABSENT, fields_of, label_of, members, minimal, optional_variants, variants
+from support.type_cases.walk import (
+    ABSENT,
+    fields_of,
+    label_of,
+    members,
+    minimal,
+    optional_variants,
+    variants,
+)
 
 __all__ = [
     "ANTHROPIC_ANSWER",
@@ -169,7 +177,9 @@ def _responses() -> Iterator[Case]:
     for item in members(element_type(fields["output"].expected)):
         kind = label_of(item)
         build = partial(response_output, kind)
-        alone = response_output(_CALLS[kind], response_item(_CALLS[kind])) if kind in _CALLS else None
+        alone = (
+            response_output(_CALLS[kind], response_item(_CALLS[kind])) if kind in _CALLS else None
+        )
         further = () if alone is None else (alone,)
         yield from cases_of(dialect, f"output[{kind}]", variants(item), build, *further)
 

@@ -81,9 +81,7 @@ class Coverage(NamedTuple):
     accepted: frozenset[Row]
 
 
-def cover(
-    source: str, kind: str, *, sample: int | None = None, seed: int = 1
-) -> Coverage:
+def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -> Coverage:
     """Return the figure of one kind of bodies of a dialect.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from streamnorm import (
     Completed,
@@ -96,6 +96,7 @@ def counted(losses: tuple[Loss, ...]) -> dict[tuple[str, str, str], int]:
 
 def fate_of(case: Case, target: str, translate: Translate) -> Verdict:
     """Return what becomes of the thing of a case in a dialect."""
+
     def run(body: JSON) -> Result:
         return translate(body, case.dialect, target)
 

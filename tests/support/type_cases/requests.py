@@ -9,7 +9,15 @@ from typing import Any
 from support.body_types import request_type
 from support.type_cases.answers import GEMINI_MODIFIERS
 from support.type_cases.case import JSON, Case, cases_of, element_type
-from support.type_cases.walk import ABSENT, fields_of, label_of, members, minimal, optional_variants, variants
+from support.type_cases.walk import (
+    ABSENT,
+    fields_of,
+    label_of,
+    members,
+    minimal,
+    optional_variants,
+    variants,
+)
 
 __all__ = ["request_cases"]
 
@@ -142,10 +150,15 @@ def _responses() -> Iterator[Case]:
     yield from _options("openai_responses", _RESPONSES, expected, companions, left_out)
     items = fields_of(expected)["input"].expected
     yield from cases_of(
-        "openai_responses", "input", variants(str, "text"), lambda text: {"model": "m", "input": "Hi" if text is ABSENT else text}
+        "openai_responses",
+        "input",
+        variants(str, "text"),
+        lambda text: {"model": "m", "input": "Hi" if text is ABSENT else text},
     )
     for item in members(element_type(items)):
-        name = f"{label_of(item)} {item.__name__}" if label_of(item) == "message" else label_of(item)
+        name = (
+            f"{label_of(item)} {item.__name__}" if label_of(item) == "message" else label_of(item)
+        )
         kind = label_of(item)
         build = partial(_responses_body, kind)
         # A call may be lost while its output is not, and an output while its call is not.
@@ -162,7 +175,7 @@ def _responses_tools(kind: str) -> list[JSON]:
 
 def _responses_companions(path: str) -> JSON:
     if path.startswith("tool_choice"):
-        if "tools" in path or "=" not in path and "[" not in path:
+        if "tools" in path or ("=" not in path and "[" not in path):
             return {"tools": _responses_tools("function")}
         for kind in ("custom", "mcp", "apply_patch", "programmatic_tool_calling"):
             if f"[{kind}]" in path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -261,7 +260,7 @@ def _with_progress(item_kind: str, kind: str, event: Any) -> JSON:
             events.append({**other, **dict.fromkeys(texts, text)})
     if "id" in item:
         events = [{**e, "item_id": item["id"]} if "item_id" in e else e for e in events]
-    item |= {name: text for name in item.keys() & {"code", "arguments"}}
+    item |= dict.fromkeys(item.keys() & {"code", "arguments"}, text)
     if item_kind == "shell_call":
         item["action"] = {**item["action"], "commands": [text]}
     answer = {**RESPONSES_ANSWER, "output": [item, *RESPONSES_ANSWER["output"]]}

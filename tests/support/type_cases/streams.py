@@ -15,7 +15,14 @@ from openai.types.chat.chat_completion_chunk import Choice
 from support.type_cases.answers import ANTHROPIC_ANSWER, answer_cases
 from support.type_cases.case import JSON, Case, cases_of
 from support.type_cases.response_streams import responses_stream_cases
-from support.type_cases.walk import ABSENT, fields_of, label_of, members, optional_variants, variants
+from support.type_cases.walk import (
+    ABSENT,
+    fields_of,
+    label_of,
+    members,
+    optional_variants,
+    variants,
+)
 
 __all__ = ["frames_of", "stream_bytes", "stream_cases"]
 

@@ -23,7 +23,17 @@ from support.body_types import bare_type, is_in_memory, typed_dict_fields
 from support.type_cases.needs import EXCLUSIVE, FIELD_VALUES, NEEDS, SAYS_MORE
 from support.type_cases.values import OBJECT_NAMES, object_value, scalar_values
 
-__all__ = ["ABSENT", "Field", "Variant", "fields_of", "label_of", "members", "minimal", "optional_variants", "variants"]
+__all__ = [
+    "ABSENT",
+    "Field",
+    "Variant",
+    "fields_of",
+    "label_of",
+    "members",
+    "minimal",
+    "optional_variants",
+    "variants",
+]
 
 _ARRAYS = (list, collections.abc.Iterable, collections.abc.Sequence)
 _MAPS = (dict, collections.abc.Mapping)
@@ -186,9 +196,7 @@ _FIRST, _LAST = frozenset({"completed", "OUTCOME_OK"}), "_UNSPECIFIED"
 
 
 def _words(words: tuple[Any, ...]) -> Iterator[Variant]:
-    words = tuple(
-        sorted(words, key=lambda word: (word not in _FIRST, str(word).endswith(_LAST)))
-    )
+    words = tuple(sorted(words, key=lambda word: (word not in _FIRST, str(word).endswith(_LAST))))
     for number, word in enumerate(words):
         other = ABSENT if len(words) == 1 else words[number == 0]
         yield Variant(f"={word}", word, other)

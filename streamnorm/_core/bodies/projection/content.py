@@ -312,7 +312,9 @@ class ContentProjector:
                 losses.add("tool_reference", "messages", "written as text")
                 name = self._names.of(string_of(object_in(data), "tool_name"), None)
                 return Text(f"[tool {name} loaded]", cache=block.cache)
-            case OpaqueBlock(dialect, kind) if dialect != can.dialect:
+            case OpaqueBlock(dialect, kind) if dialect != can.dialect or (
+                can.opaque_kinds is not None and kind not in can.opaque_kinds
+            ):
                 losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
             case _:

@@ -161,11 +161,10 @@ def _alternating(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[In
     placed: list[InputMessage] = []
     expected = "user"
     for position, message in enumerate(messages):
-        is_counted = (
-            not message.tool_calls if message.role == "assistant" else _is_question(message)
-        )
+        is_answer = message.role == "assistant"
+        is_counted = not message.tool_calls if is_answer else _is_question(message)
         if is_counted and message.role != expected:
-            if message.role == "assistant":
+            if is_answer:
                 raise EncodeError(
                     "a message of the assistant, expected one of the user before it",
                     path=f"messages[{position}]",

@@ -28,12 +28,12 @@ def project_marks(request: Request, can: BodyCapabilities, losses: Losses, *, ow
         can: Capabilities of the target.
         losses: Counts marks that are dropped, and lifetimes that are changed.
         own: Whether the request is in the target's dialect: the number of its marks is then
-            the client's affair, unless the server refuses it.
+            the client's affair.
     """
     projector = _MarkProjector(can, losses, own=own)
     marked = projector.project(request)
     excess = projector.kept - can.max_marks
-    if (own and not can.only_refusals) or excess <= 0:
+    if own or excess <= 0:
         return marked
     # The last marks cover what the first ones do.
     return _MarkProjector(can, losses, own=own, to_drop=excess).project(marked)

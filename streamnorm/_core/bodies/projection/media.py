@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec import structs
 
 from streamnorm._core.blocks import Audio, Document, Image, InputBlock, Text, Video
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.files import canonical_base64
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_media"]
+
+F = TypeVar("F", bound=Audio | Document | Image | Video)
+
+# CherryHQ/cherry-studio#3088: no registered type, but what many clients write.
+_ALIASES = {"image/jpg": "image/jpeg"}
 
 
 def project_media(
@@ -33,12 +41,15 @@ def project_media(
         EncodeError: Another vendor has the file.
     """
     if isinstance(block, Image | Document) and block.file_id is not None:
-        if own or (block.issuer is not None and block.issuer == can.file_issuer):
+        issuer = can.file_issuer
+        if issuer is not None and (own or block.issuer == issuer):
             return block
         if not fills:
             raise EncodeError("file id of another vendor, expected its content or a URL", path="")
         losses.add("file_id_dropped", "messages", "dropped")
         return None
+    if can.checks_files or not own:
+        block = _checked(block)
     match block:
         case Image():
             return _image(block, can, losses, own=own)
@@ -54,11 +65,36 @@ def project_media(
     return None
 
 
+def _checked(block: F) -> F:
+    """Return a file whose content is Base64 in the standard alphabet.
+
+    Raises:
+        EncodeError: It is none, as in a URL that holds the content in another form.
+    """
+    if block.data is None:
+        if (block.url or "")[:5].lower() == "data:":
+            raise EncodeError("data URL without Base64, expected Base64 or an address", path="")
+        return block
+    if isinstance(block, Document) and (block.media_type or "").startswith("text/"):
+        return block
+    data = canonical_base64(block.data)
+    if data is None:
+        found = f"{len(block.data)} characters that are no Base64"
+        raise EncodeError(f"{found}, expected the content of a file", path="")
+    return block if data is block.data else structs.replace(block, data=data)
+
+
 def _image(block: Image, can: BodyCapabilities, losses: Losses, *, own: bool) -> Image | None:
     if block.data is None:
         carries = can.image_urls
+    elif can.images is None:
+        carries = True
     else:
-        carries = can.images is None or block.media_type in can.images
+        media_type = (block.media_type or "").lower()
+        media_type = _ALIASES.get(media_type, media_type)
+        carries = media_type in can.images
+        if carries and media_type != block.media_type:
+            block = structs.replace(block, media_type=media_type)
     if not carries:
         losses.add("image_dropped", "messages", "dropped")
         return None

@@ -12,6 +12,7 @@ from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import project_output_schema
 from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
@@ -75,6 +76,8 @@ def project_options(
         dropped[name] = _DEFAULTS[name]
         if can.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
+    if not native:
+        request = _without_refused_extra(request, can, fields, losses)
     _drop_exclusive(request, can, losses, dropped)
     _drop_dependent(request, can, losses, dropped)
     _drop_unfixed(request, can, losses, dropped)
@@ -82,7 +85,7 @@ def project_options(
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses, own=own)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
-    return replaced(whole, **options)
+    return replaced(whole, **options, extra=request.extra)
 
 
 def _options_read(request: Request) -> dict[str, Any]:
@@ -95,6 +98,23 @@ def _options_read(request: Request) -> dict[str, Any]:
         for name in _OPTIONS
         if (value := getattr(request, name)) is getattr(source.part, name)
     }
+
+
+def _without_refused_extra(
+    request: Request, can: BodyCapabilities, fields: frozenset[str], losses: Losses
+) -> Request:
+    """Return a request without fields of the dialect that are refused, whatever their type.
+
+    Some servers have a number in `logprobs`, for example.
+    """
+    extra = (request.extra or {}).get(can.dialect, {})
+    refused = [name for name in _OPTIONS if name in extra and name not in fields]
+    if not refused:
+        return request
+    for name in refused:
+        losses.add(name, "request", "dropped")
+    kept = {name: value for name, value in extra.items() if name not in refused}
+    return structs.replace(request, extra={can.dialect: kept} if kept else None)
 
 
 def _drop_exclusive(
@@ -177,7 +197,10 @@ def _changed(
         if len(labels) < len(request.metadata):
             changes["metadata"] = labels or None
     if request.output is not None:
-        output = _output(request.output, can, losses, has_tools=bool(request.tools))
+        is_left = own and not can.only_refusals
+        output = _output(
+            request.output, can, losses, has_tools=bool(request.tools), is_left=is_left
+        )
         if output is not request.output:
             changes["output"] = output
     return changes
@@ -205,10 +228,28 @@ def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
 
 
 def _output(
-    output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
+    output: OutputFormat,
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    has_tools: bool,
+    is_left: bool,
 ) -> OutputFormat | None:
+    """Return the form of the answer that the target has; None if it has none like it.
+
+    Args:
+        output: The form.
+        can: Capabilities of the target.
+        losses: Counts what is lost.
+        has_tools: Whether the request has tools.
+        is_left: Whether its schema is the client's affair.
+    """
     refused = has_tools and not can.output_with_tools and output.kind != "text"
-    if output.kind in can.output_kinds and not refused:
+    fitted: OutputFormat | None = output
+    if output.kind == "json_schema" and output.kind in can.output_kinds and not refused | is_left:
+        fitted = project_output_schema(output, can, losses)
+    if fitted is not None and output.kind in can.output_kinds and not refused:
+        output = fitted
         name, pattern = output.name, can.output_name_pattern
         if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
             losses.add("schema_name", "request", "dropped")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
@@ -16,13 +17,19 @@ from streamnorm._core.bodies.projection.reasoning_options import (
     project_reasoning_options,
 )
 from streamnorm._core.bodies.projection.results import (
+    FilledCalls,
     RepairPolicy,
     fit_own_results,
     mint_ids,
     place_results,
 )
 from streamnorm._core.bodies.projection.tool_names import ToolNames
-from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
+from streamnorm._core.bodies.projection.tool_offers import (
+    MissingTools,
+    check_missing_tools,
+    project_choice,
+    project_tools,
+)
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
     InputMessage,
@@ -35,7 +42,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["RepairPolicy", "project_request"]
+__all__ = ["project_request"]
 
 
 def project_request(
@@ -44,8 +51,10 @@ def project_request(
     losses: Losses,
     *,
     repair: RepairPolicy = "error",
+    missing_tools: MissingTools = "error",
     native: bool = False,
     memo: EncodingMemo | None = None,
+    filled: FilledCalls = frozenset(),
 ) -> tuple[Request, Reply]:
     """Return a request reduced to what a target can carry, and how its answer is read.
 
@@ -56,9 +65,11 @@ def project_request(
         can: Capabilities of the target.
         losses: Counts what is dropped or changed.
         repair: Policy for tool results that are missing or out of place.
+        missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for this very target, whose rules are then
             the client's affair.
         memo: What was projected of a growing history before; None if it is projected once.
+        filled: Calls whose results were filled in when less of the history was encoded.
 
     Raises:
         EncodeError: The request has no legal form in the target.
@@ -67,13 +78,14 @@ def project_request(
     if native and unchanged_source(request, can.dialect) is not None:
         # Where the provider has the conversation, results may be of calls that only it knows.
         is_left = repair == "error" or request.state is not None
-        if is_left or _in_order_count(request.messages, can) == len(request.messages):
+        if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
     own = is_own(request, can.dialect)
-    if request.state and not own:
+    if request.state and not (own and "state" in can.fields):
         name = next(iter(request.state))
+        found = "state that the server does not hold" if own else "state of another provider"
         raise EncodeError(
-            "state of another provider, expected the whole conversation in the request",
+            f"{found}, expected the whole conversation in the request",
             path=f"state.{name}",
         )
     known = structs.replace(can, name_pattern=None) if native else can
@@ -81,9 +93,11 @@ def project_request(
     if not native:
         request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
         request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
-    tools = project_tools(request.tools, can, names, losses)
+    tools = project_tools(request, can, names, losses)
+    if missing_tools == "error":
+        check_missing_tools(request, tools, can)
     choice, tools = project_choice(request, tools, can, names, losses)
-    messages = _in_order(request.messages, can, losses, repair)
+    messages = _in_order(request.messages, can, losses, repair, filled)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
     stored = request.store is True or (own and request.store is None)
@@ -103,8 +117,23 @@ def project_request(
         losses,
         own=own,
     )
+    if not own:
+        projected = replaced(projected, betas=_betas_to_lose(projected, can))
     projected = project_options(projected, can, losses, own=own, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+
+
+def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
+    """Return the betas of another dialect that are a loss beside the fields that they enable."""
+    lost = {
+        name
+        for dialect, fields in (request.extra or {}).items()
+        if dialect != can.dialect
+        for name, value in fields.items()
+        if value is not None
+    }
+    betas = tuple(beta for beta in request.betas if not is_joint(beta, lost))
+    return same_parts(request.betas, betas)
 
 
 def _in_order(
@@ -112,13 +141,14 @@ def _in_order(
     can: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
+    filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
     if can.only_refusals:
         if repair == "fill":
-            messages = _repaired(messages, can, losses, repair)
+            messages = _repaired(messages, can, losses, repair, filled)
         return fit_own_results(messages, can, losses)
-    return _repaired(messages, can, losses, repair)
+    return _repaired(messages, can, losses, repair, filled)
 
 
 def _repaired(
@@ -126,25 +156,30 @@ def _repaired(
     can: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
+    filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)
     if repair == "fill":
-        settled = _in_order_count(messages[:settled], can)
+        settled = _in_order_count(messages[:settled], can, filled)
     if settled == len(messages):
         return messages
     minted = mint_ids(messages, losses, settled=settled)
-    return place_results(minted, can, losses, repair, settled=settled)
+    return place_results(minted, can, losses, repair, settled=settled, filled=filled)
 
 
-def _in_order_count(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
+def _in_order_count(
+    messages: tuple[InputMessage, ...], can: BodyCapabilities, filled: FilledCalls
+) -> int:
     """Return the number of the first messages in which nothing must be filled in or moved."""
     turns = [n for n, message in enumerate(messages) if message.role == "assistant" and n]
     start = 0
+    were_filled = {position for position, _ in filled}
     for end in (*turns, len(messages)):  # results belong to the last answer before them
-        if not _is_in_order(messages[start:end], can):
+        was_filled = not were_filled.isdisjoint(range(start, end))
+        if was_filled or not _is_in_order(messages[start:end], can):
             return start
         start = end
     return start

@@ -90,7 +90,7 @@ def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> Reason
             projected = structs.replace(projected, **words)
             losses.add("reasoning", "request", f"written as {words['mode'] or words['effort']}")
     # An effort alone is what a client of the dialect says, too.
-    elif options.mode is not None or not own:
+    elif not own or (options.mode is not None and can.thinking != "effort"):
         words = _in_words_of(can, options, request.max_tokens)
         projected = structs.replace(projected, **words)
         if words["mode"] == "off" and options.mode != "off" and _asks(options):
@@ -107,7 +107,9 @@ def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> Reason
         losses.add("effort_changed", "request", "reasoning cannot be switched off")
         projected = structs.replace(projected, mode=None)
     efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
-    if projected.effort is not None and projected.effort not in efforts:
+    # A server of which nothing is known may have words of its own.
+    is_any = can.only_refusals and efforts == _EFFORTS
+    if projected.effort is not None and projected.effort not in efforts and not is_any:
         effort = _nearest(projected.effort, efforts)
         losses.add("effort_changed", "request", f"written as {effort or 'the default'}")
         projected = structs.replace(projected, effort=effort)

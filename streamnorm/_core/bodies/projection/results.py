@@ -8,7 +8,7 @@ is late, one of an unknown call is an orphan.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Literal, TypeAlias
 
 from msgspec import structs
@@ -19,11 +19,15 @@ from streamnorm._core.bodies.request import InputMessage, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["RepairPolicy", "fit_own_results", "mint_ids", "place_results"]
+__all__ = ["FilledCalls", "RepairPolicy", "fit_own_results", "mint_ids", "place_results"]
 
 RepairPolicy: TypeAlias = Literal["error", "fill"]
 """What becomes of a conversation that no vendor accepts: an error, or what is missing is filled
 in and what stands in the wrong place is moved."""
+
+FilledCalls: TypeAlias = Set[tuple[int, str]]
+"""Calls whose missing results were filled in when an earlier state of a history was encoded, by
+the positions of their messages and their ids."""
 
 NO_RESULT = "No result was recorded for this tool call."
 
@@ -133,6 +137,7 @@ def place_results(
     repair: RepairPolicy,
     *,
     settled: int = 0,
+    filled: FilledCalls = frozenset(),
 ) -> tuple[InputMessage, ...]:
     """Return messages in which every call is answered where the target wants it.
 
@@ -144,12 +149,13 @@ def place_results(
         losses: Counts what is moved, dropped or filled in.
         repair: Policy for results that are missing or out of place.
         settled: Number of the first messages, which stay as they are.
+        filled: Calls that stay filled in; a result of theirs is late wherever it stands.
 
     Raises:
         EncodeError: A result is missing, late, of no call, or contradicts another one, and
             `repair` is `error`.
     """
-    placed = _Placement(messages, can, losses, repair).place(settled)
+    placed = _Placement(messages, can, losses, repair, filled).place(settled)
     return same_parts(messages, tuple(placed))
 
 
@@ -160,8 +166,10 @@ class _Placement:
         can: BodyCapabilities,
         losses: Losses,
         repair: RepairPolicy,
+        filled: FilledCalls,
     ) -> None:
         self._messages = messages
+        self._filled = filled
         self._can = can
         self._losses = losses
         self._fills = repair == "fill"
@@ -182,7 +190,13 @@ class _Placement:
                 first = stop
                 while stop < end and messages[stop].role != "assistant":
                     stop += 1
-                self._place_window(message, messages[first:stop], start, first)
+                late = {
+                    call.id
+                    for position in range(start, first)
+                    for call in messages[position].tool_calls
+                    if (position, call.id) in self._filled
+                }
+                self._place_window(message, messages[first:stop], start, first, late)
             elif message.role != "assistant" and message.tool_results:
                 self._placed.append(self._without_strays(message, start))
             else:
@@ -196,7 +210,12 @@ class _Placement:
         return structs.replace(message, blocks=message.blocks + later.blocks)
 
     def _place_window(
-        self, message: InputMessage, window: Sequence[InputMessage], start: int, first: int
+        self,
+        message: InputMessage,
+        window: Sequence[InputMessage],
+        start: int,
+        first: int,
+        late: Set[str],
     ) -> None:
         """Place a message with calls, and all messages up to the next of the assistant.
 
@@ -205,6 +224,7 @@ class _Placement:
             window: The messages after it.
             start: Position of the message, for errors.
             first: Position of the first message after it.
+            late: Ids of the calls whose results are late.
         """
         ids = [call.id for call in message.tool_calls]
         if len(set(ids)) < len(ids):
@@ -213,10 +233,10 @@ class _Placement:
             )
         self._known.update(ids)
         self._placed.append(message)
-        if self._is_in_order(window, ids):
+        if not late and self._is_in_order(window, ids):
             self._placed += window
             return
-        results, others = self._collect(window, first, ids)
+        results, others = self._collect(window, first, [id for id in ids if id not in late])
         answers = [
             results[id] if id in results else self._missing(start, number, id)
             for number, id in enumerate(ids)

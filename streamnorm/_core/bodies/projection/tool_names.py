@@ -85,7 +85,7 @@ class ToolNames:
         is_flat = namespace is not None and not self._can.namespaces
         if is_flat:
             losses.add("namespace_flattened", "tools", "written before the name")
-        if is_flat and namespace not in self._flattened:
+        if namespace is not None and is_flat and namespace not in self._flattened:
             self._flattened.add(namespace)
             if tool.namespace is not None and tool.namespace.description:
                 losses.add("namespace_flattened", "tools", "its description dropped")

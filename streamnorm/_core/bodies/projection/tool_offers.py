@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import ToolSchemas
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -24,7 +24,11 @@ from streamnorm._core.tools import (
     ToolChoice,
 )
 
-__all__ = ["project_choice", "project_tools"]
+__all__ = ["MissingTools", "check_missing_tools", "project_choice", "project_tools"]
+
+MissingTools: TypeAlias = Literal["error", "drop"]
+"""What becomes of a request for tools of its provider that the target does not have, where it
+offers no others or forces one of them: an error, or the model answers without them."""
 
 T = TypeVar("T", Tool, CustomTool)
 
@@ -34,6 +38,8 @@ _WRAPPED_SCHEMA: dict[str, Any] = {
     "required": ["input"],
     "additionalProperties": False,
 }
+_MAX_NAME_CHARS = 40
+_MCP = "mcp"  # as the kind of a choice
 # Names of fields that the structs of server tools have under names of their own.
 _MAPPED = frozenset(
     {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
@@ -41,13 +47,15 @@ _MAPPED = frozenset(
 
 
 def project_tools(
-    tools: tuple[AnyTool, ...], can: BodyCapabilities, names: ToolNames, losses: Losses
+    request: Request, can: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools as the target has them.
+    """Return the tools of a request as the target has them.
 
     Raises:
-        EncodeError: There are more than the target allows.
+        EncodeError: There are more than the target allows, or a schema has no legal form.
     """
+    tools = request.tools
+    schemas = ToolSchemas(can, losses, request.output)
     projected: list[AnyTool] = []
     searches = any(
         isinstance(tool, ServerTool)
@@ -60,7 +68,8 @@ def project_tools(
             case Tool():
                 path = f"tools[{number}].input_schema"
                 function = _loaded(tool, can, losses, searches=searches)
-                changed: AnyTool | None = _function(function, can, names, losses, path)
+                function = schemas.fit(function, path)
+                changed: AnyTool | None = _function(function, can, names)
             case CustomTool():
                 custom = _loaded(tool, can, losses, searches=searches)
                 changed = _custom(custom, can, names, losses)
@@ -97,20 +106,10 @@ def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -
     return structs.replace(tool, deferred=False)
 
 
-def _function(
-    tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses, path: str
-) -> Tool:
+def _function(tool: Tool, can: BodyCapabilities, names: ToolNames) -> Tool:
     changes = _common(tool, can, names)
     if tool.vendor_type is not None and not is_own(tool, can.dialect):
         changes["vendor_type"] = None
-    if tool.input_schema is not None and can.schema == "simple":
-        schema = simplify_schema(tool.input_schema, losses, path=path)
-        if schema is not tool.input_schema:
-            changes["input_schema"] = schema
-    if tool.strict is not None and not can.strict_tools:
-        changes["strict"] = None
-        if tool.strict:
-            losses.add("strict", "tools", "dropped")
     return structs.replace(tool, **changes) if changes else tool
 
 
@@ -188,6 +187,67 @@ def _mcp_server(tool: MCPServer, can: BodyCapabilities, losses: Losses) -> MCPSe
     return structs.replace(tool, **changes) if changes else tool
 
 
+def check_missing_tools(
+    request: Request, tools: tuple[AnyTool, ...], can: BodyCapabilities
+) -> None:
+    """Raise an error if a model would answer from memory what a tool of its provider is for.
+
+    Clients show such an answer as what was found: a search of Claude Code and of Gemini CLI is
+    a request whose only tool is that of the provider.
+
+    Args:
+        request: The request.
+        tools: Its tools as the target has them.
+        can: Capabilities of the target.
+
+    Raises:
+        EncodeError: The target has none of the tools, or lacks the one that is forced.
+    """
+    offered = {_provided(tool) for tool in tools}
+    missing = [found for found in map(_provided, request.tools) if found and found not in offered]
+    choice = request.tool_choice or ToolChoice("auto")
+    if not missing or choice.mode == "none":
+        return
+    expected = f"a tool that {can.dialect} has"
+    forced = next((found for found in missing if _is_forced(found, choice)), None)
+    if forced is not None:
+        raise EncodeError(f"{forced} is forced, expected {expected}", path="tool_choice")
+    if not tools:
+        raise EncodeError(f"no tool but {missing[0]}, expected {expected}", path="tools")
+
+
+class _Provided(NamedTuple):
+    """A tool that the provider executes.
+
+    Attributes:
+        kind: What it does, as in a choice of tools.
+        server: Name of the MCP server that has it; "" for any other tool.
+    """
+
+    kind: str
+    server: str = ""
+
+    def __str__(self) -> str:
+        return f"the MCP server {self.server}" if self.server else self.kind
+
+
+def _provided(tool: AnyTool) -> _Provided | None:
+    """Return what a tool of the provider is known by; None for a tool of the client."""
+    match tool:
+        case ServerTool(kind):
+            return _Provided(kind[:_MAX_NAME_CHARS])
+        case MCPServer(name):
+            return _Provided(_MCP, name[:_MAX_NAME_CHARS])
+        case _:
+            return None
+
+
+def _is_forced(tool: _Provided, choice: ToolChoice) -> bool:
+    if choice.mode != "named" or choice.kind[:_MAX_NAME_CHARS] != tool.kind:
+        return False
+    return tool.kind != _MCP or tool.server in [name[:_MAX_NAME_CHARS] for name in choice.names]
+
+
 def project_choice(
     request: Request,
     tools: tuple[AnyTool, ...],
@@ -238,7 +298,7 @@ def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
     """Return whether a choice names a server tool that the target does not have."""
     if choice.mode != "named" or choice.kind in ("function", "custom"):
         return False
-    if choice.kind == "mcp":
+    if choice.kind == _MCP:
         return not any(isinstance(t, MCPServer) and t.name in choice.names for t in tools)
     return not any(isinstance(t, ServerTool) and t.kind == choice.kind for t in tools)
 

@@ -164,7 +164,9 @@ def write_request(request: Request, context: WriteContext) -> Written:
     body = request_source(request, DIALECT)
     if body is None:
         body = _body_to_wire(request, context)
-    betas = with_needed_betas(body, request.betas, context.capabilities)
+    betas = request.betas
+    if not context.capabilities.only_refusals:  # else a client of the dialect names them
+        betas = with_needed_betas(body, betas, context.capabilities)
     return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_chat.body.history import fit_history
+from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.models import MODELS
 from streamnorm.dialects.openai_chat.body.reasoning_options import reasoning_from_wire
 from streamnorm.dialects.openai_chat.body.request import FIELD_PARTS, read_request, write_request
@@ -31,5 +31,5 @@ def codec() -> BodyCodec:
         models=MODELS,
         field_parts=FIELD_PARTS,
         read_reasoning=lambda body: reasoning_from_wire(body, {}),
-        fit_body=fit_history,
+        fit_body=fit_body,
     )

@@ -270,10 +270,11 @@ def _reasoning_to_wire(
             continue
         detail = details.text_to_wire(block.text)
         if block.signature is not None:
-            signed = Signed(block.signature, block.issuer, block.id)
-            detail |= details.signature_to_wire(signed)
+            signature = Signed(block.signature, block.issuer, block.id)
+            detail |= details.signature_to_wire(signature)
         written.append(detail)
-    for call in signed:
-        signature = details.call_signature_to_wire(call.id, call.signature or "", call.issuer)
-        written.append(signature)
+    written += [
+        details.call_signature_to_wire(call.id, call.signature or "", call.issuer)
+        for call in signed
+    ]
     return {"reasoning_details": written}

@@ -24,7 +24,8 @@ _Words: TypeAlias = "dict[str, Any]"
 
 _EFFORT = "reasoning_effort"
 _TEMPLATE = "chat_template_kwargs"
-_BUDGET = "{budget}"
+_BUDGET = "budget_tokens"
+_BUDGET_MARK = "{budget}"
 _MODES = {"enabled": "adaptive", "adaptive": "adaptive", "disabled": "off"}
 _OFF: _Words = {"mode": "off"}
 _ON: _Words = {"mode": "adaptive"}
@@ -60,12 +61,11 @@ def reasoning_from_wire(body: _Words, rest: _Words) -> ReasoningOptions | None:
 def _joined(said: _Words, words: _Words) -> _Words | None:
     """Return what two fields say together; None if they contradict each other."""
     joined = said | words
-    if "budget_tokens" in joined and joined.get("mode") == "adaptive":
-        joined["mode"] = "budget"
-    modes = {_mode_of(said), _mode_of(words)} - {None}
-    if len(modes) > 1 or any(said[name] != joined[name] for name in said if name != "mode"):
+    if len({_mode_of(said), _mode_of(words)} - {None}) > 1 or {_BUDGET, "effort"} <= joined.keys():
         return None
-    if "budget_tokens" in joined and "mode" not in joined:
+    if any(said[name] != joined[name] for name in said if name != "mode"):
+        return None
+    if _BUDGET in joined and joined.get("mode") != "off":
         joined["mode"] = "budget"
     return joined
 
@@ -78,24 +78,18 @@ def _mode_of(words: _Words) -> bool | None:
 
 
 def _read_reasoning(value: object) -> tuple[_Words | None, _Words]:
-    """Read OpenRouter's object: an effort or a budget."""
-    if not is_object(value):
+    """Read OpenRouter's object: an effort, a budget, or a switch."""
+    if not is_object(value) or len(value) != 1:
         return None, {}
-    words: _Words = {}
-    unmapped: _Words = {}
-    for name, item in value.items():
-        match name, item:
-            case "effort", str():
-                words["effort"] = item
-            case "max_tokens", int() if not isinstance(item, bool):
-                words |= {"mode": "budget", "budget_tokens": item}
-            case "enabled", bool():
-                words |= {"mode": words.get("mode", "adaptive")} if item else _OFF
-            case "exclude", True:
-                words["show"] = "none"
-            case _:
-                unmapped[name] = item
-    return (words, unmapped) if words else (None, {})
+    match value:
+        case {"effort": str(word)}:
+            return {"effort": word}, {}
+        case {"max_tokens": int(budget)} if not isinstance(budget, bool):
+            return {"mode": "budget", "budget_tokens": budget}, {}
+        case {"enabled": bool(switch)}:
+            return _read_switch(switch)
+        case _:
+            return None, {}
 
 
 def _read_thinking(value: object) -> tuple[_Words | None, _Words]:
@@ -120,7 +114,7 @@ def _read_switch(value: object) -> tuple[_Words | None, _Words]:
 
 def _read_budget(value: object) -> tuple[_Words | None, _Words]:
     """Read `thinking_budget`."""
-    return {"budget_tokens": value} if type(value) is int else None, {}
+    return {_BUDGET: value} if type(value) is int else None, {}
 
 
 def _read_template(value: object) -> tuple[_Words | None, _Words]:
@@ -166,4 +160,4 @@ def _filled(value: Any, budget: int) -> Any:
     """Return a value of a template with the tokens to reason with."""
     if is_object(value):
         return {name: _filled(item, budget) for name, item in value.items()}
-    return budget if value == _BUDGET else value
+    return budget if value == _BUDGET_MARK else value

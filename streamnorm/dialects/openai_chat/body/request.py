@@ -234,20 +234,29 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None and source.dialect != DIALECT:
         source = None
     body: dict[str, Any] = {}
+    spelt = {} if source is None else _as_read(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
         if source is not None and value is getattr(source.part, name):
-            body |= {field: source.value[field] for field in fields if field in source.value}
+            body |= {field: spelt[field] for field in fields if field in spelt}
         elif (value is not None and value != ()) or name == "messages":
             write = _WRITERS.get(name)
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
     before = request if source is None else source.part
-    if request.tools == () and (source is None or before.tools):
+    is_asked = source is not None and not before.tools and context.capabilities.lone_choice
+    if not (body.get("tools") or body.get("functions") or is_asked):
         _drop_choice(body, context)
     if not request.stream and request.stream is not before.stream:
         body.pop("stream_options", None)
     return Written(body, _PATH)
+
+
+def _as_read(source: Source, request: Request) -> dict[str, Any]:
+    """Return the fields of the body as they were read, without unmapped ones that were dropped."""
+    dropped = own_fields(source.part.extra).keys() - own_fields(request.extra).keys()
+    fields: dict[str, Any] = source.value
+    return {name: fields[name] for name in fields if name not in dropped} if dropped else fields
 
 
 def _drop_choice(body: dict[str, Any], context: WriteContext) -> None:
@@ -293,6 +302,9 @@ def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 
 def _choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     choice = request.tool_choice or ToolChoice("auto")
+    if choice.mode == "named" and choice.kind not in ("function", "custom"):
+        context.losses.add("tool_choice_weakened", "request", "server tools cannot be named")
+        choice = ToolChoice("auto")
     return {"tool_choice": choice_to_wire(choice, request.tools)}
 
 

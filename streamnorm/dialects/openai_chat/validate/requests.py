@@ -82,8 +82,8 @@ def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that a message of its role does not have."""
     for path, role, message in _messages(facts):
         known = _MESSAGE_FIELDS.get(role)
-        for name in message if known is not None else ():
-            if name not in known:
+        for name in message:
+            if known is not None and name not in known:
                 yield Finding(f"{path}.{name}", name=name)
 
 
@@ -92,8 +92,8 @@ def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
     for path, _, part in _parts(facts):
         kind = part.get("type")
         known = _PART_FIELDS.get(kind) if isinstance(kind, str) else None
-        for name in part if known is not None else ():
-            if name not in known:
+        for name in part:
+            if known is not None and name not in known:
                 yield Finding(f"{path}.{name}", name=name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
@@ -34,11 +35,13 @@ from streamnorm.dialects.openai_responses.items.server_tools import result_to_wi
 from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["input_to_wire"]
+__all__ = ["fit_input", "input_to_wire"]
 
 _Item: TypeAlias = dict[str, Any]
 _Part: TypeAlias = Text | Refusal | OpaqueBlock
 
+# An id of an item that was minted here, or by an earlier version.
+_MINTED_ID = re.compile(r"[a-z]+_sn_")
 _USER_ITEMS = frozenset(
     {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
 )
@@ -53,10 +56,38 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
         if items is None:
             write = partial(writer.items_of, message, number)
             items = context.written(message, number, write)
-        elif context.capabilities.complete_answers and message.role == "assistant":
-            items = [_completed(item, f"{number}_{at}") for at, item in enumerate(items)]
-        writer.add(message, items)
+        writer.add(message, _fitted(items, message, number, context))
     return writer.items
+
+
+def fit_input(
+    items: list[Any], messages: Iterable[InputMessage], context: WriteContext
+) -> list[Any]:
+    """Return the input of a request that was not changed, as the server accepts it.
+
+    Args:
+        items: The items, as they were read.
+        messages: The messages that they were read as.
+        context: Capabilities of the target.
+    """
+    fitted: dict[int, _Item] = {}
+    for number, message in enumerate(messages):
+        before = message.source.value
+        after = _fitted(before, message, number, context)
+        fitted |= {id(item): new for item, new in zip(before, after, strict=True)}
+    return [fitted[id(item)] for item in items]
+
+
+def _fitted(
+    items: list[_Item], message: InputMessage, number: int, context: WriteContext
+) -> list[_Item]:
+    """Return the items of a message without what the target refuses of them."""
+    can = context.capabilities
+    if can.complete_answers and message.role == "assistant":
+        items = [_completed(item, f"{number}_{at}") for at, item in enumerate(items)]
+    if not can.new_item_ids:
+        items = [_without_minted_id(item) for item in items]
+    return items
 
 
 class _InputWriter:
@@ -168,16 +199,14 @@ class _InputWriter:
             if is_continued:
                 self.items[-1]["content"].append(_part(block, part))
             else:
-                id = _minted_id(f"{number}_{position}")
-                self.items.append(self._message(block, fields, part, id))
+                place = f"{number}_{position}"
+                self.items.append(self._message(block, fields, part, _minted_id(place)))
 
     def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a block of text; one that is plain text is an easy message."""
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
-        head = {"type": "message", "role": "assistant", "status": "completed"}
-        if self._context.capabilities.new_item_ids:
-            head["id"] = id
+        head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
         return {**head, "content": [_part(block, part)], **fields}
 
     def _add_item(self, block: InputBlock) -> None:
@@ -242,6 +271,13 @@ class _InputWriter:
 def _minted_id(place: str) -> str:
     """Return an id for a message that has none, the same one each time."""
     return f"msg_sn_{place}"
+
+
+def _without_minted_id(item: _Item) -> _Item:
+    id = item.get("id")
+    if not isinstance(id, str) or _MINTED_ID.match(id) is None:
+        return item
+    return {name: value for name, value in item.items() if name != "id"}
 
 
 def _completed(item: _Item, place: str) -> _Item:

@@ -170,6 +170,22 @@ def test_reasoning_that_nothing_follows_is_dropped_from_an_answer_of_the_target(
     assert native.request is asked
 
 
+@pytest.mark.parametrize(("stored", "store"), [(True, True), (True, None), (False, False)])
+def test_unsigned_reasoning_of_an_answer_goes_back_where_it_is_stored(
+    stored: bool, store: bool | None
+) -> None:
+    """Its id is all that a provider which stores its answers needs."""
+    part = assistant(Reasoning(("why",)), "a")
+    answer = structs.replace(part, source=Source("target", None, part))
+    asked = request(user("Hi"), answer, user("?"), store=store)
+    if store is None:  # which a client of the dialect alone leaves out
+        asked = own(asked)
+    done = Projection(asked, stored_reasoning=True)
+    assert len(done.messages[1][1]) == 1 + stored
+    assert done.lost == ({} if stored else {"reasoning_dropped": 1})
+    assert len(Projection(asked).messages[1][1]) == 2
+
+
 def test_message_with_tags_is_written_anew_for_another_server() -> None:
     """Its vendor wrote none of them: the answer came from an upstream of another dialect."""
     blocks = (SIGNED, Reasoning(("else",), "t", "other"), Text("a"))

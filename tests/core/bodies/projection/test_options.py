@@ -329,3 +329,82 @@ def test_options_that_a_request_for_this_very_target_was_read_with_stay() -> Non
     more = Projection(structs.replace(read, seed=1, temperature=8), native=True, fields=fields)
     assert (more.request.top_k, more.request.seed, more.request.temperature) == (5, None, 2)
     assert more.lost == {"seed": 1, "temperature_clamped": 1}
+
+
+def test_long_names_of_an_end_user_are_hashed() -> None:
+    name = "u" * 150
+    done = Projection(asked(user=name, safety_identifier=name), max_user_chars=128)
+    hashed = sha256(name.encode()).hexdigest()
+    assert (done.request.user, done.request.safety_identifier) == (hashed, hashed)
+    assert done.lost == {"user_hashed": 2}
+
+
+def test_long_name_of_a_cache_is_hashed() -> None:
+    key = "k" * 72
+    done = Projection(asked(cache_key=key), max_cache_key_chars=64)
+    assert done.request.cache_key == sha256(key.encode()).hexdigest()
+    assert done.lost == {"cache_key_hashed": 1}
+    short = asked(cache_key="k" * 64)
+    assert Projection(short, max_cache_key_chars=64).request is short
+
+
+def test_bound_on_an_answer_is_raised_to_the_lowest() -> None:
+    done = Projection(asked(max_tokens=10), min_answer_tokens=16)
+    assert (done.request.max_tokens, done.lost) == (16, {"max_tokens_raised": 1})
+    enough = asked(max_tokens=16)
+    assert Projection(enough, min_answer_tokens=16).request is enough
+
+
+@pytest.mark.parametrize(
+    ("labels", "left", "lost"),
+    [
+        ({"a": "b"}, {"a": "b"}, {}),
+        ({"a": "b", "c": "d", "e": "f"}, {"a": "b", "c": "d"}, {"metadata": 1}),
+        ({"too long": "b", "c": "d"}, {"c": "d"}, {"metadata": 1}),
+        ({"a": "longer text", "c": "d"}, {"c": "d"}, {"metadata": 1}),
+        ({"too long": "b"}, None, {"metadata": 1}),
+    ],
+)
+def test_labels_beyond_the_bounds_are_a_loss(
+    labels: dict[str, str], left: dict[str, str] | None, lost: dict[str, int]
+) -> None:
+    done = Projection(asked(metadata=labels), label_bounds=(2, 4, 8))
+    assert (done.request.metadata, done.lost) == (left, lost)
+
+
+@pytest.mark.parametrize(
+    ("options", "can", "left"),
+    [
+        ({"top_logprobs": 3}, {}, None),
+        ({"top_logprobs": 3, "logprobs": False}, {}, None),
+        ({"top_logprobs": 3, "logprobs": True}, {}, 3),
+        ({"top_logprobs": 3, "logprobs": True}, {"fields": ALL_FIELDS - {"logprobs"}}, None),
+        ({"top_logprobs": 3, "logprobs": True}, {"fields": ALL_FIELDS - {"top_logprobs"}}, None),
+    ],
+)
+def test_option_that_needs_another_is_dropped_without_it(
+    options: dict[str, Any], can: dict[str, Any], left: int | None
+) -> None:
+    done = Projection(asked(**options), dependent_fields={"top_logprobs": "logprobs"}, **can)
+    assert done.request.top_logprobs == left
+    assert done.lost["top_logprobs"] == (left is None)
+
+
+def test_refused_option_of_another_type_is_dropped_from_the_fields_of_the_dialect() -> None:
+    numbered = asked(extra={"target": {"logprobs": 3, "x": 1}})
+    done = Projection(numbered, fields=ALL_FIELDS - {"logprobs"})
+    assert (done.request.extra, done.lost) == ({"target": {"x": 1}}, {"logprobs": 1})
+    assert Projection(numbered).request is numbered
+    only = Projection(asked(extra={"target": {"logprobs": 3}}), fields=ALL_FIELDS - {"logprobs"})
+    assert only.request.extra is None
+    assert Projection(own(numbered), native=True, fields=frozenset()).request.extra
+
+
+def test_name_of_a_schema_in_other_characters_is_a_loss() -> None:
+    named = asked(output=OutputFormat("json_schema", {}, "my schema"))
+    done = Projection(named, output_name_pattern="[a-z]+")
+    assert done.request.output == OutputFormat("json_schema", {})
+    assert done.lost == {"schema_name": 1}
+    for name in ("schema", None):
+        legal = asked(output=OutputFormat("json_schema", {}, name))
+        assert Projection(legal, output_name_pattern="[a-z]+").request is legal

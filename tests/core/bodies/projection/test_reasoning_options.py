@@ -5,9 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.request_targets import Projection, assistant, call, own, request, result, user
+from msgspec import structs
+from support.request_targets import (
+    EVERYTHING,
+    Projection,
+    assistant,
+    call,
+    own,
+    request,
+    result,
+    user,
+)
 
-from streamnorm import InputMessage, Reasoning, ReasoningOptions, RedactedReasoning
+from streamnorm import (
+    CustomTool,
+    EncodeError,
+    InputMessage,
+    LossyEncoding,
+    Reasoning,
+    ReasoningOptions,
+    RedactedReasoning,
+    Tool,
+)
+from streamnorm._core.bodies.projection import project_request
+from streamnorm._core.losses import Losses
 
 BUDGET = ReasoningOptions("budget", budget_tokens=4096)
 OFF = ReasoningOptions("off")
@@ -87,3 +108,50 @@ def test_a_budget_stays_where_the_last_answer_may_continue(
 def test_an_effort_alone_is_what_a_client_of_the_target_says() -> None:
     asked = own(request(user("q"), reasoning=ReasoningOptions(effort="low")))
     assert Projection(asked).request is asked
+
+
+WITHOUT: dict[str, Any] = {
+    "thinking": "effort",
+    "efforts_with_tools": ("none",),
+    "tools_dialect": "other",
+}
+
+
+@pytest.mark.parametrize("tool", [Tool("f"), CustomTool("f")])
+@pytest.mark.parametrize(
+    ("options", "by_default", "left"),
+    [
+        (ReasoningOptions(effort="high"), False, "none"),
+        (ReasoningOptions(effort="none"), False, "none"),
+        (ReasoningOptions("budget", budget_tokens=4096), False, "none"),
+        (ReasoningOptions("off"), True, "none"),
+        (None, False, None),
+        (None, True, "none"),
+        (ReasoningOptions("adaptive"), False, None),
+        (ReasoningOptions("adaptive"), True, "none"),
+    ],
+)
+def test_model_that_has_tools_without_reasoning_alone_does_not_reason(
+    tool: Tool | CustomTool, options: ReasoningOptions | None, by_default: bool, left: str | None
+) -> None:
+    asked = request(user("q"), reasoning=options, tools=(tool,))
+    done = Projection(asked, reasons_by_default=by_default, **WITHOUT)
+    assert (done.request.reasoning and done.request.reasoning.effort) == left
+    is_off = options is not None and (options.effort == "none" or options.mode == "off")
+    assert ("effort_changed" in done.lost) is (left is not None and not is_off)
+    alone = Projection(request(user("q"), reasoning=options), **WITHOUT)
+    assert "effort_changed" not in alone.lost
+
+
+def test_strict_error_names_the_dialect_that_has_both() -> None:
+    asked = request(user("q"), reasoning=ReasoningOptions(effort="high"), tools=(Tool("f"),))
+    can = structs.replace(EVERYTHING, **WITHOUT)
+    with pytest.raises(LossyEncoding, match=r"lost, expected dialect other$"):
+        project_request(asked, can, Losses(strict=True))
+
+
+def test_tools_of_a_model_that_always_reasons_are_an_error_that_names_the_dialect() -> None:
+    asked = request(user("q"), tools=(Tool("f"),))
+    with pytest.raises(EncodeError, match=r"always reasons, expected dialect other$") as caught:
+        Projection(asked, reasons_by_default=True, efforts=("low", "high"), **WITHOUT)
+    assert caught.value.path == "tools"

@@ -762,6 +762,7 @@ def test_every_rule_of_a_compatible_server_has_a_row() -> None:
         for rule in shipped_rules()
         if rule.dialect == "openai_chat" and rule.servers.isdisjoint(SERVERS)
     }
+    rules = {name for name in rules if ".schema_" not in name}  # they have tests of their own
     assert rules - {row.rule for row in ROWS} == set()
 
 

@@ -1,4 +1,4 @@
-"""Messages of the assistant as a server takes them back.
+"""Written bodies as a server takes them, where no list of fields says how.
 
 What a profile demands holds of messages that were written and of those that are spelt as the
 client sent them.
@@ -6,7 +6,9 @@ client sent them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import is_
+from sys import maxsize
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import ToolCall
@@ -15,37 +17,81 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_json, is_object, objects_of, string_of
 
-__all__ = ["fit_history"]
+__all__ = ["fit_body"]
 
 _DETAILS = "reasoning_details"
+_MARK = "cache_control"
 _TEXTS = ("reasoning_content", "reasoning")
 _GEMINI, _ANTHROPIC = "google-gemini-v1", "anthropic-claude-v1"
 
 _Message: TypeAlias = "dict[str, Any]"
 
 
-def fit_history(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a written body whose messages of the assistant are as the server takes them back.
+def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a written body as the server takes it; the given one is not changed.
 
     Raises:
         EncodeError: Arguments of a call are no JSON, and the server refuses that.
     """
-    if not _has_demands(context.capabilities):
+    can = context.capabilities
+    if can.only_refusals and can.max_marks < maxsize:
+        body = _with_few_marks(body, context)
+    if not _has_demands(can):
         return body
     fitted: list[Any] = []
     for number, message in enumerate(body["messages"]):
-        if not is_object(message) or message.get("role") != "assistant":
-            fitted.append(message)
-            continue
-        try:
-            taken = _fit_assistant(message, context)
-        except EncodeError as exc:
-            raise EncodeError(exc.args[0], path=f"messages[{number}].{exc.path}") from exc
+        taken: _Message | None = message
+        if message["role"] == "assistant":
+            try:
+                taken = _fit_assistant(message, context)
+            except EncodeError as exc:
+                raise EncodeError(exc.args[0], path=f"messages[{number}].{exc.path}") from exc
         if taken is not None:
             fitted.append(taken)
     if len(fitted) == len(body["messages"]) and all(map(is_, fitted, body["messages"])):
         return body
     return {**body, "messages": fitted}
+
+
+def _with_few_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a body without the first of its cache marks, if it has more than the server takes.
+
+    The last ones cover what the first ones do.
+    """
+    excess = sum(map(_is_marked, _parts_of(body))) - context.capabilities.max_marks
+    if excess <= 0:
+        return body
+
+    def unmark(part: Any) -> Any:
+        nonlocal excess
+        if excess <= 0 or not _is_marked(part):
+            return part
+        excess -= 1
+        context.losses.add("cache_mark_dropped", "messages", "dropped")
+        return {name: value for name, value in part.items() if name != _MARK}
+
+    changed: dict[str, Any] = {}
+    if is_array(tools := body.get("tools")):
+        changed["tools"] = list(map(unmark, tools))
+    messages: list[_Message] = []
+    for message in body["messages"]:
+        content = message.get("content")
+        if is_array(content) and any(map(_is_marked, content)):
+            message = {**message, "content": list(map(unmark, content))}
+        messages.append(unmark(message))
+    return {**body, **changed, "messages": messages}
+
+
+def _parts_of(body: dict[str, Any]) -> Iterator[Any]:
+    """Yield what may have a cache mark, in the order in which a model reads it."""
+    yield from objects_of(body.get("tools"))
+    for message in body["messages"]:
+        yield from objects_of(message.get("content"))
+        yield message
+
+
+def _is_marked(part: Any) -> bool:
+    return is_object(part) and part.get(_MARK) is not None
 
 
 def _has_demands(can: BodyCapabilities) -> bool:
@@ -133,7 +179,7 @@ def _with_json_arguments(value: _Message, context: WriteContext) -> _Message:
     for number, call in enumerate(value["tool_calls"]):
         function = call.get("function") if is_object(call) else None
         arguments = function.get("arguments") if is_object(function) else None
-        if isinstance(arguments, str) and not is_json(arguments):
+        if is_object(function) and isinstance(arguments, str) and not is_json(arguments):
             asked = ToolCall(string_of(call, "id"), string_of(function, "name"), arguments)
             arguments = compact(context.arguments_of(asked, f"tool_calls[{number}]"))
             if context.capabilities.only_refusals:

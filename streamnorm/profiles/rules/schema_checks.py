@@ -1,0 +1,410 @@
+"""The kinds of checks over JSON schemas: those of tools, and those of outputs.
+
+`at` names the schemas by path.  A finding has the path of a subschema, or of a keyword in it,
+the vendor's words for its place (`{context}`), the name of the schema (`{name}`) and the
+keyword or value that is refused (`{value}`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import field
+
+from streamnorm._core.bodies.field_paths import fields_at, parse_path
+from streamnorm._core.codec import Finding, RequestFacts
+from streamnorm._core.json import is_array, is_object
+from streamnorm.profiles.rules.checks import CheckBase, Word, is_one_of
+from streamnorm.profiles.rules.schema_nodes import (
+    PLACES,
+    PlaceWords,
+    SchemaNode,
+    is_within_definition,
+    nodes_of,
+    path_of,
+    recursive_reference,
+    target_in,
+)
+
+__all__ = ["SchemaCheck"]
+
+_Kind: TypeAlias = Literal["array", "boolean", "null", "number", "object", "string"]
+
+
+class _Schema(NamedTuple):
+    """A schema of a request.
+
+    Attributes:
+        root: The schema.
+        place: Its path.
+        name: What the vendor calls it.
+    """
+
+    root: dict[str, Any]
+    place: str
+    name: str
+
+
+class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
+    """Base of all checks of schemas.
+
+    Attributes:
+        at_strict: Paths of schemas that are checked where a true `strict` stands beside them.
+        names: What the vendor calls a schema, by the first name of its path: a text in which
+            `{holder}` is the path of the object that has it, with dots, and `{name}` the
+            `name` in that object.
+        context: The vendor's words for the place of a subschema.
+    """
+
+    at_strict: tuple[str, ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
+    context: PlaceWords = "path"
+
+    def __post_init__(self) -> None:
+        for at in (*self.at, *self.at_strict):
+            if "." not in at:
+                raise ValueError(f"{at!r}, expected the path of a field of an object")
+        for text in self.names.values():
+            try:
+                text.format(holder="", name="")
+            except (KeyError, IndexError, ValueError) as exc:
+                raise ValueError(
+                    f"names: {exc} in {text!r}, expected {{holder}} or {{name}}"
+                ) from exc
+
+    def schemas(self, body: dict[str, Any]) -> Iterator[tuple[_Schema, bool]]:
+        """Yield the schemas that are checked, and whether each must be strict for that."""
+        for at in self.at:
+            for schema, _ in self._schemas(body, at):
+                yield schema, False
+        for at in self.at_strict:
+            for schema, holder in self._schemas(body, at):
+                if holder.get("strict") is True:
+                    yield schema, True
+
+    def _schemas(self, body: dict[str, Any], at: str) -> Iterator[tuple[_Schema, dict[str, Any]]]:
+        """Yield the schemas at a path, each with the object that has it."""
+        holders, _, name = at.rpartition(".")
+        for place, found in fields_at(body, parse_path(holders)):
+            for position, holder in enumerate(found if is_array(found) else [found]):
+                path = f"{place}[{position}]" if is_array(found) else place
+                if is_object(holder) and is_object(root := holder.get(name)):
+                    yield _Schema(root, f"{path}.{name}", self._name(path, holder)), holder
+
+    def _name(self, path: str, holder: dict[str, Any]) -> str:
+        name = holder.get("name")
+        text = self.names.get(path.partition(".")[0].partition("[")[0], "{name}")
+        dotted = path.replace("[", ".").replace("]", "")
+        return text.format(holder=dotted, name=name if isinstance(name, str) else "")
+
+
+class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
+    """Base of the checks of one schema at a time."""
+
+    def findings(self, facts: RequestFacts) -> Iterator[Finding]:
+        """Yield each place that breaks the rule."""
+        if self.counts(facts):
+            for schema, _ in self.schemas(facts.body):
+                yield from self.check(schema)
+
+    @abstractmethod
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        """Yield what is wrong with one schema."""
+
+    def _finding(
+        self, schema: _Schema, node: SchemaNode, keyword: str = "", **fields: Any
+    ) -> Finding:
+        """Return a finding at a subschema, or at a keyword of it."""
+        path = path_of(schema.place, node.steps)
+        context = PLACES[self.context](schema.place, schema.root, node)
+        at = f"{path}.{keyword}" if keyword else path
+        return Finding(at, name=schema.name, context=context, **{"value": keyword, **fields})
+
+
+class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
+    """The root of a schema has a type, and lacks keywords.
+
+    Attributes:
+        types: Types of which it must have one; empty = any, or none.
+        required: Keywords that it must have.
+        forbidden: Keywords that it must not have.
+    """
+
+    types: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        root, node = schema.root, SchemaNode(schema.root)
+        named = root.get("type")
+        if self.types and named not in self.types:
+            shown = f'"{named}"' if isinstance(named, str) else "null" if named is None else named
+            yield self._finding(schema, node, "type", value=shown)
+        for keyword in self.required:
+            if keyword not in root:
+                yield self._finding(schema, node, keyword)
+        for keyword in self.forbidden:
+            if keyword in root:
+                yield self._finding(schema, node, keyword)
+                return  # one error for the root
+
+
+class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywords"):
+    """Subschemas have no keywords that are not known.
+
+    Attributes:
+        of_type: Types of the subschemas that are checked; empty = all.
+        allowed: The keywords that are known; empty = all but the forbidden ones.
+        forbidden: Those that are refused.
+    """
+
+    of_type: tuple[str, ...] = ()
+    allowed: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        for node in nodes_of(schema.root):
+            if self.of_type and not any(kind in self.of_type for kind in node.types):
+                continue
+            for keyword in node.schema:
+                if keyword in self.forbidden or (self.allowed and keyword not in self.allowed):
+                    yield self._finding(schema, node, keyword)
+
+
+class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword"):
+    """One keyword has a value of some kind.
+
+    Attributes:
+        keyword: The keyword.
+        of_type: Types of the subschemas that are checked; empty = all.
+        required: Whether those must have it.
+        unless_beside: Keywords whose subschemas need not have it.
+        kinds: JSON types of its value; empty = any.
+        values: Its values; empty = any.
+        least: Least number of elements of its value.
+        never: Texts that are in no text of it.
+    """
+
+    keyword: str
+    of_type: tuple[str, ...] = ()
+    required: bool = False
+    unless_beside: tuple[str, ...] = ()
+    kinds: frozenset[_Kind] = frozenset()
+    values: tuple[Word, ...] = ()
+    least: int = 0
+    never: tuple[str, ...] = ()
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        for node in nodes_of(schema.root):
+            if self.of_type and not any(kind in self.of_type for kind in node.types):
+                continue
+            if self.keyword not in node.schema:
+                if self.required and node.schema.keys().isdisjoint(self.unless_beside):
+                    yield self._finding(schema, node, self.keyword)
+            elif not self._is_legal(value := node.schema[self.keyword]):
+                yield self._finding(schema, node, self.keyword, value=value)
+
+    def _is_legal(self, value: object) -> bool:
+        if self.kinds and _kind(value) not in self.kinds:
+            return False
+        if self.values and not is_one_of(value, self.values):
+            return False
+        if isinstance(value, str) and any(text in value for text in self.never):
+            return False
+        return not (isinstance(value, list | dict) and len(value) < self.least)
+
+
+class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_required"):
+    """Every property of an object is required."""
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        for node in nodes_of(schema.root):
+            required = node.schema.get("required")
+            names = required if is_array(required) else []
+            for name in node.properties:
+                if name not in names:
+                    yield self._finding(schema, node, "required", value=name)
+                    break  # the vendor names the first
+
+
+class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
+    """Every subschema says of which type its values are."""
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        for node in nodes_of(schema.root):
+            if node.schema.keys().isdisjoint(_TYPED):
+                yield self._finding(schema, node)
+
+
+class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside"):
+    """Beside one keyword no others stand.
+
+    Attributes:
+        keyword: The keyword.
+        allowed: Keywords that may stand beside it; empty = all but the forbidden ones.
+        forbidden: Those that may not.
+    """
+
+    keyword: str
+    allowed: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        for node in nodes_of(schema.root):
+            if self.keyword not in node.schema:
+                continue
+            for other in node.schema:
+                is_known = not self.allowed or other in self.allowed or other == self.keyword
+                if other in self.forbidden or not is_known:
+                    yield self._finding(schema, node, other)
+                    break
+
+
+class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_references"):
+    """References lead to definitions of their own schema.
+
+    Attributes:
+        keywords: The keywords that hold one.
+        prefixes: What a reference to a definition begins with.
+        resolves: Whether the definition must exist.
+        root: Whether a reference to the root is accepted.
+    """
+
+    keywords: tuple[str, ...] = ("$ref",)
+    prefixes: tuple[str, ...] = ("#/$defs/", "#/definitions/")
+    resolves: bool = True
+    root: bool = True
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        for node in nodes_of(schema.root):
+            for keyword in self.keywords:
+                target = node.schema.get(keyword)
+                if isinstance(target, str) and not self._is_legal(target, schema.root):
+                    yield self._finding(schema, node, keyword, value=target)
+
+    def _is_legal(self, target: str, root: dict[str, Any]) -> bool:
+        if target == "#":
+            return self.root
+        if not target.startswith(self.prefixes):
+            return False
+        return not self.resolves or target_in(root, target)
+
+
+class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recursion"):
+    """No reference leads back to a subschema that it is within."""
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        found = recursive_reference(schema.root)
+        if found is not None:
+            node, reference = found
+            yield self._finding(schema, node, "$ref", value=reference)
+
+
+class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
+    """A schema is within bounds.
+
+    Attributes:
+        most_properties: Number of properties of all objects.
+        most_levels: Number of objects within each other.
+        most_chars: Number of characters of names and enumerated texts.
+        most_values: Number of enumerated values.
+    """
+
+    most_properties: int
+    most_levels: int
+    most_chars: int
+    most_values: int
+
+    def check(self, schema: _Schema) -> Iterator[Finding]:
+        properties = levels = chars = values = 0
+        for node in nodes_of(schema.root):
+            properties += len(node.properties)
+            levels = max(levels, node.objects + bool(node.properties))
+            enum = node.schema.get("enum")
+            listed = enum if is_array(enum) else []
+            values += len(listed)
+            for text in (*node.properties, *listed):
+                chars += len(text) if isinstance(text, str) else 0
+        for count, limit in (
+            (properties, self.most_properties),
+            (levels, self.most_levels),
+            (chars, self.most_chars),
+            (values, self.most_values),
+        ):
+            if count > limit:
+                yield self._finding(schema, SchemaNode(schema.root), count=count, limit=limit)
+
+
+class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"):
+    """All schemas of a request together are within one bound.
+
+    Attributes:
+        most_strict: Number of the strict ones.
+        most_optional: Number of properties that are not required, outside definitions.
+        most_unions: Number of properties with `anyOf` or several types, outside definitions.
+    """
+
+    most_strict: int | None = None
+    most_optional: int | None = None
+    most_unions: int | None = None
+
+    def findings(self, facts: RequestFacts) -> Iterator[Finding]:
+        """Yield the place of the first schema with which the bound is exceeded."""
+        if not self.counts(facts):
+            return
+        strict = optional = unions = 0
+        for schema, is_strict in self.schemas(facts.body):
+            strict += is_strict
+            for node in nodes_of(schema.root):
+                if not is_within_definition(node):
+                    optional += _optional_count(node)
+                    unions += sum(map(_is_union, node.properties.values()))
+        for count, limit in (
+            (strict, self.most_strict),
+            (optional, self.most_optional),
+            (unions, self.most_unions),
+        ):
+            if limit is not None and count > limit:
+                yield Finding("tools", count=count, limit=limit)
+
+
+def _optional_count(node: SchemaNode) -> int:
+    required = node.schema.get("required")
+    names = {name for name in required if isinstance(name, str)} if is_array(required) else set()
+    return sum(name not in names for name in node.properties)
+
+
+def _is_union(schema: object) -> bool:
+    return is_object(schema) and ("anyOf" in schema or is_array(schema.get("type")))
+
+
+_TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+_KINDS: dict[type, _Kind] = {
+    bool: "boolean",
+    dict: "object",
+    float: "number",
+    int: "number",
+    list: "array",
+    str: "string",
+}
+
+
+def _kind(value: object) -> _Kind:
+    return _KINDS.get(type(value), "null")
+
+
+SchemaCheck: TypeAlias = (
+    SchemaRoot
+    | SchemaKeywords
+    | SchemaKeyword
+    | SchemaRequired
+    | SchemaTyped
+    | SchemaBeside
+    | SchemaReferences
+    | SchemaRecursion
+    | SchemaSize
+    | SchemaTotals
+)
+"""What the `check` of a rule about schemas may be."""

@@ -1,0 +1,188 @@
+"""Files: the content is Base64, and of a type that the target has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.request_targets import Projection, assistant, call, own, request, user
+
+from streamnorm import (
+    Audio,
+    Document,
+    EncodeError,
+    Image,
+    OpaqueBlock,
+    Text,
+    ToolResult,
+    Video,
+    translate_request,
+)
+
+FORMATS = frozenset({"image/jpeg", "image/png"})
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Image("image/png", "no base64"),
+        Image("image/png", ""),
+        Document("application/pdf", "%PDF"),
+        Audio("audio/wav", "RIFF…"),
+        Video("video/mp4", "é"),
+    ],
+)
+def test_content_that_is_no_base64_is_an_error_that_names_the_place(block: Any) -> None:
+    with pytest.raises(EncodeError, match="no Base64, expected the content of a file") as caught:
+        Projection(request(user("Look:", block)))
+    assert caught.value.path == "messages[0].blocks[1]"
+    asked = request(own(user("Look:", block)))
+    assert Projection(asked).request is asked
+    with pytest.raises(EncodeError, match="no Base64"):
+        Projection(asked, checks_files=True)
+
+
+def test_error_quotes_no_content() -> None:
+    with pytest.raises(EncodeError) as caught:
+        Projection(request(user(Image("image/png", "secret!"))))
+    assert caught.value.args[0] == "7 characters that are no Base64, expected the content of a file"
+
+
+def test_data_url_in_another_form_is_an_error_that_names_the_place() -> None:
+    image = Image(url="DATA:image/png,%89PNG")
+    answer = ToolResult("a", (image,))
+    with pytest.raises(EncodeError, match="data URL without Base64, expected Base64") as caught:
+        Projection(request(assistant(call("a")), user(answer)))
+    assert caught.value.path == "messages[1].blocks[0]"
+
+
+def test_base64_is_written_in_the_standard_form() -> None:
+    done = Projection(request(user(Image("image/png", "-_-_"), Document("application/pdf", "aGk"))))
+    assert done.messages == [
+        ("user", (Image("image/png", "+/+/"), Document("application/pdf", "aGk=")))
+    ]
+    assert done.lost == {}
+
+
+def test_text_documents_are_no_base64() -> None:
+    asked = request(user(Document("text/plain", "no base64")))
+    assert Projection(asked).request is asked
+
+
+@pytest.mark.parametrize(
+    ("media_type", "written"),
+    [("image/png", "image/png"), ("image/PNG", "image/png"), ("image/jpg", "image/jpeg")],
+)
+def test_type_of_an_image_is_written_as_registered(media_type: str, written: str) -> None:
+    done = Projection(request(user(Image(media_type, "aGk="))), images=FORMATS)
+    assert done.messages == [("user", (Image(written, "aGk="),))]
+    assert done.lost == {}
+
+
+@pytest.mark.parametrize("media_type", ["image/heic", "image/tiff", "", None])
+def test_image_of_a_type_that_the_target_lacks_is_a_loss(media_type: str | None) -> None:
+    done = Projection(request(user("Look:", Image(media_type, "aGk="))), images=FORMATS)
+    assert done.messages == [("user", (Text("Look:"),))]
+    assert done.lost == {"image_dropped": 1}
+
+
+def test_blocks_of_the_dialect_that_a_server_lacks_are_a_loss() -> None:
+    video = OpaqueBlock("target", "video_url", '{"type":"video_url"}')
+    file = OpaqueBlock("target", "file", '{"type":"file"}')
+    asked = request(own(user("Look:", video, file)))
+    done = Projection(asked, opaque_kinds=frozenset({"file"}))
+    assert done.messages == [("user", (Text("Look:"), file))]
+    assert done.lost == {"opaque_block": 1}
+    assert Projection(asked).request is asked
+
+
+def test_file_ids_of_own_clients_are_refused_where_a_server_has_no_files() -> None:
+    mine = request(own(user(Document(file_id="f", issuer="vendor"))))
+    assert Projection(mine).request is mine
+    with pytest.raises(EncodeError, match="file id of another vendor"):
+        Projection(mine, file_issuer=None)
+
+
+def heic(dialect: str) -> dict[str, Any]:
+    url = "data:image/heic;base64,aGk="
+    return {
+        "anthropic": {
+            "model": "m",
+            "max_tokens": 99,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Look:"},
+                        {
+                            "type": "image",
+                            "source": {
+                                "type": "base64",
+                                "media_type": "image/heic",
+                                "data": "aGk=",
+                            },
+                        },
+                    ],
+                }
+            ],
+        },
+        "openai_chat": {
+            "model": "m",
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "Look:"},
+                        {"type": "image_url", "image_url": {"url": url}},
+                    ],
+                }
+            ],
+        },
+        "openai_responses": {
+            "model": "m",
+            "input": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "Look:"},
+                        {"type": "input_image", "image_url": url, "detail": "auto"},
+                    ],
+                }
+            ],
+        },
+        "gemini": {
+            "contents": [
+                {
+                    "role": "user",
+                    "parts": [
+                        {"text": "Look:"},
+                        {"inlineData": {"mimeType": "image/heic", "data": "aGk="}},
+                    ],
+                }
+            ]
+        },
+    }[dialect]
+
+
+@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("target", DIALECTS)
+def test_heic_is_for_gemini_alone(source: str, target: str) -> None:
+    path = "/v1beta/models/m:generateContent"
+    encoded = translate_request(heic(source), dialect=source, to=target, path=path)
+    lost = [loss.feature for loss in encoded.losses]
+    assert ("image_dropped" in lost) is (target not in (source, "gemini"))
+    assert ("heic" in str(encoded.body)) is (target in (source, "gemini"))
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("data", ["data:image/png,%89PNG", "data:image/png;base64,no base64"])
+def test_broken_image_of_a_chat_client_reaches_its_own_vendor_alone(target: str, data: str) -> None:
+    content = [{"type": "image_url", "image_url": {"url": data}}]
+    body = {"model": "m", "messages": [{"role": "user", "content": content}]}
+    if target == "openai_chat":
+        assert translate_request(body, dialect="openai_chat", to=target).body == body
+        return
+    with pytest.raises(EncodeError) as caught:
+        translate_request(body, dialect="openai_chat", to=target)
+    assert caught.value.path == "messages[0].blocks[0]"

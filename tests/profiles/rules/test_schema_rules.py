@@ -1,0 +1,741 @@
+"""What providers refuse in schemas, rule by rule: one schema, and the nearest that is accepted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from support.schema_requests import (
+    CLOSED,
+    OBJECT,
+    answering,
+    calling,
+    gemini_parameters,
+    gemini_response,
+)
+
+from streamnorm import RequestViolation, validate_request
+
+CHAT, RESPONSES, ANTHROPIC, GEMINI = "openai_chat", "openai_responses", "anthropic", "gemini"
+MODELS = {
+    CHAT: "gpt-4.1",
+    RESPONSES: "gpt-4.1",
+    ANTHROPIC: "claude-opus-4-5",
+    GEMINI: "gemini-2.5-pro",
+}
+TEXT = {"type": "string"}
+MOONSHOT = "tools.function.parameters is not a valid moonshot flavored json schema, details: "
+
+
+def parameters(**properties: Any) -> dict[str, Any]:
+    """Return the schema of a function with some parameters."""
+    return {"type": "object", "properties": properties}
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    """Return the schema of a strict function with some parameters."""
+    return {**CLOSED, "properties": properties, "required": [*properties]}
+
+
+def strict(dialect: str, schema: Any) -> dict[str, Any]:
+    return calling(dialect, schema, strict=True)
+
+
+class Case(NamedTuple):
+    """A request that breaks a rule, and the nearest one that is legal.
+
+    Attributes:
+        rule: Name of the rule.
+        dialect: Dialect of the requests.
+        refused: The body that is refused.
+        path: Where it is refused.
+        message: What the server says.
+        legal: The body that is not.
+        server: Server that has the rule; None is the vendor.
+        free: A server, or a model behind a `/`, that does not have the rule.
+    """
+
+    rule: str
+    dialect: str
+    refused: dict[str, Any]
+    path: str
+    message: str
+    legal: dict[str, Any]
+    server: str | None = None
+    model: str | None = None
+    free: str = "vllm"
+
+    def __str__(self) -> str:
+        return f"{self.rule}-{self.dialect}-{self.path}"
+
+    def violations(
+        self, body: dict[str, Any], server: str | None = None, model: str | None = None
+    ) -> list[RequestViolation]:
+        model = model or self.model or MODELS[self.dialect]
+        body = body if self.dialect == GEMINI else {"model": model, **body}
+        return validate_request(body, self.dialect, model=model, server=server)
+
+
+def of_openai(
+    rule: str, schema: Any, at: str, says: str, legal: Any, *, is_strict: bool = False
+) -> list[Case]:
+    """Return the cases of a rule for functions, in both of OpenAI's dialects.
+
+    Args:
+        rule: The rule.
+        schema: The schema that is refused.
+        at: Path within it.
+        says: What OpenAI says of it.
+        legal: The nearest schema that is accepted.
+        is_strict: Whether the function is strict.
+    """
+    said = f"Invalid schema for function 'f': {says}"
+    return [
+        Case(
+            rule,
+            dialect,
+            calling(dialect, schema, strict=is_strict),
+            f"{place}{at}",
+            said,
+            calling(dialect, legal, strict=is_strict),
+        )
+        for dialect, place in (
+            (CHAT, "tools[0].function.parameters"),
+            (RESPONSES, "tools[0].parameters"),
+        )
+    ]
+
+
+def of_openai_outputs(rule: str, schema: Any, at: str, says: str, legal: Any) -> list[Case]:
+    """Return the cases of a rule for strict outputs, in both of OpenAI's dialects."""
+    return [
+        Case(
+            rule,
+            dialect,
+            answering(dialect, schema, strict=True),
+            f"{place}{at}",
+            f"Invalid schema for response_format 'f': {says}",
+            answering(dialect, legal, strict=True),
+        )
+        for dialect, place in (
+            (CHAT, "response_format.json_schema.schema"),
+            (RESPONSES, "text.format.schema"),
+        )
+    ]
+
+
+def of_strict(rule: str, schema: Any, at: str, says: str, legal: Any) -> list[Case]:
+    """Return the cases of a rule for strict functions and outputs of OpenAI's."""
+    return [
+        *of_openai(rule, schema, at, says, legal, is_strict=True),
+        *of_openai_outputs(rule, schema, at, says, legal),
+    ]
+
+
+DEEP: dict[str, Any] = TEXT
+for _ in range(10):
+    DEEP = closed(a=DEEP)
+TOO_DEEP = closed(a=DEEP)
+NODE = {"$defs": {"N": closed(n={"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]})}}
+
+OPENAI = [
+    *of_openai(
+        "openai.function_schema_type",
+        {"properties": {}},
+        ".type",
+        "schema must be a JSON Schema of 'type: \"object\"', got 'type: null'.",
+        OBJECT,
+    ),
+    *of_openai(
+        "openai.function_schema_type",
+        {"type": "array", "items": TEXT, "properties": {}},
+        ".type",
+        "schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
+        OBJECT,
+    ),
+    *of_openai(
+        "openai.function_schema_union",
+        {**OBJECT, "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "anyOf": []},
+        ".oneOf",
+        "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the"
+        " top level.",
+        parameters(a={"oneOf": [TEXT, {"type": "null"}]}),
+    ),
+    *of_openai(
+        "openai.function_schema_properties",
+        {"type": "object"},
+        ".properties",
+        "In context=(), object schema missing properties.",
+        OBJECT,
+    ),
+    *of_openai(
+        "openai.array_items",
+        parameters(a={"type": "array"}),
+        ".properties.a.items",
+        "In context=('properties', 'a'), array schema missing items.",
+        parameters(a={"type": "array", "items": {}}, b={"type": "array", "prefixItems": []}),
+    ),
+    *of_openai_outputs(
+        "openai.array_items",
+        closed(a={"type": ["null", "array"]}),
+        ".properties.a.items",
+        "In context=('properties', 'a'), array schema missing items.",
+        closed(a={"type": ["null", "array"], "items": TEXT}),
+    ),
+    *of_openai_outputs(
+        "openai.output_schema_type",
+        {"type": "array", "items": TEXT},
+        ".type",
+        "schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
+        closed(a={"type": "array", "items": TEXT}),
+    ),
+    *of_openai_outputs(
+        "openai.strict_union",
+        {**CLOSED, "anyOf": [CLOSED]},
+        ".anyOf",
+        "root schema must be an object and not use 'anyOf'.",
+        closed(a={"anyOf": [CLOSED]}),
+    ),
+    *of_strict(
+        "openai.strict_additional_properties",
+        closed(a=OBJECT),
+        ".properties.a.additionalProperties",
+        "In context=('properties', 'a'), 'additionalProperties' is required to be supplied and to"
+        " be false.",
+        closed(a=CLOSED),
+    ),
+    *of_strict(
+        "openai.strict_additional_properties",
+        {**CLOSED, "additionalProperties": {"type": "string"}},
+        ".additionalProperties",
+        "In context=(), 'additionalProperties' is required to be supplied and to be false.",
+        CLOSED,
+    ),
+    *of_strict(
+        "openai.strict_required",
+        {**CLOSED, "properties": {"a": TEXT, "b": TEXT, "c": TEXT}, "required": ["a"]},
+        ".required",
+        "In context=(), 'required' is required to be supplied and to be an array including every"
+        " key in properties. Missing 'b'.",
+        closed(a=TEXT, b=TEXT, c=TEXT),
+    ),
+    *of_strict(
+        "openai.strict_keywords",
+        closed(data={"type": "string", "allOf": [TEXT]}),
+        ".properties.data.allOf",
+        "In context=('properties', 'data'), 'allOf' is not permitted.",
+        closed(data={"type": "string", "description": "Data", "pattern": "a"}),
+    ),
+    *of_strict(
+        "openai.strict_formats",
+        closed(url={"type": "string", "format": "uri"}),
+        ".properties.url.format",
+        "In context=('properties', 'url'), 'uri' is not a valid format.",
+        closed(url={"type": "string", "format": "email"}),
+    ),
+    *of_strict(
+        "openai.strict_pattern",
+        closed(a={"type": "string", "pattern": "(?!b)a"}),
+        ".properties.a.pattern",
+        "In context=('properties', 'a'), 'pattern' has a look-around, which is not supported.",
+        closed(a={"type": "string", "pattern": "(?:b)a"}),
+    ),
+    *of_strict(
+        "openai.strict_reference_beside",
+        {"$defs": {"A": TEXT}, **closed(a={"$ref": "#/$defs/A", "description": "An A"})},
+        ".properties.a.description",
+        "In context=('properties', 'a'), $ref cannot have keywords {'description'}.",
+        {"$defs": {"A": TEXT}, **closed(a={"$ref": "#/$defs/A"})},
+    ),
+    *of_strict(
+        "openai.strict_references",
+        closed(a=TEXT, b={"$ref": "#/properties/a"}),
+        ".properties.b.$ref",
+        "In context=('properties', 'b'), reference '#/properties/a' can only point to definitions"
+        " at the top level of the schema.",
+        {
+            "definitions": {"A/B": TEXT},
+            **closed(b={"$ref": "#/definitions/A~1B"}, c={"anyOf": [{"$ref": "#"}, TEXT]}),
+        },
+    ),
+    *of_strict(
+        "openai.strict_references",
+        {"$defs": {"A": TEXT}, **closed(b={"$ref": "#/$defs/B"})},
+        ".properties.b.$ref",
+        "In context=('properties', 'b'), reference '#/$defs/B' can only point to definitions"
+        " at the top level of the schema.",
+        {**NODE, **closed(b={"$ref": "#/$defs/N"})},
+    ),
+    *of_strict(
+        "openai.strict_types",
+        closed(a={"type": "array", "items": {"description": "Any"}}),
+        ".properties.a.items",
+        "In context=('properties', 'a', 'items'), schema must have a 'type' key.",
+        closed(a={"type": "array", "items": {"enum": ["a"]}}),
+    ),
+    *of_strict(
+        "openai.strict_size",
+        TOO_DEEP,
+        "",
+        "11 exceed the limit of 10.",
+        DEEP,
+    ),
+    *of_strict(
+        "openai.strict_size",
+        closed(**{f"p{number}": TEXT for number in range(5001)}),
+        "",
+        "5001 exceed the limit of 5000.",
+        closed(**{f"p{number}": TEXT for number in range(5000)}),
+    ),
+    *of_strict(
+        "openai.strict_size",
+        closed(a={"type": "string", "enum": [str(number) for number in range(1001)]}),
+        "",
+        "1001 exceed the limit of 1000.",
+        closed(a={"type": "string", "enum": [str(number) for number in range(1000)]}),
+    ),
+    *of_strict(
+        "openai.strict_size",
+        closed(a={"type": "string", "enum": ["x" * 120_000]}),
+        "",
+        "120001 exceed the limit of 120000.",
+        closed(a={"type": "string", "enum": ["x" * 119_999, 7]}),
+    ),
+]
+
+
+def of_anthropic(rule: str, schema: Any, at: str, says: str, legal: Any) -> list[Case]:
+    """Return the cases of a rule for strict tools and outputs of Anthropic's."""
+    return [
+        Case(
+            rule,
+            ANTHROPIC,
+            strict(ANTHROPIC, schema),
+            f"tools[0].input_schema{at}",
+            f"tools.0.custom: {says}",
+            strict(ANTHROPIC, legal),
+            free="deepseek",
+        ),
+        Case(
+            rule,
+            ANTHROPIC,
+            answering(ANTHROPIC, schema),
+            f"output_config.format.schema{at}",
+            f"output_config.format.schema: {says}",
+            answering(ANTHROPIC, legal),
+            server="copilot",
+            model="claude-sonnet-4.5",
+            free="deepseek",
+        ),
+    ]
+
+
+CLAUDE = [
+    Case(
+        "anthropic.tool_schema_union",
+        ANTHROPIC,
+        calling(ANTHROPIC, {**OBJECT, "oneOf": [OBJECT]}),
+        "tools[0].input_schema.oneOf",
+        "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the"
+        " top level",
+        calling(ANTHROPIC, parameters(a={"oneOf": [OBJECT], "minimum": 1}), strict=False),
+        free="deepseek",
+    ),
+    *of_anthropic(
+        "anthropic.strict_keywords",
+        closed(a={"type": "array", "items": TEXT, "maxItems": 3}),
+        ".properties.a.maxItems",
+        "For 'array' type, property 'maxItems' is not supported",
+        closed(a={"type": "array", "items": TEXT, "description": "Three"}),
+    ),
+    *of_anthropic(
+        "anthropic.strict_keywords",
+        closed(a={"not": TEXT}),
+        ".properties.a.not",
+        "For 'any' type, property 'not' is not supported",
+        closed(a={"anyOf": [TEXT]}),
+    ),
+    *of_anthropic(
+        "anthropic.strict_one_of",
+        closed(a={"oneOf": [TEXT]}),
+        ".properties.a.oneOf",
+        "Schema type 'oneOf' is not supported",
+        closed(a={"anyOf": [TEXT]}),
+    ),
+    *of_anthropic(
+        "anthropic.strict_min_items",
+        closed(a={"type": "array", "items": TEXT, "minItems": 2}),
+        ".properties.a.minItems",
+        "For 'array' type, 'minItems' values other than 0 or 1 are not supported",
+        closed(a={"type": "array", "items": TEXT, "minItems": 1}),
+    ),
+    *of_anthropic(
+        "anthropic.strict_additional_properties",
+        closed(a={"type": "array", "items": OBJECT}),
+        ".properties.a.items.additionalProperties",
+        "For 'object' type, 'additionalProperties' must be explicitly set to false",
+        closed(a={"type": "array", "items": CLOSED}),
+    ),
+    *of_anthropic(
+        "anthropic.strict_formats",
+        closed(a={"type": "string", "format": "regex"}),
+        ".properties.a.format",
+        "For 'string' type, 'format' value 'regex' is not supported",
+        closed(a={"type": "string", "format": "uri"}),
+    ),
+    *of_anthropic(
+        "anthropic.strict_recursion",
+        {**NODE, **closed(a={"$ref": "#/$defs/N"})},
+        ".$defs.N.properties.n.anyOf[0].$ref",
+        "recursive reference '#/$defs/N' is not supported",
+        {"$defs": {"N": CLOSED}, **closed(a={"$ref": "#/$defs/N"}, b={"$ref": "#/$defs/N"})},
+    ),
+    *of_anthropic(
+        "anthropic.strict_references",
+        closed(a={"$ref": "https://example.com/a.json"}),
+        ".properties.a.$ref",
+        "reference 'https://example.com/a.json' is not supported",
+        {"$defs": {"A": TEXT}, **closed(a={"$ref": "#/$defs/A"})},
+    ),
+]
+
+
+def many_tools(count: int, schema: Any, *, is_strict: bool = True) -> dict[str, Any]:
+    """Return a request with several strict tools of Anthropic's."""
+    tools = [
+        {"name": f"f{number}", "input_schema": schema, "strict": is_strict}
+        for number in range(count)
+    ]
+    return {**calling(ANTHROPIC, OBJECT), "tools": tools}
+
+
+def optional(count: int) -> dict[str, Any]:
+    """Return a closed schema with some properties of which none is required."""
+    return {**CLOSED, "properties": {f"p{number}": TEXT for number in range(count)}}
+
+
+def unions(count: int) -> dict[str, Any]:
+    """Return a closed schema with some properties that are unions, half of them by `type`."""
+    kinds = ({"anyOf": [TEXT, {"type": "null"}]}, {"type": ["string", "null"]})
+    return closed(**{f"p{number}": kinds[number % 2] for number in range(count)})
+
+
+CLAUDE += [
+    Case(
+        "anthropic.strict_tools",
+        ANTHROPIC,
+        many_tools(21, CLOSED),
+        "tools",
+        "Too many strict tools (21). The maximum number of strict tools supported is 20. Try"
+        " reducing the number of tools marked as strict.",
+        many_tools(20, CLOSED),
+        free="deepseek",
+    ),
+    Case(
+        "anthropic.strict_optional",
+        ANTHROPIC,
+        {**many_tools(2, optional(8)), **answering(ANTHROPIC, optional(9))},
+        "tools",
+        "Schemas contains too many optional parameters (25), which would make grammar compilation"
+        " inefficient. Reduce the number of optional parameters in your tool schemas (limit: 24).",
+        {**many_tools(2, optional(8)), **answering(ANTHROPIC, {**optional(8), "required": [{}]})},
+        free="deepseek",
+    ),
+    Case(
+        "anthropic.strict_unions",
+        ANTHROPIC,
+        strict(ANTHROPIC, unions(17)),
+        "tools",
+        "Schemas contains too many parameters with union types (17 parameters with type arrays or"
+        " anyOf). Reduce the number of parameters with union types (limit: 16).",
+        strict(ANTHROPIC, {**unions(16), "$defs": {"A": unions(9)}}),
+        free="deepseek",
+    ),
+]
+
+
+@pytest.mark.parametrize("schema", [optional(25), unions(17)])
+def test_bounds_of_strict_tools_are_none_of_others(schema: Any) -> None:
+    body = {"model": "claude-opus-4-5", **many_tools(21, schema, is_strict=False)}
+    assert validate_request(body, ANTHROPIC) == []
+
+
+def of_google(rule: str, schema: Any, at: str, says: str, legal: Any, **others: Any) -> list[Case]:
+    """Return the cases of a rule for Google's own schemas, of functions and of outputs.
+
+    In `says`, `{}` is the place of the schema.
+    """
+    return [
+        Case(
+            rule,
+            GEMINI,
+            gemini_parameters(parameters(a=schema)),
+            f"tools[0].functionDeclarations[0].parameters.properties.a{at}",
+            says.format("tools[0].function_declarations[0].parameters.properties"),
+            gemini_parameters(parameters(a=legal)),
+            **{"free": "own", **others},
+        ),
+        Case(
+            rule,
+            GEMINI,
+            gemini_response(parameters(a=schema)),
+            f"generationConfig.responseSchema.properties.a{at}",
+            says.format("generation_config.response_schema.properties"),
+            gemini_response(parameters(a=legal)),
+            **{"free": "own", **others},
+        ),
+    ]
+
+
+def unknown(name: str, place: str) -> str:
+    text = "Invalid JSON payload received. Unknown name"
+    return f"{text} \"{name}\" at '{place}': Cannot find field."
+
+
+def of_references(
+    rule: str, schema: Any, at: str, says: str, legal: Any, field: str = "parametersJsonSchema"
+) -> Case:
+    place = f"tools[0].functionDeclarations[0].{field}"
+    refused, accepted = (gemini_parameters(each, field=field) for each in (schema, legal))
+    return Case(rule, GEMINI, refused, f"{place}{at}", says, accepted, free="own")
+
+
+DECLARATION = "tools[0].function_declarations[0].parameters"
+OBJECT_WANTED = (
+    "Unable to submit request because `f` functionDeclaration `parameters` schema should be of"
+    " type OBJECT."
+)
+
+GOOGLE = [
+    *of_google(
+        "gemini.parameters_keywords",
+        {"anyOf": [TEXT, {"type": "string", "const": "x"}]},
+        ".anyOf[1].const",
+        unknown("const", "{}[0].value.any_of[1]"),
+        {"anyOf": [TEXT, {"type": "string", "enum": ["x"], "example": {"const": 1}}]},
+        server="vertex",
+    ),
+    Case(
+        "gemini.parameters_keywords",
+        GEMINI,
+        gemini_parameters({"$schema": "x", "type": "OBJECT"}),
+        "tools[0].functionDeclarations[0].parameters.$schema",
+        unknown("$schema", DECLARATION),
+        gemini_parameters(
+            {"$schema": "x", "type": "object", "additionalProperties": False, "allOf": []},
+            field="parametersJsonSchema",
+        ),
+        free="own",
+    ),
+    Case(
+        "gemini.parameters_additional_properties",
+        GEMINI,
+        gemini_parameters({**OBJECT, "additionalProperties": False}),
+        "tools[0].functionDeclarations[0].parameters.additionalProperties",
+        unknown("additionalProperties", DECLARATION),
+        gemini_parameters({"type": "OBJECT", "properties": {"additionalProperties": TEXT}}),
+        free="vertex",
+    ),
+    *of_google(
+        "gemini.parameters_type",
+        {"type": ["string", "null"]},
+        ".type",
+        "Invalid value at '{}[0].value.type'"
+        " (type.googleapis.com/google.ai.generativelanguage.v1beta.Type), Proto field is not"
+        " repeating, cannot start list.",
+        {"type": "string", "nullable": True},
+    ),
+    Case(
+        "gemini.parameters_object",
+        GEMINI,
+        gemini_parameters({"properties": {"a": TEXT}}),
+        "tools[0].functionDeclarations[0].parameters.type",
+        OBJECT_WANTED,
+        gemini_parameters({"type": "OBJECT", "properties": {"a": TEXT}}),
+        server="vertex",
+        free="own",
+    ),
+    of_references(
+        "gemini.json_parameters_object",
+        {"anyOf": [OBJECT]},
+        ".type",
+        OBJECT_WANTED,
+        {**OBJECT, "anyOf": [OBJECT]},
+    ),
+    *of_google(
+        "gemini.array_items",
+        {"type": "ARRAY"},
+        ".items",
+        "GenerateContentRequest.{}[a].items: missing field.",
+        {"type": "ARRAY", "items": TEXT},
+    ),
+    *of_google(
+        "gemini.enum_values",
+        {"type": "STRING", "enum": []},
+        ".enum",
+        "GenerateContentRequest.{}[a].enum: should be non-empty for STRING type with enum format",
+        {"type": "STRING", "enum": ["x"]},
+        model="gemini-3-flash",
+        free="/gemini-2.5-flash",
+    ),
+    *of_google(
+        "gemini.text_formats",
+        {"type": "string", "format": "uri"},
+        ".format",
+        "GenerateContentRequest.{}[a].format: only 'enum' and 'date-time' are supported for STRING"
+        " type",
+        {"type": "string", "format": "date-time"},
+        free="vertex",
+    ),
+    of_references(
+        "gemini.reference_beside",
+        {**parameters(a={"$ref": "#/$defs/Q", "type": "array"}), "$defs": {"Q": TEXT}},
+        ".properties.a.type",
+        "$ref 'Q' was set alongside unsupported fields. If a schema node has $ref set, then only"
+        " description and default can be set alongside it",
+        {**parameters(a={"$ref": "#/$defs/Q", "description": "A"}), "$defs": {"Q": TEXT}},
+    ),
+    of_references(
+        "gemini.reference_beside",
+        {**parameters(a={"$ref": "#/$defs/Q", "title": "A"}), "$defs": {"Q": TEXT}},
+        ".properties.a.title",
+        "$ref 'Q' was set alongside unsupported fields. If a schema node has $ref set, then only"
+        " description and default can be set alongside it",
+        {**parameters(a={"$ref": "#/$defs/Q", "default": "A"}), "$defs": {"Q": TEXT}},
+        "parameters",
+    ),
+    of_references(
+        "gemini.references",
+        {**parameters(a={"anyOf": [TEXT, {"$ref": "#/$defs/Issue"}]}), "$defs": {"Other": TEXT}},
+        ".properties.a.anyOf[1].$ref",
+        "reference to undefined schema at properties.a.anyOf[1]",
+        {**parameters(a={"anyOf": [TEXT, {"$ref": "#/$defs/Issue"}]}), "$defs": {"Issue": TEXT}},
+    ),
+    of_references(
+        "gemini.references",
+        parameters(a={"ref": "#/defs/Pet"}),
+        ".properties.a.ref",
+        "reference to undefined schema at properties.a",
+        {**parameters(a={"ref": "#/defs/Pet"}), "defs": {"Pet": TEXT}},
+        "parameters",
+    ),
+]
+
+
+def of_server(rule: str, server: str, schema: Any, at: str, says: str, legal: Any) -> Case:
+    return Case(
+        rule,
+        CHAT,
+        calling(CHAT, schema),
+        f"tools[0].function.parameters{at}",
+        says,
+        calling(CHAT, legal),
+        server=server,
+        model="qwen3:32b" if server == "ollama" else "kimi-k2.5",
+    )
+
+
+SERVERS = [
+    of_server(
+        "kimi.schema_type",
+        "kimi",
+        {"anyOf": [OBJECT]},
+        ".type",
+        'tools.function.parameters.type is required and must be "object"',
+        OBJECT,
+    ),
+    of_server(
+        "kimi.schema_any_of",
+        "moonshot",
+        parameters(skill={"type": "string", "anyOf": [TEXT]}),
+        ".properties.skill.type",
+        f"{MOONSHOT}<At path 'properties.skill': when using anyOf, type should be defined in anyOf"
+        " items instead of the parent schema>",
+        parameters(skill={"anyOf": [TEXT], "description": "A skill"}),
+    ),
+    of_server(
+        "kimi.schema_any_of",
+        "kimi",
+        {**OBJECT, "anyOf": [OBJECT]},
+        ".type",
+        f"{MOONSHOT}<At path 'root': when using anyOf, type should be defined in anyOf items"
+        " instead of the parent schema>",
+        OBJECT,
+    ),
+    of_server(
+        "kimi.schema_items",
+        "kimi",
+        parameters(a={"type": "array", "items": [TEXT, TEXT]}),
+        ".properties.a.items",
+        f"{MOONSHOT}<At path 'properties.a': items must be an object>",
+        parameters(a={"type": "array", "items": TEXT}),
+    ),
+    of_server(
+        "kimi.schema_items",
+        "kimi",
+        parameters(a={"type": "array", "prefixItems": [], "items": False}),
+        ".properties.a.items",
+        f"{MOONSHOT}<At path 'properties.a': items must be an object>",
+        parameters(a={"type": "array", "items": {}}),
+    ),
+    of_server(
+        "kimi.schema_references",
+        "kimi",
+        parameters(a={"$ref": "#/definitions/A"}),
+        ".properties.a.$ref",
+        f"{MOONSHOT}<At path 'properties.a.$ref': references must start with #/$defs/>",
+        {**parameters(a={"$ref": "#/$defs/A"}), "$defs": {"A": TEXT}},
+    ),
+    of_server(
+        "kimi.schema_reference_type",
+        "kimi",
+        {**parameters(a={"type": "string", "$ref": "#/$defs/A"}), "$defs": {"A": TEXT}},
+        ".properties.a.type",
+        f"{MOONSHOT}<At path 'properties.a': when using $ref, type should be defined in the"
+        " referenced schema instead of the parent schema>",
+        {**parameters(a={"$ref": "#/$defs/A"}), "$defs": {"A": TEXT}},
+    ),
+    of_server(
+        "ollama.schema_properties",
+        "ollama",
+        {"type": "object", "properties": []},
+        ".properties",
+        "json: cannot unmarshal array into Go struct field .tools.function.parameters.properties"
+        " of type map",
+        {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*OPENAI, *CLAUDE, *GOOGLE, *SERVERS], ids=str)
+def test_schema_is_refused_in_the_words_of_the_vendor(case: Case) -> None:
+    found = case.violations(case.refused, case.server)
+    said = [(each.path, each.message) for each in found if each.rule == case.rule]
+    assert said == [(case.path, case.message)]
+
+
+@pytest.mark.parametrize("case", [*OPENAI, *CLAUDE, *GOOGLE, *SERVERS], ids=str)
+def test_nearest_schema_is_accepted(case: Case) -> None:
+    assert case.violations(case.legal, case.server) == []
+
+
+@pytest.mark.parametrize("case", [*OPENAI, *CLAUDE, *GOOGLE, *SERVERS], ids=str)
+def test_schema_is_accepted_where_the_rule_does_not_hold(case: Case) -> None:
+    server, _, model = case.free.partition("/")
+    if server == "own":  # a rule of every server and model of the dialect
+        return
+    found = case.violations(case.refused, server or None, model)
+    assert case.rule not in [each.rule for each in found]
+
+
+@pytest.mark.parametrize("dialect", [CHAT, RESPONSES])
+def test_schema_that_is_not_strict_may_have_what_a_strict_one_may_not(dialect: str) -> None:
+    schema = parameters(
+        a={"type": "string", "minLength": 1, "default": "x", "format": "uri"},
+        b={"allOf": [{"oneOf": [{}, {"$ref": "#/properties/a", "description": "B"}]}]},
+        c={"type": "object", "additionalProperties": True},
+    )
+    for made in (calling, answering):
+        for is_strict in (False, None):
+            body = {"model": "gpt-4.1", **made(dialect, schema, strict=is_strict)}
+            assert validate_request(body, dialect) == []
