@@ -69,7 +69,10 @@ def fit_fields(
         body = edited(body, path, _counted(_replacer(values), path, can, losses))
     for name, (least, most) in can.hashed_texts.items():
         body = edited(body, parse_path(name), _hasher(least, most, losses))
+    for name in sorted(can.nonempty_fields):
+        body = edited(body, parse_path(name), _without_empty)
     body = _without_alternatives(body, can, losses)
+    body = _without_lone(body, can, losses)
     if before.get(can.messages_field) and not body.get(can.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
@@ -208,6 +211,20 @@ def _without_alternatives(body: JSONObject, can: BodyCapabilities, losses: Losse
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
         body = {other: value for other, value in body.items() if other != name}
+    return body
+
+
+def _without_empty(holder: JSONObject, name: str) -> JSONObject:
+    """Return an object without a field that is empty: it meant nothing."""
+    return holder if holder[name] else {key: holder[key] for key in holder if key != name}
+
+
+def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+    """Return a body without the fields that are refused without another one."""
+    for name, other in can.needed_fields.items():
+        if name in body and not body.get(other):
+            _count(body[name], name, "request", losses)
+            body = {key: value for key, value in body.items() if key != name}
     return body
 
 

@@ -107,7 +107,8 @@ def project_request(
     system, messages = place_instructions(
         content.project_system(request.system), content.project(messages), can, losses
     )
-    if not messages and not own:
+    is_native = own and not (can.results_required and not request.state)
+    if not messages and not is_native:
         raise EncodeError("no messages, expected at least one", path="messages")
     if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
@@ -151,7 +152,7 @@ def _in_order(
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls are answered where the target wants it."""
     if can.only_refusals:
-        if repair == "fill":
+        if repair == "fill" or can.results_required:
             messages = _repaired(messages, can, losses, repair, filled)
         return fit_own_results(messages, can, losses)
     return _repaired(messages, can, losses, repair, filled)
@@ -168,7 +169,7 @@ def _repaired(
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)
-    if repair == "fill":
+    if repair == "fill" or can.results_required:
         settled = _in_order_count(messages[:settled], can, filled)
     if settled == len(messages):
         return messages
