@@ -9,6 +9,7 @@ from streamnorm.dialects.openai_responses.body.count import COUNT
 from streamnorm.dialects.openai_responses.body.models import MODELS
 from streamnorm.dialects.openai_responses.body.request import (
     FIELD_PARTS,
+    fit_body,
     read_request,
     write_request,
 )
@@ -36,6 +37,7 @@ def codec() -> BodyCodec:
         count=COUNT,
         models=MODELS,
         field_parts=FIELD_PARTS,
+        fit_body=fit_body,
         answer_fields={"item_id": "id"},
         echoed_fields=echoed_fields,
     )

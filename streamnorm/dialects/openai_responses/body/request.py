@@ -35,10 +35,10 @@ from streamnorm.dialects.openai_responses.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.openai_responses.body.write_input import fit_input, input_to_wire
+from streamnorm.dialects.openai_responses.body.write_input import fit_items, input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["FIELD_PARTS", "read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "fit_body", "read_request", "write_request"]
 
 _PATH = "/v1/responses"
 
@@ -154,7 +154,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     """Return a projected request as a body."""
     source = request_source(request, DIALECT)
     if source is not None:
-        return Written(_fitted(source, request, context), _PATH)
+        return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
     own_request = is_own(request, DIALECT)
     instructions = "\n\n".join([block.text for block in request.system])
@@ -189,14 +189,15 @@ def write_request(request: Request, context: WriteContext) -> Written:
     return Written(body, _PATH)
 
 
-def _fitted(source: dict[str, Any], request: Request, context: WriteContext) -> dict[str, Any]:
-    """Return the body of a request that was not changed, without what the server refuses."""
-    body, can = {**source}, context.capabilities
+def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a body without what its server refuses of items, and of the choice of a tool."""
+    can = context.capabilities
     if is_array(items := body.get("input")) and (can.complete_answers or not can.new_item_ids):
-        body["input"] = fit_input(items, request.messages, context)
-    choice = body.get("tool_choice")
-    if request.tool_choice is not None and _must_name_tool(choice, context):
-        body["tool_choice"] = choice_to_wire(request.tool_choice, request.tools)
+        body = {**body, "input": fit_items(items, context)}
+    if _must_name_tool(body.get("tool_choice"), context):
+        choice, _ = choice_from_wire(body)
+        if choice is not None:
+            body = {**body, "tool_choice": choice_to_wire(choice, tools_from_wire(body))}
     return body
 
 

@@ -35,7 +35,7 @@ from streamnorm.dialects.openai_responses.items.server_tools import result_to_wi
 from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["fit_input", "input_to_wire"]
+__all__ = ["fit_items", "input_to_wire"]
 
 _Item: TypeAlias = dict[str, Any]
 _Part: TypeAlias = Text | Refusal | OpaqueBlock
@@ -56,37 +56,25 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
         if items is None:
             write = partial(writer.items_of, message, number)
             items = context.written(message, number, write)
-        writer.add(message, _fitted(items, message, number, context))
+        writer.add(message, items)
     return writer.items
 
 
-def fit_input(
-    items: list[Any], messages: Iterable[InputMessage], context: WriteContext
-) -> list[Any]:
-    """Return the input of a request that was not changed, as the server accepts it.
+def fit_items(items: list[Any], context: WriteContext) -> list[Any]:
+    """Return items without what the server refuses of them.
 
     Args:
-        items: The items, as they were read.
-        messages: The messages that they were read as.
+        items: The items, of any JSON.
         context: Capabilities of the target.
     """
-    fitted: dict[int, _Item] = {}
-    for number, message in enumerate(messages):
-        before = message.source.value
-        after = _fitted(before, message, number, context)
-        fitted |= {id(item): new for item, new in zip(before, after, strict=True)}
-    return [fitted[id(item)] for item in items]
-
-
-def _fitted(
-    items: list[_Item], message: InputMessage, number: int, context: WriteContext
-) -> list[_Item]:
-    """Return the items of a message without what the target refuses of them."""
     can = context.capabilities
-    if can.complete_answers and message.role == "assistant":
-        items = [_completed(item, f"{number}_{at}") for at, item in enumerate(items)]
+    if can.complete_answers:
+        items = [
+            _completed(item, f"{number}_0") if is_object(item) else item
+            for number, item in enumerate(items)
+        ]
     if not can.new_item_ids:
-        items = [_without_minted_id(item) for item in items]
+        items = [_without_minted_id(item) if is_object(item) else item for item in items]
     return items
 
 

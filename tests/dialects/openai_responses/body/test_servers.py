@@ -126,7 +126,7 @@ def test_chatgpt_stores_nothing_and_streams_and_has_no_system_messages() -> None
         "store": False,
         "stream": True,
     }
-    assert {loss.feature for loss in made.losses} == {"max_tokens", "store"}
+    assert {loss.feature for loss in made.losses} == {"max_tokens", "store", "stream"}
     assert validate_request(made.body, OWN, server="chatgpt") == []
 
 
