@@ -207,7 +207,13 @@ def encode_grown_request(
     written = codec.write_request(projected, context)
     body = written.body
     if can.only_refusals and codec.field_parts:
-        body = keep_fields(body, projected, _read_parts(codec.field_parts, can))
+        body = keep_fields(
+            body,
+            projected,
+            codec.field_parts,
+            unread=_unread_fields(codec.field_parts, can),
+            is_spelt=codec.spells_unchanged,
+        )
     body = codec.fit_body(body, context)
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(body, written.headers, can, losses, prefill=prefill)
@@ -215,14 +221,12 @@ def encode_grown_request(
     return Encoded(body, path, headers, losses.list(), reply)
 
 
-def _read_parts(
-    parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities
-) -> Mapping[str, tuple[str, ...]]:
-    """Return the parts of fields without those in which the server reads no reasoning."""
+def _unread_fields(parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities) -> frozenset[str]:
+    """Return the fields that say how much to reason to another server."""
     if can.reasoning_words is None:
-        return parts
-    words = can.reasoning_words
-    return {name: of for name, of in parts.items() if of != ("reasoning",) or name in words}
+        return frozenset()
+    said = {name for name, of in parts.items() if of == ("reasoning",)}
+    return frozenset(said - can.reasoning_words)
 
 
 def _as_read(
@@ -467,7 +471,9 @@ def target_of(
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
     own = is_named and is_all_own(request, base.dialect)
-    if own:
+    if own and profiles.has_vendor_limits(server, base.dialect):
+        base = structs.replace(base, only_refusals=True, prefill=True)
+    elif own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)

@@ -95,6 +95,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         orphan_results: Results of calls that no message before them has are accepted.
         results_then_assistant: Only a message of the assistant can follow tool results.
         adjacent_calls: The calls of one message have nothing between them.
+        results_required: Requests of the dialect's own clients, too, have a result for each
+            call where the target wants it.
         error_results: Tool results that are errors have a field that says so.
         json_arguments: Arguments of calls must be JSON, where the dialect has text.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
@@ -110,11 +112,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mcp_servers: Fields of `MCPServer` that the target has; None = no such servers.
         server_history: Calls of server tools of this dialect, and their results.
         choices_of_tool: Modes of `ToolChoice`.
+        checks_choices: A choice of the dialect's own clients, too, must name tools that the
+            request has; that of others always must.
         restricted_choice: `auto` and `required` among some of the tools.
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
-        lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
@@ -132,6 +135,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
         min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+        number_bounds: Lowest and highest values of fields of `Request`.
         dependent_fields: Fields of `Request` that are refused without another one, and that.
         fixed_values: Fields of `Request` with one value alone, and that.
         fixed_values_off: The same where the model does not reason; None = no other.
@@ -192,6 +196,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         allowed_fields: Fields of the body that the server knows; None = all.
         message_fields: Fields of messages that it knows; None = all.
         denied_fields: Paths of fields that it refuses, such as `tools.strict`.
+        needed_fields: Fields of the body that it refuses without another one, and that.
+        nonempty_fields: Paths of fields that it refuses where they are empty.
+        null_content: Messages of the dialect's own clients may have null for their content.
         renamed_fields: Its names of fields, by path; `reasoning.effort` is a field of an
             object beside it.
         replaced_values: Fields that stand for a value of a field, by path and value; `*` =
@@ -248,6 +255,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     orphan_results: bool = True
     results_then_assistant: bool = False
     adjacent_calls: bool = False
+    results_required: bool = False
     error_results: bool = False
     json_arguments: bool = False
     id_pattern: str | None = None
@@ -262,10 +270,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     mcp_servers: frozenset[str] | None = None
     server_history: bool = False
     choices_of_tool: frozenset[str] = frozenset({"auto", "required", "none", "named"})
+    checks_choices: bool = False
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
-    lone_choice: bool = True
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
@@ -280,6 +288,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
+    number_bounds: dict[str, tuple[float, float]] = {}
     dependent_fields: dict[str, str] = {}
     fixed_values: dict[str, float] = {}
     fixed_values_off: dict[str, float] | None = None
@@ -328,6 +337,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     allowed_fields: frozenset[str] | None = None
     message_fields: frozenset[str] | None = None
     denied_fields: frozenset[str] = frozenset()
+    needed_fields: dict[str, str] = {}
+    nonempty_fields: frozenset[str] = frozenset()
+    null_content: bool = True
     renamed_fields: dict[str, str] = {}
     replaced_values: dict[str, dict[str, dict[str, Any]]] = {}
     alternative_fields: tuple[str, ...] = ()
@@ -383,6 +395,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             schema_root_refused=frozenset(),
             output_schema_needs=frozenset(),
             enforced_schemas=None,
+            output_name_pattern=None,
+            number_bounds={},
+            dependent_fields={},
+            min_answer_tokens=None,
+            max_cache_key_chars=None,
+            label_bounds=None,
             max_stops=None,
             min_temperature=-float("inf"),
             max_temperature=float("inf"),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
-from streamnorm._core.bodies.joint_betas import is_joint
+from streamnorm._core.bodies.joint_betas import JOINT_BETAS, is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -69,7 +69,10 @@ def fit_fields(
         body = edited(body, path, _counted(_replacer(values), path, can, losses))
     for name, (least, most) in can.hashed_texts.items():
         body = edited(body, parse_path(name), _hasher(least, most, losses))
+    for name in sorted(can.nonempty_fields):
+        body = edited(body, parse_path(name), _without_empty)
     body = _without_alternatives(body, can, losses)
+    body = _without_lone(body, can, losses)
     if before.get(can.messages_field) and not body.get(can.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
@@ -118,7 +121,7 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     """Return the paths of all fields that are refused, those of unknown betas included."""
     names = sorted(can.denied_fields)
     if (allowed := can.allowed_betas) is not None:
-        for pattern, fields in can.beta_fields.items():
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items():
             if not any(fnmatchcase(beta, pattern) for beta in allowed):
                 names += sorted(fields - can.denied_fields)
     return [parse_path(name) for name in names]
@@ -208,6 +211,20 @@ def _without_alternatives(body: JSONObject, can: BodyCapabilities, losses: Losse
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
         body = {other: value for other, value in body.items() if other != name}
+    return body
+
+
+def _without_empty(holder: JSONObject, name: str) -> JSONObject:
+    """Return an object without a field that is empty: it meant nothing."""
+    return holder if holder[name] else {key: holder[key] for key in holder if key != name}
+
+
+def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+    """Return a body without the fields that are refused without another one."""
+    for name, other in can.needed_fields.items():
+        if name in body and not body.get(other):
+            _count(body[name], name, "request", losses)
+            body = {key: value for key, value in body.items() if key != name}
     return body
 
 
@@ -327,7 +344,7 @@ def _lost_its_fields(
         return False
     paths = [
         parse_path(name)
-        for pattern, fields in can.beta_fields.items()
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items()
         if fnmatchcase(beta, pattern)
         for name in fields
     ]

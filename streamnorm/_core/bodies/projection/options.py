@@ -166,6 +166,13 @@ def _changed(
         if bounded != request.temperature:
             losses.add("temperature_clamped", "request", f"written as {bounded:g}")
             changes["temperature"] = bounded
+    for name, (least, most) in can.number_bounds.items():
+        value = getattr(request, name)
+        if value is not None and not least <= value <= most:
+            # What is counted stays a whole number.
+            bound = type(value)(least if value < least else most)
+            losses.add(name, "request", f"written as {bound:g}")
+            changes[name] = bound
     if can.max_stops is not None and len(request.stop) > can.max_stops:
         losses.add("stop_dropped", "request", f"first {can.max_stops} written")
         changes["stop"] = request.stop[: can.max_stops]

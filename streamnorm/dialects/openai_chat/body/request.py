@@ -227,13 +227,17 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part of the request has no field.
     """
+    body: dict[str, Any]
     whole = request_source(request, DIALECT)
     if whole is not None:
-        return Written(dict(whole), _PATH)
+        body = dict(whole)
+        if request.tools == () and not context.capabilities.lone_choice:
+            _drop_choice(body, context)
+        return Written(body, _PATH)
     source: Source | None = request.source
     if source is not None and source.dialect != DIALECT:
         source = None
-    body: dict[str, Any] = {}
+    body = {}
     spelt = {} if source is None else _as_read(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
@@ -244,7 +248,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
     before = request if source is None else source.part
-    is_asked = source is not None and not before.tools and context.capabilities.lone_choice
+    is_asked = source is not None and not before.tools
     if not (body.get("tools") or body.get("functions") or is_asked):
         _drop_choice(body, context)
     if not request.stream and request.stream is not before.stream:
