@@ -67,6 +67,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         complete_answers: Messages of the assistant that have parts have an id and a status,
             and their texts have annotations.
         new_item_ids: Items may have ids that the server did not issue.
+        exact_choices: A choice of a server tool names it by the type that `tools` has.
         prefill: A last message of the assistant, which the answer continues.
         images: Media types of inline images; None = any.
         image_urls: Images by URL.
@@ -229,6 +230,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     names: bool = False
     complete_answers: bool = False
     new_item_ids: bool = True
+    exact_choices: bool = False
     prefill: bool = True
     images: frozenset[str] | None = None
     image_urls: bool = True

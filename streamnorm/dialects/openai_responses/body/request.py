@@ -22,9 +22,8 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Request, Source, is_own, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, is_object, object_in
+from streamnorm._core.json import is_array, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
-from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
 from streamnorm.dialects.openai_responses.body.read_input import InputReader
@@ -35,10 +34,10 @@ from streamnorm.dialects.openai_responses.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.openai_responses.body.write_input import fit_items, input_to_wire
+from streamnorm.dialects.openai_responses.body.write_input import input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["FIELD_PARTS", "fit_body", "read_request", "write_request"]
+__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/responses"
 
@@ -172,12 +171,10 @@ def write_request(request: Request, context: WriteContext) -> Written:
     own = {**own_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
-        body["tool_choice"] = choice_to_wire(choice, request.tools)
         # One that was not changed is written with what only this dialect knows of it.
         inexact = own.pop("tool_choice", None)
         is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
-        if is_same and not _must_name_tool(inexact, context):
-            body["tool_choice"] = inexact
+        body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
     for name, (field, _) in _FIELDS.items():
         if name != "model" and (value := getattr(request, field)) is not None:
             body[name] = value
@@ -187,27 +184,6 @@ def write_request(request: Request, context: WriteContext) -> Written:
         body["store"] = False  # other vendors store nothing
     add_options(body, request, own)
     return Written(body, _PATH)
-
-
-def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body without what its server refuses of items, and of the choice of a tool."""
-    can = context.capabilities
-    if is_array(items := body.get("input")) and (can.complete_answers or not can.new_item_ids):
-        body = {**body, "input": fit_items(items, context)}
-    if _must_name_tool(body.get("tool_choice"), context):
-        choice, _ = choice_from_wire(body)
-        if choice is not None:
-            body = {**body, "tool_choice": choice_to_wire(choice, tools_from_wire(body))}
-    return body
-
-
-def _must_name_tool(choice: object, context: WriteContext) -> bool:
-    """Return whether a choice names a server tool by a type that `tools` must have.
-
-    The vendor knows several types for one tool, other servers may not.
-    """
-    is_type = is_object(choice) and choice.keys() == {"type"}
-    return is_type and context.capabilities is not CAPABILITIES
 
 
 def _added_tools(request: Request) -> set[object]:
