@@ -171,7 +171,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             are left out; None = any.
         stored_reasoning: Reasoning without a signature goes back by its id, which is known
             where answers are stored.
-        reasoning_field: The field of its own.
         reasoning_signed: Details of reasoning without a signature of the issuer are refused.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
@@ -316,7 +315,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_answered: bool = False
     reasoning_id_pattern: str | None = None
     stored_reasoning: bool = False
-    reasoning_field: str = "reasoning_content"
     reasoning_signed: bool = False
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
@@ -360,19 +358,18 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
 
         Args:
             fields: All fields of `Request`.
-            same_models: Whether the server runs the vendor's models, whose bounds then hold.
+            same_models: Whether the server runs the vendor's models, and refuses what it does.
         """
-        known = self
-        if not same_models:
-            known = BodyCapabilities(
-                dialect=self.dialect,
-                fields=fields,
-                **{name: getattr(self, name) for name in _OF_THE_DIALECT},
-            )
-        return structs.replace(
-            known,
+        if same_models:
+            return structs.replace(self, only_refusals=True)
+        known = BodyCapabilities(
+            dialect=self.dialect,
             only_refusals=True,
             fields=fields,
+            **{name: getattr(self, name) for name in _OF_THE_DIALECT},
+        )
+        return structs.replace(
+            known,
             roles=self.roles | {"developer"},
             names=True,
             prefill=True,
