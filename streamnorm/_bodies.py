@@ -199,6 +199,7 @@ def encode_grown_request(
     native = can is codec.capabilities and is_own(request, can.dialect)
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
+    named = profiles.knows(options["server"], can.dialect)
     projected, reply = project_request(
         request,
         can,
@@ -206,12 +207,13 @@ def encode_grown_request(
         repair=repair,
         missing_tools=options["missing_tools"],
         native=native,
+        named=named,
         memo=memo,
         filled=filled,
     )
     if can.only_refusals and can.reasoning_required and not reasons(projected, can):
         can = structs.replace(can, reasoning_required=False)
-    context = WriteContext(can, losses, options["arguments"], memo)
+    context = WriteContext(can, losses, options["arguments"], memo, named=named)
     written = codec.write_request(projected, context)
     body = written.body
     if can.only_refusals and codec.field_parts:
