@@ -122,6 +122,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
         budget_choices: Modes of `ToolChoice` beside a budget; None = the same.
+        lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
@@ -291,6 +292,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
     budget_choices: frozenset[str] | None = None
+    lone_choice: bool = True
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
