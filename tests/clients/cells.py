@@ -81,7 +81,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
-            served(upstream.app) as url,
+            served(upstream.app, strict=False) as url,  # it is strict itself
             gateway_process(
                 url,
                 folder,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from support.type_cases.accepted import accepted_difference, accepted_silence
+from support.type_cases.accepted import Row, accepted_difference, accepted_silence
 from support.type_cases.answers import answer_cases
 from support.type_cases.case import JSON, Case
 from support.type_cases.judge import (
@@ -71,17 +71,17 @@ class Coverage(NamedTuple):
         fates: What becomes of them elsewhere, counted once a target; `listed` are those that
             are accepted with a reason.
         findings: What is wrong.
+        accepted: The classes that something was accepted by.
     """
 
     cases: int
     equal: int
     fates: Counter[str]
     findings: list[Finding]
+    accepted: frozenset[Row]
 
 
-def cover(
-    source: str, kind: str, *, sample: int | None = None, seed: int = 1
-) -> Coverage:
+def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -> Coverage:
     """Return the figure of one kind of bodies of a dialect.
 
     Args:
@@ -95,19 +95,26 @@ def cover(
     cases = list(known.cases(dialect, **({"beta": True} if dialect != source else {})))
     if sample is not None and sample < len(cases):
         cases = random.Random(seed).sample(cases, sample)  # noqa: S311 - no secret
-    equal, fates, findings = 0, Counter[str](), list[Finding]()
+    equal, fates = 0, Counter[str]()
+    findings: list[Finding] = []
+    accepted: set[Row] = set()
     for case in cases:
         difference = known.differs(case.body, dialect)
         equal += not difference
-        if difference and not accepted_difference(kind, case, difference):
-            findings.append(Finding(source, kind, case.path, dialect, difference))
+        # A null says nothing, so any spelling of it, and none, is equal.
+        if difference and not case.is_null:
+            if row := accepted_difference(kind, case):
+                accepted.add(row)
+            else:
+                findings.append(Finding(source, kind, case.path, dialect, difference))
         for target in _DIALECTS:
             if target == dialect:
                 continue
-            fate = fate_of(case, target, known.translate).fate
-            if fate == "silent" and accepted_silence(kind, case, target):
+            fate: str = fate_of(case, target, known.translate).fate
+            if fate == "silent" and (row := accepted_silence(kind, case, target)):
+                accepted.add(row)
                 fate = "listed"
             fates[fate] += 1
             if fate == "silent":
                 findings.append(Finding(source, kind, case.path, target, "dropped in silence"))
-    return Coverage(len(cases), equal, fates, findings)
+    return Coverage(len(cases), equal, fates, findings, frozenset(accepted))

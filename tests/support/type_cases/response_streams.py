@@ -106,7 +106,7 @@ def _item_events(item: JSON) -> list[JSON]:
         case "custom_tool_call":
             started = {**item, "input": ""}
             events = _text_events("custom_tool_call_input", place, input=item["input"])
-    if "status" in started:
+    if "status" in started and not item["type"].endswith("_output"):  # which comes whole
         started = {**started, "status": "in_progress"}
     return [
         {"type": "response.output_item.added", "item": started},

@@ -57,9 +57,10 @@ class ToolSchemas:
             if strict:
                 losses.add("strict", "tools", "dropped")
             strict = None
-        if schema is not None and can.schema == "simple":
-            if not can.only_refusals or is_ambiguous(schema):
-                schema = simplify_schema(schema, losses, path=path)
+        is_simple = schema is None or can.schema != "simple"
+        # A client of the dialect knows what its server reads.
+        if not is_simple and (not can.only_refusals or is_ambiguous(schema)):
+            schema = simplify_schema(schema, losses, path=path)
         if schema is not None and (can.only_refusals or not is_own(tool, can.dialect)):
             schema = fit_needs(
                 schema,
