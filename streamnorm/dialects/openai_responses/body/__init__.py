@@ -10,7 +10,6 @@ from streamnorm.dialects.openai_responses.body.fitting import fit_body
 from streamnorm.dialects.openai_responses.body.models import MODELS
 from streamnorm.dialects.openai_responses.body.request import (
     FIELD_PARTS,
-    fit_body,
     read_request,
     write_request,
 )
