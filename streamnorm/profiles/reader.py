@@ -40,6 +40,7 @@ _FIELDS = {
 _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 # The words of capabilities that have a fixed set of them.
 _WORDS: dict[str, tuple[str, ...]] = {
+    "budget_choices": _MODES,
     "choices_of_tool": _MODES,
     "efforts_with_tools": _FIELDS["efforts"].default,
     # One that has reasoning on or off alone may call its effort so.
@@ -53,8 +54,15 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "reasoning_excludes": Request.__struct_fields__,
     "roles": get_args(Role),
 }
-_PATHS = ("denied_fields", "hashed_texts", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern", "output_name_pattern", "reasoning_id_pattern")
+_PATHS = ("denied_fields", "hashed_texts", "known_fields", "renamed_fields", "replaced_values")
+_PATTERNS = (
+    "id_pattern",
+    "name_pattern",
+    "output_name_pattern",
+    "personal_users",
+    "reasoning_id_pattern",
+    "signature_pattern",
+)
 
 
 class Rule(Struct, frozen=True, kw_only=True):

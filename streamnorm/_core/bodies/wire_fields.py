@@ -79,6 +79,12 @@ def fit_fields(
         )
     body = _without_unknown(body, can, losses)
     body = _with_known_message_fields(body, can, losses)
+    for name, known in can.known_fields.items():
+        path = parse_path(name)
+        body = edited(body, path, _cleaner(path, known, losses))
+    if before.get("tools") and not body.get("tools") and "tool_choice" in body:
+        losses.add("tool_choice", "request", "dropped with all tools")
+        body = {name: value for name, value in body.items() if name != "tool_choice"}
     kept = _kept_betas(betas, before, body, can, losses)
     body = _with_needed(body, can, losses, prefill=prefill)
     return _with_betas(body, headers, betas, kept, can)
@@ -135,6 +141,28 @@ def _remover(path: FieldPath, losses: Losses) -> Edit:
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
+
+
+def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses) -> Edit:
+    """Return an edit that removes unknown fields of an object, or of the elements of an array."""
+    where = path[0].name
+
+    def with_known(value: Any) -> Any:
+        if not is_object(value) or value.keys() <= known:
+            return value
+        for name in sorted(value.keys() - known):
+            _count(value[name], name, where, losses)
+        return {name: item for name, item in value.items() if name in known}
+
+    def clean(holder: JSONObject, name: str) -> JSONObject:
+        value = holder[name]
+        if not is_array(value):
+            cleaned = with_known(value)
+            return holder if cleaned is value else {**holder, name: cleaned}
+        items = [with_known(item) for item in value]
+        return holder if all(map(is_, value, items)) else {**holder, name: items}
+
+    return clean
 
 
 def _count(value: Any, name: str, where: str, losses: Losses) -> None:
