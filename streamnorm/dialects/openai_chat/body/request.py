@@ -227,17 +227,13 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part of the request has no field.
     """
-    body: dict[str, Any]
     whole = request_source(request, DIALECT)
     if whole is not None:
-        body = dict(whole)
-        if request.tools == () and not context.capabilities.lone_choice:
-            _drop_choice(body, context)
-        return Written(body, _PATH)
+        return Written(dict(whole), _PATH)
     source: Source | None = request.source
     if source is not None and source.dialect != DIALECT:
         source = None
-    body = {}
+    body: dict[str, Any] = {}
     spelt = {} if source is None else _as_read(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
