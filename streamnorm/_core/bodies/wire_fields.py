@@ -59,7 +59,7 @@ def fit_fields(
     before = body
     betas = _betas(body, headers, can)
     for path in _denied_paths(can):
-        body = edited(body, path, _remover(path, losses))
+        body = edited(body, path, _remover(path, losses, own=can.only_refusals))
     for name, target in can.renamed_fields.items():
         path = parse_path(name)
         body = edited(body, path, _counted(_renamer(path, target, losses), path, can, losses))
@@ -123,19 +123,19 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     return [parse_path(name) for name in names]
 
 
-def _remover(path: FieldPath, losses: Losses) -> Edit:
+def _remover(path: FieldPath, losses: Losses, *, own: bool) -> Edit:
     where = path[0].name if len(path) > 1 or path[0].field else "request"
 
     def remove(holder: JSONObject, name: str) -> JSONObject:
-        _count(holder[name], name, where, losses)
+        _count(holder[name], name, where, losses, own=own)
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
 
 
-def _count(value: Any, name: str, where: str, losses: Losses) -> None:
-    """Count the removal of a field; one that is null or empty said nothing."""
-    if value is not None and value != []:
+def _count(value: Any, name: str, where: str, losses: Losses, *, own: bool) -> None:
+    """Count the removal of a field; one that is null or empty said nothing in another dialect."""
+    if own or (value is not None and value != []):
         losses.add(name, where, "dropped")
 
 
@@ -149,7 +149,7 @@ def _renamer(path: FieldPath, target: str, losses: Losses) -> Edit:
         if nested is None:
             nested = {}
         if not is_object(nested) or nested.get(inner) is not None:
-            _count(holder[name], name, where, losses)
+            _count(holder[name], name, where, losses, own=False)
             return rest
         if outer:
             return {**rest, outer: {**nested, inner: holder[name]}}
@@ -221,7 +221,7 @@ def _with_known_message_fields(
     for message in messages:
         unknown = message.keys() - known if is_object(message) else ()
         for name in sorted(unknown):
-            _count(message[name], name, can.messages_field, losses)
+            _count(message[name], name, can.messages_field, losses, own=can.only_refusals)
         fitted.append(
             {name: value for name, value in message.items() if name not in unknown}
             if unknown
@@ -237,7 +237,7 @@ def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) ->
     if can.allowed_fields is not None:
         unknown = body.keys() - can.allowed_fields - removed
         for name in sorted(unknown):
-            _count(body[name], name, "request", losses)
+            _count(body[name], name, "request", losses, own=can.only_refusals)
         removed |= unknown
     if not removed:
         return body

@@ -205,7 +205,8 @@ def project_choice(
         if choice.mode != "none" and request.tools:
             losses.add("tool_choice", "request", "dropped with all tools")
             return None, tools
-        return choice, tools
+        if not can.only_refusals:
+            return choice, tools
     namespaces = {
         tool.name: tool.namespace.name
         for tool in reversed(request.tools)
