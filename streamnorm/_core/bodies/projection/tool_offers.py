@@ -277,7 +277,8 @@ def project_choice(
         if not (can.lone_choice or lenient):
             losses.add("tool_choice", "request", "dropped without tools")
             return None, tools
-        return choice, tools
+        if not can.only_refusals:
+            return choice, tools
     namespaces = {
         tool.name: tool.namespace.name
         for tool in reversed(request.tools)
