@@ -273,6 +273,8 @@ def _reasoning_to_wire(
             signature = Signed(block.signature, block.issuer, block.id)
             detail |= details.signature_to_wire(signature)
         written.append(detail)
-    for call in signed:
-        written.append(details.call_signature_to_wire(call.id, call.signature or "", call.issuer))
+    written += [
+        details.call_signature_to_wire(call.id, call.signature or "", call.issuer)
+        for call in signed
+    ]
     return {"reasoning_details": written}
