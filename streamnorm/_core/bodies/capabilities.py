@@ -126,9 +126,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
-        schema_needs: What they must have beyond JSON Schema: references that lead to `$defs`
-            with only notes beside them (`definitions`), `items` of every array, the type
-            `object` at the root, and `properties` there.
+        schema_needs: What they must have beyond JSON Schema: types in the branches of `anyOf`
+            and not beside it (`branch_types`); references that lead to `$defs`, with only notes
+            beside them (`definitions`); `items` that are an object (`item_schemas`); `items` of
+            every array; an `object` at the root; the order of `propertyOrdering`
+            (`ordered_properties`); `properties` of the root; `properties` that are an object
+            (`property_maps`).
         schema_root_refused: Keywords that are refused at the root.
         output_schema_needs: The same as `schema_needs` for the schema of an output.
         enforced_schemas: What a schema may have that is enforced; None = anything.
