@@ -10,7 +10,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import OutputFormat, is_own
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
+from streamnorm._core.schemas import is_ambiguous, simplify_schema
 from streamnorm._core.schemas.needs import fit_needs
 from streamnorm._core.schemas.strict import (
     EnforcedSchemas,
@@ -57,7 +57,12 @@ class ToolSchemas:
             if strict:
                 losses.add("strict", "tools", "dropped")
             strict = None
-        if schema is not None and can.schema == "simple":
+        # A client of the dialect knows what its server reads.
+        if (
+            schema is not None
+            and can.schema == "simple"
+            and (not can.only_refusals or is_ambiguous(schema))
+        ):
             schema = simplify_schema(schema, losses, path=path)
         if schema is not None and (can.only_refusals or not is_own(tool, can.dialect)):
             schema = fit_needs(
