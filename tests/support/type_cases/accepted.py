@@ -70,6 +70,7 @@ SILENT: tuple[Row, ...] = (
         _DEFAULT,
     ),
     Row(_REQUESTS, _GEMINI, r".*\.thought=false$", _DEFAULT),
+    Row(_REQUESTS, _GEMINI, r".*\]\.parameters\.type=", "parameters are always an object"),
     Row(_REQUESTS, _GEMINI, r".*\.partialArgs\[\]\.willContinue", "the pieces are joined"),
     Row(
         *(_REQUESTS, _GEMINI, r".*\.fileData\.mimeType$"),

@@ -12,7 +12,7 @@ from typing import Any
 
 from support.type_cases.case import JSON
 
-__all__ = ["difference", "said", "said_by_stream"]
+__all__ = ["difference", "said", "said_by_stream", "without"]
 
 # Random padding, and the numbers of frames.
 _NO_CONTENT = frozenset({"obfuscation", "sequence_number"})
@@ -59,6 +59,7 @@ def difference(expected: Any, found: Any, path: str = "$") -> str:
 
 
 def without(value: JSON, *names: str) -> JSON:
+    """Return an object without some of its fields."""
     return {name: item for name, item in value.items() if name not in names}
 
 

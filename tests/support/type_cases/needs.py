@@ -27,6 +27,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "McpCall": ("status",),
     "ResponseOutputText": ("logprobs",),
     "AnnotationURLCitation": ("title",),
+    # Anthropic
+    "BetaCompactionContentBlockDelta": ("content",),
     # Google
     "Blob": ("data", "mimeType"),
     "Citation": ("startIndex", "endIndex", "uri"),

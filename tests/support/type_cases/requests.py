@@ -145,7 +145,9 @@ _ANSWER = {"type": "message", "role": "assistant", "content": "Done."}
 
 def _responses() -> Iterator[Case]:
     expected = request_type("openai_responses")
-    left_out = frozenset({"input"})
+    left_out = frozenset({"input", "tools"})
+    tools = optional_variants(fields_of(expected)["tools"].expected, "tools")
+    yield from cases_of("openai_responses", "tools", tools, _responses_offer)
     companions = _responses_companions
     yield from _options("openai_responses", _RESPONSES, expected, companions, left_out)
     items = fields_of(expected)["input"].expected
@@ -163,7 +165,18 @@ def _responses() -> Iterator[Case]:
         build = partial(_responses_body, kind)
         # A call may be lost while its output is not, and an output while its call is not.
         alone = {**_RESPONSES, "input": [_USER, *_companions_of(kind), _USER]}
+        alone = {**alone, "tools": [_OTHER_TOOL]} if kind in _OFFERS else alone
         yield from cases_of("openai_responses", f"input[{name}]", variants(item), build, alone)
+
+
+# A tool that is the only one is refused elsewhere, if the target has no such tool.
+_OTHER_TOOL = {"type": "function", "name": "other", "parameters": {}, "strict": False}
+_OFFERS = frozenset({"additional_tools", "tool_search_output"})
+
+
+def _responses_offer(tools: Any) -> JSON:
+    """Return a request with tools, and with another one beside them."""
+    return {**_RESPONSES, "tools": [*(() if tools is ABSENT else tools), _OTHER_TOOL]}
 
 
 def _responses_tools(kind: str) -> list[JSON]:
@@ -219,7 +232,8 @@ def _responses_body(kind: str, item: Any) -> JSON:
     if item is ABSENT:
         held = []
     after = [_ANSWER] if kind == "reasoning" else []
-    return {**_RESPONSES, "input": [_USER, *held, *after, _USER]}
+    body = {**_RESPONSES, "input": [_USER, *held, *after, _USER]}
+    return {**body, "tools": [_OTHER_TOOL]} if kind in _OFFERS else body
 
 
 def _companions_of(kind: str) -> list[JSON]:
@@ -299,13 +313,14 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
 def _anthropic_tools(tools: Any) -> JSON:
     """Return a request with tools, and the servers of the toolsets among them."""
     if tools is ABSENT:
-        return _ANTHROPIC
+        return {**_ANTHROPIC, "tools": [{**_ANTHROPIC_TOOL, "name": "other"}]}
     servers = [
         {"type": "url", "name": tool["mcp_server_name"], "url": "https://example.com/mcp"}
         for tool in tools
         if tool.get("type") == "mcp_toolset"
     ]
-    return {**_ANTHROPIC, "tools": tools, **({"mcp_servers": servers} if servers else {})}
+    offered = {**_ANTHROPIC, "tools": [*tools, {**_ANTHROPIC_TOOL, "name": "other"}]}
+    return {**offered, "mcp_servers": servers} if servers else offered
 
 
 def _anthropic_message(role: str, name: str, value: Any) -> JSON:
@@ -401,7 +416,8 @@ def _gemini_generation(path: str, config: Any) -> JSON:
 
 
 def _gemini_tool(name: str, tool: Any) -> JSON:
-    return _GEMINI if tool is ABSENT else {**_GEMINI, "tools": [{name: tool}]}
+    other = {"functionDeclarations": [{"name": "other"}]}
+    return {**_GEMINI, "tools": [other] if tool is ABSENT else [{name: tool}, other]}
 
 
 def _gemini_system(text: Any) -> JSON:

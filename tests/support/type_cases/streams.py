@@ -14,6 +14,7 @@ from openai.types.chat.chat_completion_chunk import Choice
 
 from support.type_cases.answers import ANTHROPIC_ANSWER, answer_cases
 from support.type_cases.case import JSON, Case, cases_of
+from support.type_cases.equality import without
 from support.type_cases.response_streams import responses_stream_cases
 from support.type_cases.walk import (
     ABSENT,
@@ -214,6 +215,9 @@ def _anthropic_stream(
     return {"frames": frames}
 
 
+_SUMMARY = ("content", "encrypted_content")
+
+
 def _block_frames(index: int, block: JSON) -> list[JSON]:
     """Return the frames of a block: those that grow start empty."""
     start, deltas = block, list[JSON]()
@@ -236,10 +240,10 @@ def _block_frames(index: int, block: JSON) -> list[JSON]:
             partial_json = json.dumps(block["input"])
             deltas = [{"type": "input_json_delta", "partial_json": partial_json}]
         case "compaction":
-            start = {"type": "compaction", "content": None, "encrypted_content": None}
-            names = ("content", "encrypted_content", "signature")
-            fields = {name: block[name] for name in names if name in block}
-            deltas = [{"type": "compaction_delta", **fields}]
+            # The SDKs assign these two alone.
+            summary = {name: block[name] for name in _SUMMARY if block.get(name) is not None}
+            start = {**without(block, *_SUMMARY), "content": None}
+            deltas = [{"type": "compaction_delta", **summary} for _ in "1" if summary]
     return [
         {"type": "content_block_start", "index": index, "content_block": start},
         *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),

@@ -21,7 +21,7 @@ from streamnorm._core.bodies.request import OutputFormat, ReasoningOptions, Requ
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm.dialects.gemini.body.fields import camel, extra_of
-from streamnorm.dialects.gemini.body.schemas import json_schema
+from streamnorm.dialects.gemini.body.schemas import ORDERING, json_schema, names_order
 from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["CONFIG", "OPTIONS", "options_from_wire", "options_to_wire"]
@@ -111,7 +111,9 @@ def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
             converted = json_schema(own)
         except DecodeError as exc:
             raise within(exc, "$.responseSchema") from None
-        return OutputFormat("json_schema", converted), {"responseMimeType", "responseSchema"}
+        ordered = extra_of({ORDERING: True} if names_order(own) else {})
+        form = OutputFormat("json_schema", converted, extra=ordered)
+        return form, {"responseMimeType", "responseSchema"}
     return None if kind is None else (OutputFormat("json_object"), {"responseMimeType"})
 
 

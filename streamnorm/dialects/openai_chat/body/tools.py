@@ -51,9 +51,11 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
         tools.append(structs.replace(tool, source=Source(DIALECT, value, tool)))
     for path, value in objects_in(body, "functions"):
         try:
-            tools.append(_function(value, {}))
+            tool = _function(value, {})
         except DecodeError as exc:
             raise within(exc, path) from exc
+        wire = {"type": "function", "function": value}
+        tools.append(structs.replace(tool, source=Source(DIALECT, wire, tool)))
     options = object_of(body, _SEARCH_FIELD)
     if options is not None:
         search = ServerTool(_SEARCH, DIALECT, options)

@@ -9,8 +9,8 @@ from msgspec import structs
 from support.request_targets import Projection, assistant, call, own, request, result, user
 
 from streamnorm import (
-    CacheMark,
     Audio,
+    CacheMark,
     Citation,
     Document,
     EncodeError,

@@ -133,6 +133,14 @@ def test_other_spellings_of_the_form_are_read(
     assert request.extra == ({"gemini": extra} if extra else None)
 
 
+def test_the_order_of_properties_is_a_field_of_gemini_alone() -> None:
+    schema = {"type": "OBJECT", "properties": {"b": {}, "a": {}}, "propertyOrdering": ["a", "b"]}
+    output = options_of({"responseMimeType": JSON, "responseSchema": schema}).output
+    assert output is not None
+    assert output.extra == {"gemini": {"propertyOrdering": True}}
+    assert [*(output.schema or {})["properties"]] == ["a", "b"]
+
+
 def test_names_of_schemas_have_no_field() -> None:
     done = written(output=OutputFormat("json_schema", SCHEMA, "ans", "d", True))
     assert done.lost == {"schema_name": 1, "schema_description": 1, "schema_strict": 1}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import DecodeError
-from streamnorm.dialects.gemini.body.schemas import json_schema
+from streamnorm.dialects.gemini.body.schemas import json_schema, names_order
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,17 @@ from streamnorm.dialects.gemini.body.schemas import json_schema
 )
 def test_a_schema_is_read_as_json_schema(schema: dict[str, Any], expected: dict[str, Any]) -> None:
     assert json_schema(schema) == expected
+
+
+def test_properties_stand_in_the_order_that_the_schema_names() -> None:
+    names = dict.fromkeys("abc", {"type": "STRING"})
+    for key in ("propertyOrdering", "property_ordering"):
+        schema = {"type": "OBJECT", "properties": names, key: ["c", "x", 1, "a"]}
+        assert [*json_schema(schema)["properties"]] == ["c", "a", "b"]
+        assert names_order({"anyOf": [{"properties": {"d": schema}}]})
+    assert json_schema({"propertyOrdering": ["a"], "properties": []}) == {"properties": []}
+    assert not names_order({"properties": {"propertyOrdering": {"type": "STRING"}}})
+    assert not names_order({"propertyOrdering": [], "required": ["propertyOrdering"]})
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from streamnorm import (
     Tool,
     ToolChoice,
 )
+from streamnorm._core.bodies.request import is_own
 from streamnorm._core.tools import AnyTool
 
 HI = message("user", Text("Hi"))
@@ -130,6 +131,7 @@ def test_legacy_functions_are_tools() -> None:
     body = {"functions": [function], "function_call": {"name": "f"}}
     tool = Tool("f", "Does.", SCHEMA)
     assert tools_of(body) == (tool,)
+    assert is_own(read({**body_of(), **body}).tools[0], "openai_chat")
     request = read({**body_of({"role": "user", "content": "Hi"}), **body})
     assert request.tool_choice == ToolChoice("named", ("f",))
     renamed = write(structs.replace(request, model="other"))
