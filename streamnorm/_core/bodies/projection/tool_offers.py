@@ -254,8 +254,19 @@ def project_choice(
     can: BodyCapabilities,
     names: ToolNames,
     losses: Losses,
+    *,
+    lenient: bool,
 ) -> tuple[ToolChoice | None, tuple[AnyTool, ...]]:
-    """Return the choice as the target has it, and the tools that it leaves."""
+    """Return the choice as the target has it, and the tools that it leaves.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        tools: Its tools as the target has them.
+        can: Capabilities of the target.
+        names: Names of tools in the target.
+        losses: Counts what is dropped or changed.
+        lenient: Whether a choice among no tools is the client's affair.
+    """
     choice = request.tool_choice
     if choice is None:
         return None, tools
@@ -263,7 +274,11 @@ def project_choice(
         if choice.mode != "none" and request.tools:
             losses.add("tool_choice", "request", "dropped with all tools")
             return None, tools
-        return choice, tools
+        if not (can.lone_choice or lenient):
+            losses.add("tool_choice", "request", "dropped without tools")
+            return None, tools
+        if not can.only_refusals:
+            return choice, tools
     namespaces = {
         tool.name: tool.namespace.name
         for tool in reversed(request.tools)
@@ -275,6 +290,9 @@ def project_choice(
         kind = "function"
     if (named, kind) != (choice.names, choice.kind):
         choice = ToolChoice(choice.mode, named, kind)
+    if can.checks_choices or not is_own(request, can.dialect):
+        choice = _of_offered(choice, tools, losses)
+        named = choice.names
     if named and choice.mode in ("auto", "required") and not can.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
@@ -285,6 +303,9 @@ def project_choice(
     modes = can.choices_of_tool
     if can.reasoning_choices is not None and reasons(request, can):
         modes = can.reasoning_choices
+    is_bounded = request.reasoning is not None and request.reasoning.mode == "budget"
+    if can.budget_choices is not None and is_bounded:
+        modes = can.budget_choices
     if choice.mode not in modes:
         weak = can.weak_choice if can.weak_choice in modes else "auto"
         losses.add("tool_choice_weakened", "request", f"written as {weak}")
@@ -292,6 +313,26 @@ def project_choice(
             tools = _of_names(tools, choice.names)
         choice = ToolChoice(weak)
     return choice, tools
+
+
+def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) -> ToolChoice:
+    """Return a choice that names tools which are offered.
+
+    Raises:
+        EncodeError: It names no other.
+    """
+    is_client_tool = choice.kind in ("function", "custom")
+    # The tools of an MCP server are not among those of the request.
+    if not (choice.names and is_client_tool) or any(isinstance(t, MCPServer) for t in tools):
+        return choice
+    offered = {tool.name for tool in tools if isinstance(tool, Tool | CustomTool)}
+    names = tuple(name for name in choice.names if name in offered)
+    if not names:
+        raise EncodeError("a choice of no tool of the request, expected one", path="tool_choice")
+    if len(names) == len(choice.names):
+        return choice
+    losses.add("tool_choice", "request", "tools that are not offered left out")
+    return structs.replace(choice, names=names)
 
 
 def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:

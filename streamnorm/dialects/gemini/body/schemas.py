@@ -13,17 +13,15 @@ from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.gemini.body.fields import camel
 
-__all__ = ["ORDERING", "json_schema", "names_order"]
+__all__ = ["json_schema"]
 
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
+_NAMES = "TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL"
+_TYPES = dict(enumerate(_NAMES.split()))
 _BOUNDS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
 _MAPS = frozenset({"properties", "defs"})
-ORDERING = "propertyOrdering"
-"""The order in which the model writes the properties, which JSON Schema has no keyword for."""
-_HINTS = frozenset({"nullable", ORDERING})
-_ORDERINGS = frozenset({ORDERING, "property_ordering"})
 
 
 def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +33,7 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     schema = camel(schema)
     converted: dict[str, Any] = {}
     for name, value in schema.items():
-        if name in _HINTS or value is None:
+        if name == "nullable" or value is None:
             continue
         try:
             value = _keyword(name, value)
@@ -43,31 +41,17 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
             raise within(exc, f"$.{name}") from None
         if value is not None:
             converted[_RENAMED.get(name, name)] = value
-    if is_array(order := schema.get(ORDERING)) and is_object(converted.get("properties")):
-        converted["properties"] = _in_order(converted["properties"], order)
     return _nullable(converted) if schema.get("nullable") is True else converted
-
-
-def names_order(schema: object) -> bool:
-    """Return whether a schema, or one within it, names the order of its properties."""
-    if is_object(schema):
-        return any(
-            (name in _ORDERINGS and is_array(value) and bool(value)) or names_order(value)
-            for name, value in schema.items()
-        )
-    return is_array(schema) and any(map(names_order, schema))
-
-
-def _in_order(properties: dict[str, Any], order: list[Any]) -> dict[str, Any]:
-    """Return properties in an order, which vendors without a keyword take from the schema."""
-    first = [name for name in order if isinstance(name, str) and name in properties]
-    return {name: properties[name] for name in dict.fromkeys([*first, *properties])}
 
 
 def _keyword(name: str, value: Any) -> Any:
     """Return the value of a keyword; None if it says nothing."""
-    if name == "type" and isinstance(value, str):
-        return None if value == "TYPE_UNSPECIFIED" else value.lower() if value.isupper() else value
+    if name == "type":
+        # Clients of protocol buffers may send the number of a type.
+        value = _TYPES.get(value, value) if type(value) is int else value
+        if isinstance(value, str):
+            is_said = value != "TYPE_UNSPECIFIED"
+            return (value.lower() if value.isupper() else value) if is_said else None
     if name in _BOUNDS and isinstance(value, str) and value.isdecimal() and len(value) < 20:
         return int(value)
     if name in _MAPS and is_object(value):

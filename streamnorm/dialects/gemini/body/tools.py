@@ -27,7 +27,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
-from streamnorm.dialects.gemini.body.schemas import ORDERING, json_schema, names_order
+from streamnorm.dialects.gemini.body.schemas import json_schema
 from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
@@ -97,8 +97,6 @@ def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
             schema = _NO_PARAMETERS if own is None else json_schema(own)
         except DecodeError as exc:
             raise within(exc, "$.parameters") from None
-        if names_order(own):
-            fields[ORDERING] = True
     elif wire.get("parameters") is not None:
         fields["parameters"] = wire["parameters"]
     name, description = required_text(wire, "name"), text_in(wire, "description")
@@ -174,9 +172,7 @@ def _function_to_wire(tool: Tool) -> dict[str, Any]:
         wire["description"] = tool.description
     if tool.input_schema is not None:
         wire["parametersJsonSchema"] = tool.input_schema
-    add_extra(wire, tool.extra)
-    wire.pop(ORDERING, None)  # which the order of the properties says
-    return wire
+    return add_extra(wire, tool.extra)
 
 
 def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, Any]:

@@ -142,16 +142,6 @@ def test_schemas_of_google_are_read_as_json_schema() -> None:
     )
 
 
-def test_the_order_of_properties_is_a_field_of_gemini_alone() -> None:
-    schema = {"type": "OBJECT", "properties": {"b": {}, "a": {}}, "propertyOrdering": ["a", "b"]}
-    (tool,) = tools_of({"functionDeclarations": [{"name": "f", "parameters": schema}]})
-    assert tool.extra == {"gemini": {"propertyOrdering": True}}
-    (entry,) = written(tool).body["tools"]
-    (function,) = entry["functionDeclarations"]
-    assert function.keys() == {"name", "parametersJsonSchema"}
-    assert [*function["parametersJsonSchema"]["properties"]] == ["a", "b"]
-
-
 def test_functions_without_a_schema_have_no_parameters() -> None:
     assert written(Tool("f")).body["tools"] == [{"functionDeclarations": [{"name": "f"}]}]
 
