@@ -169,3 +169,10 @@ def test_profile_of_the_vendor_holds_for_nameless_servers_alone(tmp_path: Path) 
     assert "vendor" not in profiles.servers
     assert profiles.knows("s", "openai_chat")
     assert not profiles.knows("vendor", "openai_chat")
+
+
+def test_limits_of_the_vendor_hold_where_a_profile_says_so(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(5, f"{SERVER}\nvendor_limits = true") + profile(6, MODEL))
+    assert profiles.has_vendor_limits("s", "openai_chat")
+    for server, dialect in [("s", "anthropic"), ("t", "openai_chat"), (None, "openai_chat")]:
+        assert not profiles.has_vendor_limits(server, dialect)
