@@ -187,10 +187,19 @@ def encode_grown_request(
     codec = codec_of(dialect)
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     profiles = options["profiles"] or shipped_profiles()
-    can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
+    # A conversation that is read from one dialect may go on with the answers of another one.
+    can = target_of(
+        request,
+        codec.capabilities,
+        profiles,
+        options["server"],
+        options["version"],
+        may_be_own=memo is None,
+    )
     native = can is codec.capabilities and is_own(request, can.dialect)
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
+    named = profiles.knows(options["server"], can.dialect)
     projected, reply = project_request(
         request,
         can,
@@ -198,12 +207,13 @@ def encode_grown_request(
         repair=repair,
         missing_tools=options["missing_tools"],
         native=native,
+        named=named,
         memo=memo,
         filled=filled,
     )
     if can.only_refusals and can.reasoning_required and not reasons(projected, can):
         can = structs.replace(can, reasoning_required=False)
-    context = WriteContext(can, losses, options["arguments"], memo)
+    context = WriteContext(can, losses, options["arguments"], memo, named=named)
     written = codec.write_request(projected, context)
     body = written.body
     if can.only_refusals and codec.field_parts:
@@ -456,11 +466,19 @@ def target_of(
     profiles: Profiles,
     server: str | None,
     version: str | None,
+    *,
+    may_be_own: bool = True,
 ) -> BodyCapabilities:
     """Return the capabilities of the server, the model and the version that a request goes to.
 
-    A request that is in the dialect of a named server already is changed where that refuses it,
-    and nowhere else.
+    Args:
+        request: The request.
+        base: Capabilities of the dialect.
+        profiles: What models, servers and versions refuse.
+        server: Name of the server.
+        version: Version of the API.
+        may_be_own: Whether a request that is in the dialect of a named server already is changed
+            where that refuses it, and nowhere else.
 
     Raises:
         EncodeError: The version is unknown, or the server answers no such request.
@@ -470,10 +488,8 @@ def target_of(
         is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
-    own = is_named and is_all_own(request, base.dialect)
-    if own and profiles.has_vendor_limits(server, base.dialect):
-        base = structs.replace(base, only_refusals=True, prefill=True)
-    elif own:
+    own = may_be_own and is_named and is_all_own(request, base.dialect)
+    if own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)

@@ -37,7 +37,9 @@ class Cell(NamedTuple):
     def upstream_settings(self) -> str:
         """Settings of the gateway's upstream, in TOML."""
         server = self.variant.server or VENDORS[self.upstream]
-        further = self.variant.upstream.replace("{model}", MODELS[self.upstream])
+        # What an agent sends passes to its own vendor, for the model that it was made for.
+        model = "" if self.agent.dialect == self.upstream else f"/{MODELS[self.upstream]}"
+        further = self.variant.upstream.replace("{model}", model)
         return f'server = "{server}"\n{further}'
 
     @property

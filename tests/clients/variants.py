@@ -30,7 +30,7 @@ class Variant(NamedTuple):
         settings: Settings of the gateway, in TOML.
         server: Name of the upstream's server; None is the vendor of its dialect.
         upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
-            stands for its URL, `{model}` for a model of its vendor.
+            stands for its URL, `{model}` for a slash and a model of its vendor.
         moves: Whether the upstream is overloaded from its second answer on.
         forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
@@ -104,7 +104,7 @@ MODELS = {
 _ASKED_FOR = """
 [[models]]
 match = "*"
-to = ["local/{model}"]
+to = ["local{model}"]
 """
 
 VARIANTS = {

@@ -60,7 +60,7 @@ def fit_fields(
     before = body
     betas = _betas(body, headers, can)
     for path in _denied_paths(can):
-        body = edited(body, path, _remover(path, losses))
+        body = edited(body, path, _remover(path, losses, own=can.only_refusals))
     for name, target in can.renamed_fields.items():
         path = parse_path(name)
         body = edited(body, path, _counted(_renamer(path, target, losses), path, can, losses))
@@ -79,6 +79,12 @@ def fit_fields(
         )
     body = _without_unknown(body, can, losses)
     body = _with_known_message_fields(body, can, losses)
+    for name, known in can.known_fields.items():
+        path = parse_path(name)
+        body = edited(body, path, _cleaner(path, known, losses, own=can.only_refusals))
+    if before.get("tools") and not body.get("tools") and "tool_choice" in body:
+        losses.add("tool_choice", "request", "dropped with all tools")
+        body = {name: value for name, value in body.items() if name != "tool_choice"}
     kept = _kept_betas(betas, before, body, can, losses)
     body = _with_needed(body, can, losses, prefill=prefill)
     return _with_betas(body, headers, betas, kept, can)
@@ -127,19 +133,41 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     return [parse_path(name) for name in names]
 
 
-def _remover(path: FieldPath, losses: Losses) -> Edit:
+def _remover(path: FieldPath, losses: Losses, *, own: bool) -> Edit:
     where = path[0].name if len(path) > 1 or path[0].field else "request"
 
     def remove(holder: JSONObject, name: str) -> JSONObject:
-        _count(holder[name], name, where, losses)
+        _count(holder[name], name, where, losses, own=own)
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
 
 
-def _count(value: Any, name: str, where: str, losses: Losses) -> None:
-    """Count the removal of a field; one that is null or empty said nothing."""
-    if value is not None and value != []:
+def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, own: bool) -> Edit:
+    """Return an edit that removes unknown fields of an object, or of the elements of an array."""
+    where = path[0].name
+
+    def with_known(value: Any) -> Any:
+        if not is_object(value) or value.keys() <= known:
+            return value
+        for name in sorted(value.keys() - known):
+            _count(value[name], name, where, losses, own=own)
+        return {name: item for name, item in value.items() if name in known}
+
+    def clean(holder: JSONObject, name: str) -> JSONObject:
+        value = holder[name]
+        if not is_array(value):
+            cleaned = with_known(value)
+            return holder if cleaned is value else {**holder, name: cleaned}
+        items = [with_known(item) for item in value]
+        return holder if all(map(is_, value, items)) else {**holder, name: items}
+
+    return clean
+
+
+def _count(value: Any, name: str, where: str, losses: Losses, *, own: bool) -> None:
+    """Count the removal of a field; one that is null or empty said nothing in another dialect."""
+    if own or (value is not None and value != []):
         losses.add(name, where, "dropped")
 
 
@@ -153,7 +181,7 @@ def _renamer(path: FieldPath, target: str, losses: Losses) -> Edit:
         if nested is None:
             nested = {}
         if not is_object(nested) or nested.get(inner) is not None:
-            _count(holder[name], name, where, losses)
+            _count(holder[name], name, where, losses, own=False)
             return rest
         if outer:
             return {**rest, outer: {**nested, inner: holder[name]}}
@@ -223,7 +251,7 @@ def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JS
     """Return a body without the fields that are refused without another one."""
     for name, other in can.needed_fields.items():
         if name in body and not body.get(other):
-            _count(body[name], name, "request", losses)
+            _count(body[name], name, "request", losses, own=False)
             body = {key: value for key, value in body.items() if key != name}
     return body
 
@@ -239,7 +267,7 @@ def _with_known_message_fields(
     for message in messages:
         unknown = message.keys() - known if is_object(message) else ()
         for name in sorted(unknown):
-            _count(message[name], name, can.messages_field, losses)
+            _count(message[name], name, can.messages_field, losses, own=can.only_refusals)
         fitted.append(
             {name: value for name, value in message.items() if name not in unknown}
             if unknown
@@ -255,7 +283,7 @@ def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) ->
     if can.allowed_fields is not None:
         unknown = body.keys() - can.allowed_fields - removed
         for name in sorted(unknown):
-            _count(body[name], name, "request", losses)
+            _count(body[name], name, "request", losses, own=can.only_refusals)
         removed |= unknown
     if not removed:
         return body

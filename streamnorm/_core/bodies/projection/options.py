@@ -43,6 +43,7 @@ def project_options(
     losses: Losses,
     *,
     own: bool,
+    lenient: bool,
     native: bool = False,
 ) -> Request:
     """Return a request with the options that the target has.
@@ -52,6 +53,7 @@ def project_options(
         can: Capabilities of the target.
         losses: Counts each option that is dropped or changed.
         own: Whether the request is in the target's dialect.
+        lenient: Whether what the request does not say is the client's affair.
         native: Whether the options that it was read with stay as they are.
     """
     whole, read = request, _options_read(request) if native else {}
@@ -67,7 +69,11 @@ def project_options(
             request = structs.replace(request, user=user, safety_identifier=None)
     fields = can.fields
     if can.reasoning_excludes and reasons(request, can):
-        fields = fields - can.reasoning_excludes
+        fields = fields - {
+            name
+            for name in can.reasoning_excludes
+            if getattr(request, name) != can.reasoning_accepts.get(name)
+        }
     dropped: dict[str, Any] = {}
     for name in _OPTIONS:
         value = getattr(request, name)
@@ -83,7 +89,7 @@ def project_options(
     _drop_unfixed(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, can, losses, own=own)
+    changes = _changed(request, can, losses, own=own, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
     return replaced(whole, **options, extra=request.extra)
 
@@ -157,7 +163,7 @@ def _drop_unfixed(
 
 
 def _changed(
-    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
+    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool, lenient: bool
 ) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
     changes: dict[str, Any] = {}
@@ -173,11 +179,15 @@ def _changed(
             bound = type(value)(least if value < least else most)
             losses.add(name, "request", f"written as {bound:g}")
             changes[name] = bound
-    if can.max_stops is not None and len(request.stop) > can.max_stops:
+    stop = request.stop
+    if not can.blank_stops and any(not text.strip() for text in stop):
+        losses.add("stop_dropped", "request", "white space alone")
+        changes["stop"] = stop = tuple(text for text in stop if text.strip())
+    if can.max_stops is not None and len(stop) > can.max_stops:
         losses.add("stop_dropped", "request", f"first {can.max_stops} written")
-        changes["stop"] = request.stop[: can.max_stops]
+        changes["stop"] = stop[: can.max_stops]
     # A client of the dialect that does not say may ask how many tokens the request has.
-    if request.max_tokens is None and can.max_tokens is not None and not own:
+    if request.max_tokens is None and can.max_tokens is not None and not lenient:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
     fewest = can.min_answer_tokens
@@ -188,10 +198,9 @@ def _changed(
     if request.service_tier is not None and not is_known:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
-    longest = can.max_user_chars
     for name in ("user", "safety_identifier"):
         user = getattr(request, name)
-        if user is not None and longest is not None and len(user) > longest:
+        if user is not None and _is_refused_user(user, can):
             losses.add("user_hashed", "request", "written as its SHA-256")
             changes[name] = _hash(user)
     longest = can.max_cache_key_chars
@@ -211,6 +220,12 @@ def _changed(
         if output is not request.output:
             changes["output"] = output
     return changes
+
+
+def _is_refused_user(user: str, can: BodyCapabilities) -> bool:
+    if can.max_user_chars is not None and len(user) > can.max_user_chars:
+        return True
+    return can.personal_users is not None and re.search(can.personal_users, user) is not None
 
 
 def _hash(name: str) -> str:

@@ -9,12 +9,13 @@ from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
-from streamnorm._core.bodies.projection.instructions import place_instructions
+from streamnorm._core.bodies.projection.instructions import place_instructions, without_prefill
 from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import (
     fit_effort_to_tools,
     project_reasoning_options,
+    without_unsigned_budget,
 )
 from streamnorm._core.bodies.projection.results import (
     FilledCalls,
@@ -53,6 +54,7 @@ def project_request(
     repair: RepairPolicy = "error",
     missing_tools: MissingTools = "error",
     native: bool = False,
+    named: bool = False,
     memo: EncodingMemo | None = None,
     filled: FilledCalls = frozenset(),
 ) -> tuple[Request, Reply]:
@@ -68,6 +70,8 @@ def project_request(
         missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for this very target, whose rules are then
             the client's affair.
+        named: Whether the target is a server that is known by its name, whose rules hold for
+            requests of its own dialect, too.
         memo: What was projected of a growing history before; None if it is projected once.
         filled: Calls whose results were filled in when less of the history was encoded.
 
@@ -88,39 +92,58 @@ def project_request(
                 f"{found}, expected the whole conversation in the request",
                 path=f"state.{name}",
             )
+    lenient = own and not named
     known = structs.replace(can, name_pattern=None) if native else can
     names = ToolNames(request.tools, known, losses)
     if not native:
-        request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+        reasoning = project_reasoning_options(request, can, losses, lenient=lenient)
+        request = replaced(request, reasoning=reasoning)
         request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
-    tools = project_tools(request, can, names, losses)
-    if missing_tools == "error":
-        check_missing_tools(request, tools, can)
-    choice, tools = project_choice(request, tools, can, names, losses)
-    messages = _in_order(request.messages, can, losses, repair, filled)
+    messages = _in_order(request, can, losses, repair, filled, named=named)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
     stored = request.store is True or (own and request.store is None)
+    is_checked = can.vendor_checks and not lenient
     content = ContentProjector(
-        can, names, losses, fills=fills, native=native, stored=stored, memo=memo
+        can,
+        names,
+        losses,
+        fills=fills,
+        native=native,
+        checks=can.vendor_checks and named,
+        verifies=is_checked,
+        stored=stored,
+        memo=memo,
     )
     system, messages = place_instructions(
-        content.project_system(request.system), content.project(messages), can, losses
+        content.project_system(request.system),
+        content.project(messages),
+        can,
+        losses,
+        checks=can.vendor_checks and named,
     )
-    is_native = own and not (can.results_required and not request.state)
+    if not (can.assistant_last or lenient):
+        messages = without_prefill(messages, losses)
+    is_native = own and not is_checked and not (can.results_required and not request.state)
     if not messages and not is_native:
         raise EncodeError("no messages, expected at least one", path="messages")
     if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
+    reasoning = without_unsigned_budget(request, messages, can, losses, lenient=lenient)
+    request = replaced(request, reasoning=reasoning)
+    tools = project_tools(request, can, names, losses)
+    if missing_tools == "error":
+        check_missing_tools(request, tools, can)
+    choice, tools = project_choice(request, tools, can, names, losses, lenient=lenient)
     projected = project_marks(
         replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
         can,
         losses,
-        own=own,
+        lenient=lenient,
     )
     if not own:
         projected = replaced(projected, betas=_betas_to_lose(projected, can))
-    projected = project_options(projected, can, losses, own=own, native=native)
+    projected = project_options(projected, can, losses, own=own, lenient=lenient, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 
@@ -144,13 +167,18 @@ def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
 
 
 def _in_order(
-    messages: tuple[InputMessage, ...],
+    request: Request,
     can: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
     filled: FilledCalls,
+    *,
+    named: bool,
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose calls are answered where the target wants it."""
+    """Return the messages of a request, whose calls are answered where the target wants it."""
+    messages = request.messages
+    if named and can.vendor_checks and request.state is None:
+        return place_results(mint_ids(messages, losses), can, losses, repair, filled=filled)
     if can.only_refusals:
         if repair == "fill" or can.results_required:
             messages = _repaired(messages, can, losses, repair, filled)

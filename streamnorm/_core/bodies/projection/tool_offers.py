@@ -254,8 +254,19 @@ def project_choice(
     can: BodyCapabilities,
     names: ToolNames,
     losses: Losses,
+    *,
+    lenient: bool,
 ) -> tuple[ToolChoice | None, tuple[AnyTool, ...]]:
-    """Return the choice as the target has it, and the tools that it leaves."""
+    """Return the choice as the target has it, and the tools that it leaves.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        tools: Its tools as the target has them.
+        can: Capabilities of the target.
+        names: Names of tools in the target.
+        losses: Counts what is dropped or changed.
+        lenient: Whether a choice among no tools is the client's affair.
+    """
     choice = request.tool_choice
     if choice is None:
         return None, tools
@@ -263,7 +274,11 @@ def project_choice(
         if choice.mode != "none" and request.tools:
             losses.add("tool_choice", "request", "dropped with all tools")
             return None, tools
-        return choice, tools
+        if not (can.lone_choice or lenient):
+            losses.add("tool_choice", "request", "dropped without tools")
+            return None, tools
+        if not can.only_refusals:
+            return choice, tools
     namespaces = {
         tool.name: tool.namespace.name
         for tool in reversed(request.tools)
@@ -288,6 +303,9 @@ def project_choice(
     modes = can.choices_of_tool
     if can.reasoning_choices is not None and reasons(request, can):
         modes = can.reasoning_choices
+    is_bounded = request.reasoning is not None and request.reasoning.mode == "budget"
+    if can.budget_choices is not None and is_bounded:
+        modes = can.budget_choices
     if choice.mode not in modes:
         weak = can.weak_choice if can.weak_choice in modes else "auto"
         losses.add("tool_choice_weakened", "request", f"written as {weak}")

@@ -136,7 +136,7 @@ def _with_content(value: _Message) -> _Message:
 
 def _with_reasoning(value: _Message, context: WriteContext) -> _Message:
     """Return a message with its reasoning in the field that the server reads, be it empty."""
-    name = context.capabilities.reasoning_field
+    name = _TEXTS[0]
     if isinstance(value.get(name), str):
         return value
     details = [string_of(detail, "text") for detail in objects_of(value.get(_DETAILS))]

@@ -482,3 +482,27 @@ def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
     assert Projection(mine, reasoning_required=required, native=True).request is mine
     served = Projection(mine, reasoning_required=required)
     assert served.messages[0][1] == (empty, call("b"))
+
+
+def test_ids_of_the_dialect_that_a_server_refuses_are_changed_with_a_loss() -> None:
+    asked = own(
+        request(own(user("q")), own(assistant(call("call_1"))), own(user(result("call_1"))))
+    )
+    assert Projection(asked, only_refusals=True).request is asked
+    done = Projection(asked, only_refusals=True, id_pattern="[a-z0-9]{9}", max_id_chars=9)
+    (written,) = done.request.messages[1].tool_calls
+    assert len(written.id) == 9
+    assert done.request.messages[2].tool_results[0].tool_call_id == written.id
+    assert done.lost == {"tool_id_changed": 1}
+
+
+def test_citations_of_the_dialect_stay_for_its_servers() -> None:
+    cited = Text("a", (Citation("unknown"),))
+    asked = own(request(own(user("q")), own(assistant(cited))))
+    assert Projection(asked, only_refusals=True).request is asked
+
+
+def test_reasoning_of_the_dialect_is_demanded_where_it_is_written() -> None:
+    """The writer adds it, so that the rest of the message stays spelt as it was."""
+    asked = own(request(own(user("q")), own(assistant("a"))))
+    assert Projection(asked, only_refusals=True, reasoning_required=True).request is asked

@@ -122,3 +122,9 @@ def test_lifetimes_do_not_grow_where_they_must_fall() -> None:
     assert Projection(asked, request_ttls=ttls).request is asked
     mine = own(asked)
     assert Projection(mine, request_ttls=ttls, falling_ttls=True).request is mine
+
+
+def test_lifetimes_of_the_dialect_stay_where_nothing_is_known_of_them() -> None:
+    mine = own(request(own(user(Text("a", cache=CacheMark("2h"))))))
+    assert Projection(mine, only_refusals=True, mark_ttls={}).request is mine
+    assert Projection(mine, mark_ttls={}).lost == {"cache_ttl": 1}

@@ -430,3 +430,43 @@ def test_numbers_beyond_the_bounds_are_written_as_the_nearest(
         found = getattr(done.request, name)
         assert (found, type(found)) == (value, type(value))
     assert done.lost == lost
+
+
+def test_another_value_than_the_only_one_is_dropped() -> None:
+    """Kimi has one temperature while it thinks, and one without (kodustech/kodus-ai#1120)."""
+    can: dict[str, Any] = {
+        "fixed_values": {"temperature": 1.0, "top_p": 0.95},
+        "fixed_values_off": {"temperature": 0.6},
+        "reasons_by_default": True,
+    }
+    done = Projection(asked(temperature=0.5, top_p=0.9, seed=7), **can)
+    assert done.request == asked(seed=7)
+    assert done.lost == {"temperature": 1, "top_p": 1}
+    off = ReasoningOptions("off")
+    done = Projection(asked(temperature=1, top_p=0.9, reasoning=off), **can)
+    assert done.request == asked(top_p=0.9, reasoning=off)
+    assert done.lost == {"temperature": 1}
+    for legal in (
+        asked(temperature=1, top_p=0.95),
+        asked(temperature=0.6, reasoning=off),
+        asked(),
+    ):
+        assert Projection(legal, **can).request is legal
+    both = {**can, "fixed_values_off": None}
+    assert Projection(asked(temperature=0.6, reasoning=off), **both).lost == {"temperature": 1}
+    gone = Projection(asked(temperature=0.5), fields=ALL_FIELDS - {"temperature"}, **can)
+    assert gone.lost == {"temperature": 1}
+
+
+def test_needless_option_of_the_dialect_that_is_dropped_is_a_loss() -> None:
+    fields = ALL_FIELDS - {"parallel_tool_calls"}
+    assert Projection(asked(parallel_tool_calls=True), fields=fields).lost == {}
+    mine = own(asked(parallel_tool_calls=True))
+    done = Projection(mine, fields=fields, only_refusals=True)
+    assert done.lost == {"parallel_tool_calls": 1}
+
+
+def test_service_tier_of_the_dialect_is_the_server_s_own_word() -> None:
+    mine = own(asked(service_tier="turbo"))
+    assert Projection(mine, only_refusals=True).request is mine
+    assert Projection(mine).lost == {"service_tier": 1}

@@ -163,6 +163,7 @@ OWN: dict[str, dict[str, Any]] = {
     "tokens refused": {"stream": True, "stream_options": {"include_usage": False}},
     "options without a stream": {"stream_options": {"include_obfuscation": False}},
     "more of the reasoning": {"reasoning": {"effort": "high", "exclude": True}},
+    "provider of OpenRouter": {"provider": {"order": ["a"]}},
     "reasoning that is no object": {"reasoning": True},
     "reasoning of both kinds": {"reasoning_effort": "low", "reasoning": {"max_tokens": 1}},
     "probabilities as a number": {"logprobs": 3},
