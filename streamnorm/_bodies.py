@@ -489,9 +489,7 @@ def target_of(
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
     own = may_be_own and is_named and is_all_own(request, base.dialect)
-    if own and profiles.has_vendor_limits(server, base.dialect):
-        base = structs.replace(base, only_refusals=True, prefill=True)
-    elif own:
+    if own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)

@@ -224,6 +224,21 @@ def test_unknown_version_is_refused_with_the_known_ones() -> None:
     assert err == "streamnorm: version: not known, expected one of 2023-06-01, 2026-10-21\n"
 
 
+def test_tools_that_the_target_lacks_are_dropped_on_demand() -> None:
+    search = [{"type": "web_search_20250305", "name": "web_search"}]
+    turns = [{"role": "user", "content": "Snow in Oslo?"}]
+    asked = {"model": "m", "max_tokens": 9, "messages": turns, "tools": search}
+    options = ["request", "-", "--to", "openai_chat", "--from", "anthropic"]
+    status, out, err = piped(*options, body=asked)
+    assert (status, out) == (4, b"")
+    assert err == (
+        "streamnorm: tools: no tool but web_search, expected a tool that openai_chat has\n"
+    )
+    status, out, err = piped(*options, "--missing-tools", "drop", body=asked)
+    assert (status, "loss: server_tool_dropped" in err) == (0, True)
+    assert "tools" not in json.loads(out)
+
+
 def test_tool_results_are_repaired_on_demand() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "[1]"}}
     turns = [{"role": "assistant", "tool_calls": [call]}, {"role": "user", "content": "Well?"}]

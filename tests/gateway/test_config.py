@@ -64,6 +64,7 @@ def test_configuration_is_read(written: Any) -> None:
         reasoning = "reasoning"
         simplify_schemas = true
         serial_tool_calls = true
+        missing_tools = "drop"
         """
     )
     config = read_config(path)
@@ -88,6 +89,7 @@ def test_configuration_is_read(written: Any) -> None:
                 reasoning="reasoning",
                 simplify_schemas=True,
                 serial_tool_calls=True,
+                missing_tools="drop",
             )
         ],
     )

@@ -149,3 +149,40 @@ def test_request_without_options_is_the_same() -> None:
     request = Request(model="m")
     assert adjusted(options, lambda _loss: None)(request) is request
     assert not changes_requests(options)
+
+
+SEARCH = {
+    "max_tokens": 9,
+    "tools": [{"type": "web_search_20250305", "name": "web_search"}],
+    "tool_choice": {"type": "tool", "name": "web_search"},
+}
+
+
+async def test_search_that_the_upstream_lacks_is_refused_by_name() -> None:
+    async with gateway("openai_chat") as (app, upstream):
+        body = {"model": "m", "messages": SAID, **SEARCH}
+        status, answer = await asked(app, "/v1/messages", body)
+    assert status == 400
+    error = answer["error"]
+    assert error["type"] == "invalid_request_error"
+    found = "tool_choice: web_search is forced, expected a tool that openai_chat has"
+    assert error["message"] == found
+    assert upstream.requests == []
+
+
+async def test_search_that_the_upstream_lacks_is_dropped_where_the_configuration_says_so() -> None:
+    body = await sent("openai_chat", SEARCH, missing_tools="drop")
+    assert "tools" not in body
+
+
+async def test_search_goes_to_the_upstream_that_has_one() -> None:
+    local, claude = ScriptedUpstream({}), ScriptedUpstream({})
+    async with served(local) as first, served(claude) as second:
+        upstreams = {
+            "local": UpstreamConfig(dialect="openai_chat", base_url=first),
+            "claude": UpstreamConfig(dialect="anthropic", base_url=second),
+        }
+        models = [ModelConfig(match="m", to=["local", "claude"])]
+        async with opened(upstreams, models=models) as app:
+            await asked(app, "/v1/messages", {"model": "m", "messages": SAID, **SEARCH})
+    assert (len(local.requests), len(claude.requests)) == (0, 1)

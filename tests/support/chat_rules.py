@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from streamnorm import RequestViolation, validate_request
+from streamnorm import (
+    DecodeError,
+    EncodeError,
+    RequestViolation,
+    translate_request,
+    validate_request,
+)
 
 __all__ = [
     "CALL",
@@ -84,6 +90,18 @@ class Case(NamedTuple):
         assert validate_request(legal, "openai_chat", server=self.server) == []
         server, _, model = self.free.partition("/")
         assert self._violations(self.refused, server or None, model or self.model) == []
+
+    def check_repair(self, server: str) -> None:
+        """Check that a client's refused request reaches a named server legal, or not at all."""
+        body = {"model": self.model, "messages": [USER], **self.refused}
+        try:
+            made = translate_request(body, dialect="openai_chat", to="openai_chat", server=server)
+        except (DecodeError, EncodeError) as exc:
+            found = exc
+        else:
+            assert validate_request(made.body, "openai_chat", server=server) == []
+            return
+        assert found.path
 
     def _violations(
         self, fields: dict[str, Any], server: str | None, model: str

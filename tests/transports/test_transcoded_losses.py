@@ -70,6 +70,22 @@ async def test_strict_refuses_before_the_request_is_sent(
 
 @modes
 @each_family
+async def test_search_that_the_provider_lacks_is_refused_unless_it_may_be_dropped(
+    family: FamilyUnderTest, mode: str
+) -> None:
+    search = {**MESSAGES, "tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+    answering = Answering(family, json=ANSWER)
+    response = await fetch(family, mode, transcoding(family, answering), search)
+    assert response.status_code == 400
+    assert "no tool but web_search" in response.json()["error"]["message"]
+    assert answering.requests == []
+    transport = transcoding(family, answering, missing_tools="drop")
+    assert (await fetch(family, mode, transport, search)).status_code == 200
+    assert [loss.feature for loss in transport.losses] == ["server_tool_dropped"]
+
+
+@modes
+@each_family
 async def test_losses_of_a_count_are_reported_and_refused_where_strict(
     family: FamilyUnderTest, mode: str
 ) -> None:

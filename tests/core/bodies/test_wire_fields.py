@@ -375,6 +375,26 @@ def test_model_without_a_place_in_the_path_is_refused(model: str) -> None:
         endpoint_path("/v1/messages", model, can, stream=False)
 
 
+def test_empty_fields_go_without_a_loss_where_they_are_refused() -> None:
+    body = {"tools": [], "messages": [{"role": "a", "calls": []}, {"role": "b", "calls": [1]}]}
+    paths = frozenset({"tools", "messages.calls", "functions"})
+    fitted, lost = fit(body, nonempty_fields=paths)
+    assert fitted.body == {"messages": [{"role": "a"}, {"role": "b", "calls": [1]}]}
+    assert lost == {}
+    full = {"tools": [1], "messages": [{"role": "b", "calls": [1]}]}
+    assert fit(full, nonempty_fields=paths)[0].body is full
+
+
+@pytest.mark.parametrize("other", [{}, {"tools": []}, {"tools": None}])
+def test_field_that_is_refused_without_another_is_a_loss(other: dict[str, Any]) -> None:
+    needed = {"choice": "tools", "parallel": "tools"}
+    fitted, lost = fit({"choice": "auto", "parallel": None, **other}, needed_fields=needed)
+    assert fitted.body == other
+    assert lost == {("choice", "request", "dropped"): 1}
+    both = {"choice": "auto", "tools": [1]}
+    assert fit(both, needed_fields=needed)[0].body is both
+
+
 # What a server of the client's own dialect takes
 
 

@@ -411,6 +411,27 @@ def test_name_of_a_schema_in_other_characters_is_a_loss() -> None:
         assert Projection(legal, output_name_pattern="[a-z]+").request is legal
 
 
+@pytest.mark.parametrize(
+    ("said", "written", "lost"),
+    [
+        ({"top_p": 1.5}, {"top_p": 1.0}, {"top_p": 1}),
+        ({"presence_penalty": -3}, {"presence_penalty": -2}, {"presence_penalty": 1}),
+        ({"choices": 0}, {"choices": 1}, {"choices": 1}),
+        ({"top_p": 1, "presence_penalty": 2, "choices": 3}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_numbers_beyond_the_bounds_are_written_as_the_nearest(
+    said: dict[str, Any], written: dict[str, Any], lost: dict[str, int]
+) -> None:
+    bounds = {"top_p": (0, 1), "presence_penalty": (-2, 2), "choices": (1, 128)}
+    done = Projection(asked(**said), number_bounds=bounds)
+    for name, value in {**said, **written}.items():
+        found = getattr(done.request, name)
+        assert (found, type(found)) == (value, type(value))
+    assert done.lost == lost
+
+
 def test_another_value_than_the_only_one_is_dropped() -> None:
     """Kimi has one temperature while it thinks, and one without (kodustech/kodus-ai#1120)."""
     can: dict[str, Any] = {

@@ -319,3 +319,23 @@ def test_schemas_are_simplified_where_the_target_asks_for_it() -> None:
     assert done.lost == {"schema.$schema": 1, "schema.const": 1, "schema.type": 1}
     plain = request(user("Go"), tools=(Tool("f", input_schema={"type": "object"}),))
     assert Projection(plain, schema="simple").request is plain
+
+
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_a_choice_of_a_tool_that_the_request_does_not_have_is_an_error(kind: str) -> None:
+    choice = ToolChoice("named", ("g",), kind)
+    with pytest.raises(EncodeError, match="a choice of no tool of the request") as caught:
+        offered(Tool("f"), choice=choice)
+    assert caught.value.path == "tool_choice"
+    asked = own(request(user("Go"), tools=(Tool("f"),), tool_choice=choice))
+    assert Projection(asked).request is asked
+    with pytest.raises(EncodeError, match="a choice of no tool of the request"):
+        Projection(asked, checks_choices=True)
+    # Its tools are not listed.
+    assert offered(Tool("f"), MCPServer("docs"), choice=choice).request.tool_choice == choice
+
+
+def test_tools_that_the_request_does_not_have_are_left_out_of_a_choice() -> None:
+    done = offered(Tool("f"), Tool("h"), choice=ToolChoice("required", ("g", "f")))
+    assert done.request.tool_choice == ToolChoice("required", ("f",))
+    assert done.lost == {"tool_choice": 1}

@@ -486,3 +486,11 @@ def test_check_accepts_any_json(check: Any, value: object) -> None:
     ]
     for body in shapes:
         list(check(RequestFacts(body)))
+
+
+@pytest.mark.parametrize("server", ["azure", "copilot"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refused_request_of_a_client_reaches_a_cloud_legal_or_not_at_all(
+    case: Case, server: str
+) -> None:
+    case.check_repair(server)

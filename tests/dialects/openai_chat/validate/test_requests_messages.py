@@ -180,3 +180,11 @@ def test_legacy_function_message_needs_no_content() -> None:
     called = {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}
     body = messages(USER, called, {"role": "function", "name": "f", "content": None})
     assert validate_request({"model": "gpt-4.1", **body}, "openai_chat") == []
+
+
+@pytest.mark.parametrize("server", ["azure", "copilot"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refused_request_of_a_client_reaches_a_cloud_legal_or_not_at_all(
+    case: Case, server: str
+) -> None:
+    case.check_repair(server)

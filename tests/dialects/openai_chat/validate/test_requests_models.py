@@ -275,3 +275,11 @@ def test_every_rule_has_a_case() -> None:
         owner, _, name = rule.id.partition(".")
         if rule.dialect == "openai_chat" and owner in ("azure", "copilot", "openai_chat"):
             assert any(f'"{rule.id}"' in text or f'"{name}"' in text for text in texts), rule.id
+
+
+@pytest.mark.parametrize("server", ["azure", "copilot"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refused_request_of_a_client_reaches_a_cloud_legal_or_not_at_all(
+    case: Case, server: str
+) -> None:
+    case.check_repair(server)
