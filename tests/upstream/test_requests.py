@@ -306,3 +306,15 @@ def test_request_is_adjusted_before_it_is_encoded() -> None:
 def test_refusal_may_have_headers() -> None:
     assert RequestRefused("no").headers == {}
     assert RequestRefused("no", 429, headers={"retry-after": "1"}).headers == {"retry-after": "1"}
+
+
+ODD = rb'{ "model":"m", "messages": [ {"role":"user", "content":"\u00e9"} ], "top_p": 1.0 }'
+
+
+@pytest.mark.parametrize("server", [None, "xai"])
+def test_request_of_the_upstream_s_dialect_is_sent_byte_for_byte(server: str | None) -> None:
+    request = structs.replace(received("/v1/chat/completions", {}), body=ODD)
+    assert asked(request, "openai_chat", upstream("openai_chat", server=server)).body == ODD
+    other = upstream("openai_chat", server=server, model="n")
+    sent = asked(request, "openai_chat", other).body
+    assert b'"messages":[ {"role":"user", "content":"\\u00e9"} ],"top_p":1.0' in sent
