@@ -14,7 +14,12 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.kept_fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import FilledCalls, RepairPolicy, project_request
+from streamnorm._core.bodies.projection import (
+    FilledCalls,
+    MissingTools,
+    RepairPolicy,
+    project_request,
+)
 from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
@@ -31,7 +36,7 @@ from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, Up
 from streamnorm._core.events import Event, MessageStop, StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
-from streamnorm._core.messages import Message, MessageSource, unchanged_source
+from streamnorm._core.messages import Message, MessageSource, unchanged_body
 from streamnorm._core.provider_errors import find_error
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
@@ -79,6 +84,7 @@ class EncodeOptions(TypedDict):
     profiles: Profiles | None
     repair: RepairPolicy
     arguments: ArgumentsPolicy
+    missing_tools: MissingTools
     strict: bool
 
 
@@ -122,6 +128,7 @@ def encode_request(
     profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
+    missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
     """Return a request as the body that a dialect has for it.
@@ -137,6 +144,9 @@ def encode_request(
             or they are filled in and moved.
         arguments: What becomes of tool arguments that are no JSON object where the dialect
             has objects.
+        missing_tools: What becomes of a request for a search, or another tool that its provider
+            executes, where the target has no such tool and the request offers no other, or
+            forces it: an error, or the model answers without.
         strict: Whether to raise `LossyEncoding` at the first loss.
 
     Raises:
@@ -153,6 +163,7 @@ def encode_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools=missing_tools,
         strict=strict,
     )
 
@@ -188,12 +199,21 @@ def encode_grown_request(
     native = can is codec.capabilities and is_own(request, can.dialect)
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
+    named = profiles.knows(options["server"], can.dialect)
     projected, reply = project_request(
-        request, can, losses, repair=repair, native=native, memo=memo, filled=filled
+        request,
+        can,
+        losses,
+        repair=repair,
+        missing_tools=options["missing_tools"],
+        native=native,
+        named=named,
+        memo=memo,
+        filled=filled,
     )
     if can.only_refusals and can.reasoning_required and not reasons(projected, can):
         can = structs.replace(can, reasoning_required=False)
-    context = WriteContext(can, losses, options["arguments"], memo)
+    context = WriteContext(can, losses, options["arguments"], memo, named=named)
     written = codec.write_request(projected, context)
     body = written.body
     if can.only_refusals and codec.field_parts:
@@ -250,6 +270,7 @@ def translate_request(
     profiles: Profiles | None = None,
     repair: RepairPolicy = "error",
     arguments: ArgumentsPolicy = "error",
+    missing_tools: MissingTools = "error",
     strict: bool = False,
 ) -> Encoded:
     """Return a request's body in another dialect: `decode_request`, then `encode_request`."""
@@ -261,6 +282,7 @@ def translate_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools=missing_tools,
         strict=strict,
     )
 
@@ -394,10 +416,10 @@ def encoded_message(
         message = structs.replace(message, model=model)
     codec = codec_of(dialect)
     fields = reply.response if reply is not None and codec.echoed_fields is not None else {}
-    source = unchanged_source(message, lookup(dialect).name)
-    if source is not None and message.stop_reason is not None and codec.revise_response is not None:
-        model = message.model if message.model != source.message.model else None
-        body = codec.revise_response(source.body, model, created)
+    known = unchanged_body(message, lookup(dialect).name)
+    if known is not None and message.stop_reason is not None and codec.revise_response is not None:
+        renamed = message.model if message.model != message.source.message.model else None
+        body = codec.revise_response(known, renamed, created)
         return Encoded(body | fields, losses=losses.list())
     if isinstance(message.source, MessageSource):
         for choice in message.source.choices:
@@ -467,7 +489,9 @@ def target_of(
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
     own = may_be_own and is_named and is_all_own(request, base.dialect)
-    if own:
+    if own and profiles.has_vendor_limits(server, base.dialect):
+        base = structs.replace(base, only_refusals=True, prefill=True)
+    elif own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)

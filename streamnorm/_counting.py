@@ -152,6 +152,7 @@ def encode_count_request(
         profiles=profiles,
         repair=repair,
         arguments=arguments,
+        missing_tools="drop",  # nothing answers
         strict=strict,
     )
     body = encoded.body

@@ -105,7 +105,14 @@ def encode_tools(
     empty = Request(model=model, messages=(InputMessage("user", (Text("."),)),))
     offering = structs.replace(empty, tools=(*tools,))
     without, encoded = (
-        encode_request(request, dialect, server=server, version=version, profiles=profiles)
+        encode_request(
+            request,
+            dialect,
+            server=server,
+            version=version,
+            profiles=profiles,
+            missing_tools="drop",
+        )
         for request in (empty, offering)
     )
     losses = tuple([loss for loss in encoded.losses if loss not in without.losses])

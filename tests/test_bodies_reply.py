@@ -139,3 +139,67 @@ def test_text_that_was_cut_is_marked_or_refused(ledger: Ledger) -> None:
     match = r"^blocks: wrapped input of a custom call: text ends at character 17, expected more$"
     with pytest.raises(EncodeError, match=match):
         encode_message(message(call), "telegraph", reply=REPLY)
+
+
+def test_own_answer_with_restored_calls_loses_nothing_else() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "crm__get", "arguments": "{}"}}
+    token = {"token": "Hi", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+    message = {"role": "assistant", "content": "Hi", "refusal": None, "mood": "glad"}
+    choice = {
+        "index": 0,
+        "finish_reason": "tool_calls",
+        "logprobs": {"content": [token], "refusal": None},
+        "content_filter_results": {"hate": {"filtered": False}},
+    }
+    body = {
+        "id": "c-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "provider": "acme",
+        "usage": {
+            "prompt_tokens": 3,
+            "completion_tokens": 2,
+            "total_tokens": 5,
+            "prompt_tokens_details": {"audio_tokens": 0},
+        },
+    }
+    restored = {**call, "function": {"name": "get", "arguments": "{}"}}
+    sent, expected = (
+        {**body, "choices": [{**choice, "message": {**message, "tool_calls": [each]}}]}
+        for each in (call, restored)
+    )
+    reply = Reply(tools={"crm__get": ToolName("get")})
+    written = translate_message(sent, to="openai_chat", reply=reply)
+    assert (written.body, written.losses) == (expected, ())
+
+
+def test_own_answer_of_anthropic_with_restored_calls_loses_nothing_else() -> None:
+    call = {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "crm__get",
+        "input": {"t": 1},
+        "caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"},
+    }
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "container": {"id": "container_1", "expires_at": "2026-11-23T00:00:00Z"},
+        "safeguard_results": [{"type": "dangerous_tool_use", "status": {"type": "completed"}}],
+        "usage": {
+            "input_tokens": 3,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 2,
+            "inference_geo": "us",
+        },
+    }
+    text = {"type": "text", "text": "Hi"}
+    reply = Reply(tools={"crm__get": ToolName("get")})
+    written = translate_message({**body, "content": [text, call]}, to="anthropic", reply=reply)
+    assert written.body == {**body, "content": [text, {**call, "name": "get"}]}

@@ -16,7 +16,7 @@ from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, Tool
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.projection import RepairPolicy
+from streamnorm._core.bodies.projection import MissingTools, RepairPolicy
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.limits import Limits
@@ -192,6 +192,7 @@ class Conversation:
         profiles: Profiles | None = None,
         repair: RepairPolicy = "error",
         arguments: ArgumentsPolicy = "error",
+        missing_tools: MissingTools = "error",
         strict: bool = False,
     ) -> Encoded:
         """Return the request that the history makes, as `encode_request` does.
@@ -210,6 +211,7 @@ class Conversation:
                 stays filled in: if it comes later, it is content of the user, which a provider's
                 cache does not have yet.
             arguments: What becomes of tool arguments that are no JSON object.
+            missing_tools: What becomes of a request for a tool that the target lacks.
             strict: Whether to raise `LossyEncoding` at the first loss.
 
         Raises:
@@ -223,11 +225,12 @@ class Conversation:
             "profiles": profiles,
             "repair": repair,
             "arguments": arguments,
+            "missing_tools": missing_tools,
             "strict": strict,
         }
         name = lookup(dialect).name
         target = (name, model, server, version, profiles, repair, arguments)
-        key = (*target, cache, strict)
+        key = (*target, missing_tools, cache, strict)
         known = self._dumps.get(key)
         if known is None:
             request = self._asked(model, cache)

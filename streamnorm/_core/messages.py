@@ -9,7 +9,7 @@ from msgspec import Struct
 from streamnorm._core.blocks import Block, Text, ToolCall
 from streamnorm._core.events import Opaque, StopReason, Usage
 
-__all__ = ["Message", "MessageSource", "unchanged_source"]
+__all__ = ["Message", "MessageSource", "came_from", "unchanged_body"]
 
 
 class Message(Struct, frozen=True, omit_defaults=True, eq=False):
@@ -73,35 +73,40 @@ _COMPARED = tuple(name for name in Message.__struct_fields__ if name not in ("op
 
 
 class MessageSource(Struct, frozen=True):
-    """The whole response that a message was decoded from.
+    """What a message was decoded from.
 
-    It is written again, spelt as it was, where the message goes to the same dialect unchanged
-    but for its model.
+    A whole response is written again, spelt as it was, where the message goes to the same
+    dialect unchanged but for its model.
 
     Attributes:
         dialect: The dialect.
-        body: The decoded JSON object.
+        body: The whole response, decoded; None if it was a stream.
         message: The message itself, without its source.
         choices: Numbers of the other answers in the body.
     """
 
     dialect: str
-    body: dict[str, Any]
+    body: dict[str, Any] | None
     message: Message
     choices: tuple[int, ...] = ()
 
 
-def unchanged_source(message: Message, dialect: str) -> MessageSource | None:
-    """Return the source of a message, or None if the response must be written anew.
+def came_from(message: Message, dialect: str) -> bool:
+    """Return whether a message was decoded from a dialect, changed since or not."""
+    return isinstance(message.source, MessageSource) and message.source.dialect == dialect
+
+
+def unchanged_body(message: Message, dialect: str) -> dict[str, Any] | None:
+    """Return the response that a message was decoded from, or None if it must be written anew.
 
     It must be written anew if anything but the model was changed since, or if it came from
     another dialect.
     """
-    source = message.source
-    if not isinstance(source, MessageSource) or source.dialect != dialect:
+    if not came_from(message, dialect):
         return None
-    before = source.message
+    before = message.source.message
     for name in message.__struct_fields__:
         if name not in ("model", "source") and getattr(message, name) is not getattr(before, name):
             return None
-    return source
+    body: dict[str, Any] | None = message.source.body
+    return body

@@ -13,7 +13,7 @@ from streamnorm._core.events import Completed, MessageStop, StreamError
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, MessageSource
 from streamnorm._core.stream_failures import NOT_A_STREAM, body_kind, response_status
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
@@ -162,4 +162,6 @@ def _streamed_message(
             for event in events:
                 if isinstance(event, MessageStop) and event.choice:
                     losses.add("choices", f"choice {event.choice}", "dropped")
-            return accumulate(events)
+            message = accumulate(events)
+            source = MessageSource(lookup(dialect).name, None, message)
+            return structs.replace(message, source=source)

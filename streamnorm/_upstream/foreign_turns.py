@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from msgspec import structs
 
 from streamnorm._bodies import codec_of
-from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
+from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning
 from streamnorm._core.bodies.projection.history import holds_tags
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.ids import carried_signature, sealed_reasoning
@@ -64,12 +64,12 @@ class _Target(NamedTuple):
     """The signatures that an upstream verifies in a history.
 
     Attributes:
-        issuers: Who signs what it verifies; empty if it verifies nothing.
+        has_issuer: Whether its vendor, or its server, signs what it writes.
         needs_reasoning_signed: Whether it refuses reasoning without a signature.
         needs_calls_signed: Whether it refuses a first call without a signature.
     """
 
-    issuers: frozenset[str]
+    has_issuer: bool
     needs_reasoning_signed: bool
     needs_calls_signed: bool
 
@@ -85,44 +85,28 @@ class _Target(NamedTuple):
         # One that stores its answers has reasoning of which the client has the id alone.
         is_stored = "store" in base.fields and request.store is not False
         return cls(
-            issuers=frozenset(filter(None, (base.reasoning_issuer, can.reasoning_issuer))),
+            has_issuer=(base.reasoning_issuer or can.reasoning_issuer) is not None,
             needs_reasoning_signed=verifies and not (signs_calls or is_stored),
             needs_calls_signed=verifies and can.signature_placeholder is not None,
         )
 
     def has_written(self, message: InputMessage) -> bool:
         """Return whether a message of the assistant may be the upstream's own."""
-        if not self.issuers:
+        if not self.has_issuer:
             return True
         if holds_tags(message):
             return False
-        for block in message.blocks:
-            match block:
-                case Reasoning(extra=dict(extra)) if _names_vendor(extra):
-                    pass
-                case Reasoning(signature=None):
-                    if self.needs_reasoning_signed:
-                        return False
-                case Reasoning(signature=str(signature), issuer=issuer):
-                    if issuer not in self.issuers or _is_carrier(signature):
-                        return False
-                case RedactedReasoning(data, issuer):
-                    if issuer not in self.issuers or _is_carrier(data):
-                        return False
-                case (
-                    Text(signature=str(), issuer=issuer) | ToolCall(signature=str(), issuer=issuer)
-                ):
-                    if issuer not in self.issuers:
-                        return False
-                case _:
-                    pass
+        if self.needs_reasoning_signed and any(map(_lacks_signature, message.blocks)):
+            return False
         calls = message.tool_calls
         return not (self.needs_calls_signed and calls and calls[0].signature is None)
 
 
-def _names_vendor(extra: dict[str, dict[str, Any]]) -> bool:
-    """Return whether an aggregator names the vendor of reasoning, which it sent and accepts."""
-    return any("format" in fields for fields in extra.values())
+def _lacks_signature(block: InputBlock) -> bool:
+    """Return whether a block is unsigned reasoning, of which no aggregator names the vendor."""
+    if not isinstance(block, Reasoning) or block.signature is not None:
+        return False
+    return not any("format" in fields for fields in (block.extra or {}).values())
 
 
 def _is_carrier(signature: str) -> bool:

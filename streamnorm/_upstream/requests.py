@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import codec_of, decode_request, encode_request
 from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Asked
@@ -140,12 +141,16 @@ class RequestRefused(Exception):
         *,
         code: str | None = None,
         param: str | None = None,
+        details: dict[str, object] | None = None,
         losses: tuple[Loss, ...] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        extra: dict[str, object] | None = None if param is None else {"param": param}
-        self.error = StreamError("upstream", message, code, status, retryable=False, extra=extra)
+        extra: dict[str, object] = {} if param is None else {"param": param}
+        extra |= {} if details is None else {"details": details}
+        self.error = StreamError(
+            "upstream", message, code, status, retryable=False, extra=extra or None
+        )
         self.losses = losses
         self.headers = dict(headers or {})
 
@@ -156,6 +161,7 @@ def upstream_request(
     upstream: Upstream,
     *,
     strict: bool = False,
+    missing_tools: MissingTools = "error",
     adjust: Callable[[Request], Request] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
@@ -168,6 +174,7 @@ def upstream_request(
         client: The client's dialect.
         upstream: The provider.
         strict: Whether to refuse a request that would lose something.
+        missing_tools: What becomes of a request for a tool that the upstream lacks.
         adjust: Changes the request before it is encoded.
         limits: Bounds of the body.
 
@@ -189,13 +196,15 @@ def upstream_request(
             target.name,
             server=upstream.server,
             profiles=upstream.profiles,
+            missing_tools=missing_tools,
             strict=strict,
         )
         if not encoded.path:
             raise EncodeError("no name of a model, expected one", path="model")
         url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
+    written = target.endpoints.body_headers
     headers = request_headers(
-        received.headers,
+        {name: value for name, value in received.headers.items() if name not in written},
         known,
         target,
         body=encoded.headers,
@@ -273,10 +282,18 @@ def json_body(received: ClientRequest) -> bytes:
     return received.body
 
 
+# What clients act on where the state that they refer to cannot be had: they send the whole
+# conversation.  Anthropic's SDK does so without `thread`, in its `tool_runner` (lib/threads of
+# anthropic 2.12).
+_MISSING_STATE: dict[str, dict[str, Any]] = {
+    "previous_response_id": {"code": "previous_response_not_found"},
+    "thread": {"details": {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}},
+}
+
+
 def _no_legal_form(exc: EncodeError) -> RequestRefused:
     """Return the refusal of a request that the upstream's dialect cannot express."""
     name = exc.path.removeprefix("state.")
     if name == exc.path:
         return RequestRefused(str(exc), param=name)
-    code = "previous_response_not_found" if name == "previous_response_id" else None
-    return RequestRefused(f"{name}: {exc.args[0]}", code=code, param=name)
+    return RequestRefused(f"{name}: {exc.args[0]}", param=name, **_MISSING_STATE.get(name, {}))

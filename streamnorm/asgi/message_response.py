@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
+from msgspec import structs
+
 from streamnorm._bodies import encode_message
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.errors import EncodeError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Event, Failed, MessageStop, StreamError, Truncated
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
+from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
 from streamnorm.aio import Stream
 from streamnorm.asgi.error_response import send_error, send_json
@@ -134,8 +137,10 @@ class MessageResponse:
 
     async def _send_message(self, exchange: Exchange) -> None:
         try:
+            message = self._stream.message
+            source = MessageSource(self._stream.dialect or "", None, message)
             encoded = encode_message(
-                self._stream.message,
+                structs.replace(message, source=source),
                 self._to,
                 reply=self._reply,
                 model=self._model,

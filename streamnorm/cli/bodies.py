@@ -90,6 +90,13 @@ def add_commands(add_parser: AddParser) -> None:
         help="what becomes of tool arguments that are no JSON object where the dialect has"
         " objects (default: error)",
     )
+    request.add_argument(
+        "--missing-tools",
+        choices=("error", "drop"),
+        default="error",
+        help="what becomes of a request for a search, or another tool that its provider executes,"
+        " where the dialect has none (default: error)",
+    )
     request.set_defaults(run=_request)
     message = add_parser(
         "message",
@@ -141,6 +148,7 @@ def _request(arguments: argparse.Namespace) -> int:
             profiles=profiles,
             repair=arguments.repair,
             arguments=arguments.arguments,
+            missing_tools=arguments.missing_tools,
             strict=arguments.strict,
         )
 

@@ -252,6 +252,7 @@ class Attempts:
                 request,
                 self._client.name,
                 upstream,
+                missing_tools=target.options.missing_tools,
                 adjust=self._adjusted(target),
                 limits=limits,
             )

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.json import is_object
 from streamnorm.state.stored import DEFAULT_TTL_S
@@ -86,6 +87,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             `none` leaves reasoning out.
         simplify_schemas: Whether the schemas of tools are simplified.
         serial_tool_calls: Whether the model is asked for one call at a time.
+        missing_tools: What becomes of a request for a search, or another tool that its provider
+            executes, where the upstream has none: it is refused (`error`), or the model answers
+            from memory (`drop`).
     """
 
     match: _Name
@@ -95,6 +99,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
     simplify_schemas: bool = False
     serial_tool_calls: bool = False
+    missing_tools: MissingTools = "error"
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

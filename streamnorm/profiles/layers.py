@@ -58,6 +58,13 @@ class Profiles:
             for rule in self._rules
         )
 
+    def has_vendor_limits(self, server: str | None, dialect: str) -> bool:
+        """Return whether a server has the limits of a dialect's vendor for all requests."""
+        return any(
+            rule.vendor_limits and server in rule.servers and dialect in rule.dialects
+            for rule in self._rules
+        )
+
     def resolve(
         self,
         base: BodyCapabilities,

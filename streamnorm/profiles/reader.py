@@ -40,6 +40,7 @@ _FIELDS = {
 _MODES = get_args(get_type_hints(ToolChoice)["mode"])
 # The words of capabilities that have a fixed set of them.
 _WORDS: dict[str, tuple[str, ...]] = {
+    "budget_choices": _MODES,
     "choices_of_tool": _MODES,
     "efforts_with_tools": _FIELDS["efforts"].default,
     # One that has reasoning on or off alone may call its effort so.
@@ -53,8 +54,15 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "reasoning_excludes": Request.__struct_fields__,
     "roles": get_args(Role),
 }
-_PATHS = ("denied_fields", "hashed_texts", "renamed_fields", "replaced_values")
-_PATTERNS = ("id_pattern", "name_pattern", "output_name_pattern", "reasoning_id_pattern")
+_PATHS = ("denied_fields", "hashed_texts", "known_fields", "renamed_fields", "replaced_values")
+_PATTERNS = (
+    "id_pattern",
+    "name_pattern",
+    "output_name_pattern",
+    "personal_users",
+    "reasoning_id_pattern",
+    "signature_pattern",
+)
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -68,6 +76,8 @@ class Rule(Struct, frozen=True, kw_only=True):
         is_default: Whether it applies where no version and no known server is named.
         hosts_vendor: Whether its servers run the models of the dialect's vendor, whose profiles
             hold there, too.
+        vendor_limits: Whether its servers run the software of the dialect's vendor, whose limits
+            hold for requests of the dialect's own clients, too.
         translated: Whether it applies to requests of other dialects alone: what a server
             ignores, or has another word for, is no refusal.
         changes: New values of capabilities.
@@ -81,6 +91,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     version: str | None
     is_default: bool
     hosts_vendor: bool
+    vendor_limits: bool
     translated: bool
     changes: dict[str, Any]
     added: dict[str, Any]
@@ -121,6 +132,7 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: str | None = None
     default: bool = False
     hosts_vendor: bool = False
+    vendor_limits: bool = False
     translated: bool = False
     set: dict[str, Any] = {}
     add: dict[str, Any] = {}
@@ -165,6 +177,7 @@ def _rule(table: _Table, where: str) -> Rule:
         version=table.version,
         is_default=table.default,
         hosts_vendor=table.hosts_vendor,
+        vendor_limits=table.vendor_limits,
         translated=table.translated,
         changes=changes,
         added={

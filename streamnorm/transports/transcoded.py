@@ -11,6 +11,7 @@ from typing import Any, Generic, Self
 from msgspec import structs
 
 from streamnorm._bodies import Encoded, codec_of
+from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked
 from streamnorm._core.events import Completed, Outcome, StreamError
@@ -78,6 +79,9 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         server: Name of the server in profiles; None for the one that the host names.
         profiles: What models, servers and versions refuse; None = what streamnorm ships.
         strict: Whether to refuse requests that would lose something, before they are sent.
+        missing_tools: What becomes of a request for a search, or another tool that its provider
+            executes, where this provider has none: it is refused (`error`), or the model answers
+            without (`drop`).
         on_loss: Called with each loss, of requests and of answers.
         store: Where the responses of a client of Responses are stored, if the provider is of
             another dialect; None for memory.
@@ -101,6 +105,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         server: str | None = None,
         profiles: Profiles | None = None,
         strict: bool = False,
+        missing_tools: MissingTools = "error",
         on_loss: OnLoss | None = None,
         store: AnyStore | None = None,
     ) -> None:
@@ -118,6 +123,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._responses = ClientResponses(self._family, self._client, lookup(upstream))
         self._inner = inner
         self._strict = strict
+        self._missing_tools: MissingTools = missing_tools
         self._on_loss = on_loss
         self._last = Exchange()
         self._estimator = TokenEstimator()
@@ -261,7 +267,13 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         Raises:
             RequestRefused: It has none.
         """
-        sent = upstream_request(received, self._client.name, self._upstream, strict=self._strict)
+        sent = upstream_request(
+            received,
+            self._client.name,
+            self._upstream,
+            strict=self._strict,
+            missing_tools=self._missing_tools,
+        )
         exchange.add_losses(sent.losses, self._on_loss)
         if turn is None or turn.turn is None:
             return sent

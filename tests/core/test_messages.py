@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from streamnorm import Message, Opaque, Reasoning, Refusal, ServerToolCall, Text, ToolCall, Usage
-from streamnorm._core.messages import MessageSource, unchanged_source
+from streamnorm._core.messages import MessageSource, came_from, unchanged_body
 
 MESSAGE = Message(
     id="m1",
@@ -71,8 +71,15 @@ def sourced(message: Message) -> Message:
 
 def test_source_stands_for_a_message_until_it_is_changed() -> None:
     read = sourced(MESSAGE)
-    assert unchanged_source(read, "telegraph") is read.source
-    assert unchanged_source(structs.replace(read, model="mine"), "telegraph") is read.source
-    assert unchanged_source(structs.replace(read, blocks=MESSAGE.blocks[:1]), "telegraph") is None
-    assert unchanged_source(read, "semaphore") is None
-    assert unchanged_source(MESSAGE, "telegraph") is None
+    assert unchanged_body(read, "telegraph") is read.source.body
+    assert unchanged_body(structs.replace(read, model="mine"), "telegraph") is read.source.body
+    shorter = structs.replace(read, blocks=MESSAGE.blocks[:1])
+    assert unchanged_body(shorter, "telegraph") is None
+    assert unchanged_body(read, "semaphore") is None
+    assert unchanged_body(MESSAGE, "telegraph") is None
+    assert [came_from(each, "telegraph") for each in (read, shorter, MESSAGE)] == [
+        True,
+        True,
+        False,
+    ]
+    assert not came_from(read, "semaphore")

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Text, ToolCall, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection import RepairPolicy, project_request
+from streamnorm._core.bodies.projection import MissingTools, RepairPolicy, project_request
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import InputMessage, Request, Source
 from streamnorm._core.losses import Losses
@@ -68,6 +68,7 @@ class Projection:
     Args:
         request: The request.
         repair: Policy for tool results.
+        missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for the target.
         can: Capabilities that are not those of `EVERYTHING`.
 
@@ -82,6 +83,7 @@ class Projection:
         request: Request,
         repair: RepairPolicy = "error",
         *,
+        missing_tools: MissingTools = "error",
         native: bool = False,
         **can: Any,
     ) -> None:
@@ -90,7 +92,12 @@ class Projection:
         self.request: Request
         self.reply: Reply
         self.request, self.reply = project_request(
-            request, target, losses, repair=repair, native=native
+            request,
+            target,
+            losses,
+            repair=repair,
+            missing_tools=missing_tools,
+            native=native,
         )
         self.lost: Counter[str] = Counter()
         for loss in losses.list():

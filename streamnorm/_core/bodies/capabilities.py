@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from streamnorm._core.schemas.needs import SchemaNeed
+from streamnorm._core.schemas.strict import EnforcedSchemas
+
 __all__ = ["BodyCapabilities"]
 
 # What a dialect has a form for, whatever a server refuses.
@@ -64,7 +67,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         complete_answers: Messages of the assistant that have parts have an id and a status,
             and their texts have annotations.
         new_item_ids: Items may have ids that the server did not issue.
+        exact_choices: A choice of a server tool names it by the type that `tools` has.
+        vendor_checks: The checks of the dialect's vendor hold for requests of its own clients,
+            too.
         prefill: A last message of the assistant, which the answer continues.
+        assistant_last: A last message of the assistant is accepted, continued or not.
         images: Media types of inline images; None = any.
         image_urls: Images by URL.
         image_details: Resolutions of images; empty = no field for them.
@@ -91,6 +98,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         orphan_results: Results of calls that no message before them has are accepted.
         results_then_assistant: Only a message of the assistant can follow tool results.
         adjacent_calls: The calls of one message have nothing between them.
+        results_required: Requests of the dialect's own clients, too, have a result for each
+            call where the target wants it.
         error_results: Tool results that are errors have a field that says so.
         json_arguments: Arguments of calls must be JSON, where the dialect has text.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
@@ -106,14 +115,27 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mcp_servers: Fields of `MCPServer` that the target has; None = no such servers.
         server_history: Calls of server tools of this dialect, and their results.
         choices_of_tool: Modes of `ToolChoice`.
+        checks_choices: A choice of the dialect's own clients, too, must name tools that the
+            request has; that of others always must.
         restricted_choice: `auto` and `required` among some of the tools.
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
+        budget_choices: Modes of `ToolChoice` beside a budget; None = the same.
         lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
+        schema_needs: What they must have beyond JSON Schema: types in the branches of `anyOf`
+            and not beside it (`branch_types`); references that lead to `$defs`, with only notes
+            beside them (`definitions`); `items` that are an object (`item_schemas`); `items` of
+            every array; an `object` at the root; the order of `propertyOrdering`
+            (`ordered_properties`); `properties` of the root; `properties` that are an object
+            (`property_maps`).
+        schema_root_refused: Keywords that are refused at the root.
+        output_schema_needs: The same as `schema_needs` for the schema of an output.
+        enforced_schemas: What a schema may have that is enforced; None = anything.
+        enforces_outputs: The schema of an output is enforced, said or not.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         output_name_pattern: Regular expression that names of output schemas match as a whole;
@@ -121,15 +143,18 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
         min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+        number_bounds: Lowest and highest values of fields of `Request`.
         dependent_fields: Fields of `Request` that are refused without another one, and that.
         fixed_values: Fields of `Request` with one value alone, and that.
         fixed_values_off: The same where the model does not reason; None = no other.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
         max_stops: Number of stop texts; None = any.
+        blank_stops: Stop texts may be white space alone.
         thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
             with an effort, or one of several levels.
         thinking_budgets: A target with adaptive modes or levels takes budgets, too.
+        adaptive_budgets: A target with budgets takes reasoning without one, too.
         bounded_budgets: A budget is at least 1,024, and less than the tokens of the answer.
         shows_reasoning: A field for what of the reasoning the answer shows.
         reasoning_off: Reasoning can be switched off.
@@ -146,7 +171,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         reasoning_fields: Fields that ask for reasoning in place of an effort, by its mode;
             `{budget}` stands for the tokens to reason with.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
+        reasoning_accepts: Values of these fields that are not.
         reasoning_issuer: Vendor whose signatures go back; None = none do.
+        signature_pattern: Regular expression that signatures of reasoning match as a whole;
+            reasoning with another one, or without, is refused; None = any, and none is needed.
         signed: Tags of the blocks beside reasoning that have a field for a signature.
         reasoning_text: Reasoning goes back as text, without a signature.
         reasoning_form: How it goes back: in a field of its own, in signed details, as a part
@@ -162,12 +190,16 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         signature_placeholder: What a call of another vendor is signed with; None = nothing.
         marks: Parts of a request that a cache mark can follow: `system`, `tool`, the tags
             of blocks, and `assistant` if blocks of the assistant are among them.
+        marks_in_results: The content of tool results has places for marks.
         mark_ttls: The target's lifetimes, by the lifetime of the source; "" = the default.
         request_ttls: The same for the mark of the whole request.
         falling_ttls: A mark's lifetime is not longer than that of a mark before it.
         max_marks: Number of cache marks.
+        counts_request_mark: The mark of the whole request is one of them, on the last block.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
+        personal_users: Regular expression that is found in names of end users which are
+            refused; None = none are.
         max_cache_key_chars: Longest name of a cache; None = any.
         label_bounds: Number of labels in `metadata`, and characters of the longest name and of
             the longest label; None = any.
@@ -179,7 +211,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         url_fields: Fields of the body that stand in the URL instead.
         allowed_fields: Fields of the body that the server knows; None = all.
         message_fields: Fields of messages that it knows; None = all.
+        known_fields: Fields that objects at a path, or the elements of an array there, may
+            have; others are removed.
         denied_fields: Paths of fields that it refuses, such as `tools.strict`.
+        needed_fields: Fields of the body that it refuses without another one, and that.
+        nonempty_fields: Paths of fields that it refuses where they are empty.
+        null_content: Messages of the dialect's own clients may have null for their content.
         renamed_fields: Its names of fields, by path; `reasoning.effort` is a field of an
             object beside it.
         replaced_values: Fields that stand for a value of a field, by path and value; `*` =
@@ -211,7 +248,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     names: bool = False
     complete_answers: bool = False
     new_item_ids: bool = True
+    exact_choices: bool = False
+    vendor_checks: bool = False
     prefill: bool = True
+    assistant_last: bool = True
     images: frozenset[str] | None = None
     image_urls: bool = True
     image_details: frozenset[str] = frozenset()
@@ -235,6 +275,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     orphan_results: bool = True
     results_then_assistant: bool = False
     adjacent_calls: bool = False
+    results_required: bool = False
     error_results: bool = False
     json_arguments: bool = False
     id_pattern: str | None = None
@@ -249,27 +290,37 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     mcp_servers: frozenset[str] | None = None
     server_history: bool = False
     choices_of_tool: frozenset[str] = frozenset({"auto", "required", "none", "named"})
+    checks_choices: bool = False
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
+    budget_choices: frozenset[str] | None = None
     lone_choice: bool = True
     mixed_tools: bool = True
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
+    schema_needs: frozenset[SchemaNeed] = frozenset()
+    schema_root_refused: frozenset[str] = frozenset()
+    output_schema_needs: frozenset[SchemaNeed] = frozenset()
+    enforced_schemas: EnforcedSchemas | None = None
+    enforces_outputs: bool = False
     output_kinds: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
     output_with_tools: bool = True
     output_name_pattern: str | None = None
     max_tokens: int | None = None
     min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
+    number_bounds: dict[str, tuple[float, float]] = {}
     dependent_fields: dict[str, str] = {}
     fixed_values: dict[str, float] = {}
     fixed_values_off: dict[str, float] | None = None
     min_temperature: float = 0.0
     max_temperature: float = 2.0
     max_stops: int | None = None
+    blank_stops: bool = True
     thinking: Literal["effort", "budget", "adaptive", "level"] = "effort"
     thinking_budgets: bool = True
+    adaptive_budgets: bool = True
     bounded_budgets: bool = False
     shows_reasoning: bool = True
     reasoning_off: bool = True
@@ -282,7 +333,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_words: frozenset[str] | None = None
     reasoning_fields: dict[str, dict[str, Any]] = {}
     reasoning_excludes: frozenset[str] = frozenset()
+    reasoning_accepts: dict[str, int | float] = {}
     reasoning_issuer: str | None = None
+    signature_pattern: str | None = None
     signed: frozenset[str] = frozenset()
     reasoning_text: bool = False
     reasoning_form: Literal["field", "details", "part", "tags", "extra_content"] = "field"
@@ -293,12 +346,15 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
     marks: frozenset[str] = frozenset()
+    marks_in_results: bool = True
     mark_ttls: dict[str, str] = {}
     request_ttls: dict[str, str] = {}
     falling_ttls: bool = False
     max_marks: int = 4
+    counts_request_mark: bool = False
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None
+    personal_users: str | None = None
     max_cache_key_chars: int | None = None
     label_bounds: tuple[int, int, int] | None = None
     available: bool = True
@@ -308,7 +364,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     url_fields: frozenset[str] = frozenset()
     allowed_fields: frozenset[str] | None = None
     message_fields: frozenset[str] | None = None
+    known_fields: dict[str, frozenset[str]] = {}
     denied_fields: frozenset[str] = frozenset()
+    needed_fields: dict[str, str] = {}
+    nonempty_fields: frozenset[str] = frozenset()
+    null_content: bool = True
     renamed_fields: dict[str, str] = {}
     replaced_values: dict[str, dict[str, dict[str, Any]]] = {}
     alternative_fields: tuple[str, ...] = ()
@@ -359,6 +419,16 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             unique_ids=False,
             name_pattern=None,
             restricted_choice=True,
+            schema_needs=frozenset(),
+            schema_root_refused=frozenset(),
+            output_schema_needs=frozenset(),
+            enforced_schemas=None,
+            output_name_pattern=None,
+            number_bounds={},
+            dependent_fields={},
+            min_answer_tokens=None,
+            max_cache_key_chars=None,
+            label_bounds=None,
             max_stops=None,
             min_temperature=-float("inf"),
             max_temperature=float("inf"),

@@ -38,9 +38,11 @@ def keep_fields(
         for name in request.__struct_fields__
         if name != "source" and getattr(request, name) is not getattr(source.part, name)
     }
+    unmapped = (source.part.extra or {}).get(source.dialect, {})
     kept: dict[str, Any] = {}
     for name, value in before.items():
-        is_same = changed.isdisjoint(parts.get(name, _REST))
+        held = _REST if name in unmapped else parts.get(name, _REST)
+        is_same = changed.isdisjoint(held)
         if name in unread or (is_same and (name in body or not is_spelt)):
             kept[name] = value
         elif name in body:

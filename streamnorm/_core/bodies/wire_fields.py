@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
+from streamnorm._core.bodies.joint_betas import JOINT_BETAS, is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -68,13 +69,22 @@ def fit_fields(
         body = edited(body, path, _counted(_replacer(values), path, can, losses))
     for name, (least, most) in can.hashed_texts.items():
         body = edited(body, parse_path(name), _hasher(least, most, losses))
+    for name in sorted(can.nonempty_fields):
+        body = edited(body, parse_path(name), _without_empty)
     body = _without_alternatives(body, can, losses)
+    body = _without_lone(body, can, losses)
     if before.get(can.messages_field) and not body.get(can.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
         )
     body = _without_unknown(body, can, losses)
     body = _with_known_message_fields(body, can, losses)
+    for name, known in can.known_fields.items():
+        path = parse_path(name)
+        body = edited(body, path, _cleaner(path, known, losses, own=can.only_refusals))
+    if before.get("tools") and not body.get("tools") and "tool_choice" in body:
+        losses.add("tool_choice", "request", "dropped with all tools")
+        body = {name: value for name, value in body.items() if name != "tool_choice"}
     kept = _kept_betas(betas, before, body, can, losses)
     body = _with_needed(body, can, losses, prefill=prefill)
     return _with_betas(body, headers, betas, kept, can)
@@ -117,7 +127,7 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     """Return the paths of all fields that are refused, those of unknown betas included."""
     names = sorted(can.denied_fields)
     if (allowed := can.allowed_betas) is not None:
-        for pattern, fields in can.beta_fields.items():
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items():
             if not any(fnmatchcase(beta, pattern) for beta in allowed):
                 names += sorted(fields - can.denied_fields)
     return [parse_path(name) for name in names]
@@ -131,6 +141,28 @@ def _remover(path: FieldPath, losses: Losses, *, own: bool) -> Edit:
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
+
+
+def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, own: bool) -> Edit:
+    """Return an edit that removes unknown fields of an object, or of the elements of an array."""
+    where = path[0].name
+
+    def with_known(value: Any) -> Any:
+        if not is_object(value) or value.keys() <= known:
+            return value
+        for name in sorted(value.keys() - known):
+            _count(value[name], name, where, losses, own=own)
+        return {name: item for name, item in value.items() if name in known}
+
+    def clean(holder: JSONObject, name: str) -> JSONObject:
+        value = holder[name]
+        if not is_array(value):
+            cleaned = with_known(value)
+            return holder if cleaned is value else {**holder, name: cleaned}
+        items = [with_known(item) for item in value]
+        return holder if all(map(is_, value, items)) else {**holder, name: items}
+
+    return clean
 
 
 def _count(value: Any, name: str, where: str, losses: Losses, *, own: bool) -> None:
@@ -207,6 +239,20 @@ def _without_alternatives(body: JSONObject, can: BodyCapabilities, losses: Losse
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
         body = {other: value for other, value in body.items() if other != name}
+    return body
+
+
+def _without_empty(holder: JSONObject, name: str) -> JSONObject:
+    """Return an object without a field that is empty: it meant nothing."""
+    return holder if holder[name] else {key: holder[key] for key in holder if key != name}
+
+
+def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+    """Return a body without the fields that are refused without another one."""
+    for name, other in can.needed_fields.items():
+        if name in body and not body.get(other):
+            _count(body[name], name, "request", losses, own=False)
+            body = {key: value for key, value in body.items() if key != name}
     return body
 
 
@@ -305,13 +351,17 @@ def _kept_betas(
 ) -> list[str]:
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
+    lost = [name for name, value in before.items() if value is not None and name not in body]
     for beta in betas:
         if can.allowed_betas is not None and beta not in can.allowed_betas:
-            losses.add("beta", "request", "not known to the server")
+            why = "not known to the server"
         elif _lost_its_fields(beta, before, body, can):
-            losses.add("beta", "request", "dropped with its field")
+            why = "dropped with its field"
         else:
             kept.append(beta)
+            continue
+        if not is_joint(beta, lost):
+            losses.add("beta", "request", why)
     return kept
 
 
@@ -322,7 +372,7 @@ def _lost_its_fields(
         return False
     paths = [
         parse_path(name)
-        for pattern, fields in can.beta_fields.items()
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items()
         if fnmatchcase(beta, pattern)
         for name in fields
     ]

@@ -49,6 +49,8 @@ class WriteContext:
         losses: Counts what the body cannot carry.
         arguments: Policy for tool arguments that are no JSON object.
         memo: What was written of a growing history before; None if it is written once.
+        named: Whether the target is a server that is known by its name, whose rules hold for
+            requests of its own dialect, too.
     """
 
     def __init__(
@@ -57,9 +59,12 @@ class WriteContext:
         losses: Losses,
         arguments: ArgumentsPolicy = "error",
         memo: EncodingMemo | None = None,
+        *,
+        named: bool = False,
     ) -> None:
         self.capabilities = capabilities
         self.losses = losses
+        self.named = named
         self._arguments: ArgumentsPolicy = arguments
         self._memo = memo
 

@@ -86,6 +86,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         versioned_base: Whether the vendor's SDK has the version in its base URL.
         key_headers: Request headers that hold the API key, the vendor's first.
         vendor_headers: Further request headers that mean something to the vendor.
+        body_headers: Those of them that say what the body uses: the writer of a body says them
+            anew, since some of what the client sent may be gone.
         passed_query: Names in the query of a request that mean something to the vendor.
         request_id_header: Response header that names the exchange.
         servers: Names of servers, by a suffix of their host, that do not follow from it.
@@ -98,6 +100,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     versioned_base: bool = False
     key_headers: tuple[str, ...] = ("authorization",)
     vendor_headers: tuple[str, ...] = ()
+    body_headers: frozenset[str] = frozenset()
     passed_query: tuple[str, ...] = ()
     request_id_header: str = "x-request-id"
     servers: dict[str, str] = {}

@@ -53,6 +53,9 @@ _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _DELTA_END = b"}}\n\n"
 
+# Fields of the `delta` of `message_delta`; those that are unknown stand beside it.
+_DELTA_FIELDS = ("stop_details", "container", "safeguard_results")
+
 _BEDROCK = "amazon-bedrock-"  # prefix of the fields that Bedrock adds to `message_stop`
 
 
@@ -83,7 +86,7 @@ class AnthropicEncoder(Encoder):
         return _PING
 
     def error_body(self, error: StreamError) -> bytes:
-        return dumps({"type": "error", "error": error_to_wire(error)})
+        return dumps({"type": "error", "error": error_to_wire(error, extras=self.extras)})
 
     def _text(self, event: TextDelta | ReasoningDelta) -> bytes:
         return self._delta_heads[event.index] + dumps(event.text) + _DELTA_END
@@ -155,10 +158,10 @@ class AnthropicEncoder(Encoder):
             "stop_reason": stop_reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
         }
-        if event.reason == "refusal":
+        if event.reason == "refusal" and not self.extras:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
         rest = self._vendor_fields(event.extra)
-        delta |= {key: rest.pop(key) for key in ("stop_details", "container") if key in rest}
+        delta |= {key: rest.pop(key) for key in _DELTA_FIELDS if key in rest}
         last = {key: rest.pop(key) for key in list(rest) if key.startswith(_BEDROCK)}
         body = {**rest, "delta": delta, "usage": self._counts()}
         return _frame("message_delta", body) + (
@@ -168,7 +171,7 @@ class AnthropicEncoder(Encoder):
     def _error(self, event: StreamError) -> bytes:
         if self._usage != self._written_usage:  # an error event has no counts
             self._losses.count("usage", "failed stream", "dropped")
-        return _frame("error", {"error": error_to_wire(event)})
+        return _frame("error", {"error": error_to_wire(event, extras=self.extras)})
 
     def _opaque(self, event: Opaque) -> bytes:
         index = None if event.index is None else self._indexes.get(event.index)

@@ -46,13 +46,20 @@ def untyped_error_from_wire(value: Any) -> StreamError | None:
     return find_error(value)
 
 
-def error_to_wire(error: StreamError) -> dict[str, str]:
-    """Return the `error` object, its type by the status that the error stands for."""
+def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
+    """Return the `error` object, its type by the status that the error stands for.
+
+    Args:
+        error: The error.
+        extras: Whether to write the API's `details` back, by which the SDK decides.
+    """
     overflow = context_overflow(error)
-    if overflow is None:
-        return {"type": _type_of(error), "message": error.message}
-    message = _overflow_message(error.message, overflow)
-    return {"type": "invalid_request_error", "message": message}
+    if overflow is not None:
+        message = _overflow_message(error.message, overflow)
+        return {"type": "invalid_request_error", "message": message}
+    details = (error.extra or {}).get("details") if extras else None
+    told = {"details": details} if is_object(details) else {}
+    return {"type": _type_of(error), "message": error.message, **told}
 
 
 def _overflow_message(message: str, overflow: ContextOverflow) -> str:

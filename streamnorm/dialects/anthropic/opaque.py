@@ -53,9 +53,15 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
     line = block.data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
     if block.kind != "compaction":
         return msgspec.Raw(line), None
-    # The API starts a compaction empty and sends all of it in one delta.
-    fields = {key: value for key, value in msgspec.json.decode(line).items() if key != "type"}
-    return {"type": block.kind, "content": None}, {"type": "compaction_delta", **fields}
+    # The API starts a compaction without its summary, and sends that in one delta, if it has made
+    # one.  No other field is one of the delta: the SDKs assign these two alone.
+    fields: dict[str, Any] = msgspec.json.decode(line)
+    names: tuple[str, ...] = ("content", "encrypted_content")
+    summary = {name: fields.pop(name) for name in names if name in fields}
+    start = {"type": block.kind, "content": None, **fields}
+    if all(value is None for value in summary.values()):
+        return start, None
+    return start, {"type": "compaction_delta", **summary}
 
 
 def _with_index(data: str, index: int | None) -> str:

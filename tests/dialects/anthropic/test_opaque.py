@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, block, body, decode, delta, end, event, start, stop, text
+from support.corpus import payloads as payloads_of
+from support.corpus import recordings
 from support.openai_chat.chunks import frame
+from support.streams import transcode
 
 from streamnorm import (
     BlockStart,
@@ -124,6 +128,29 @@ def test_compaction_is_written_as_an_empty_start_and_a_delta() -> None:
     ]
 
 
+def test_compaction_has_only_its_summary_in_its_delta() -> None:
+    """The SDK reads no other field there, and needs them to send the block back."""
+    kept = {"signature": "s", "tool_changes": [{"type": "tool_removal", "name": "f"}]}
+    frames = [
+        block(0, "compaction", content=None, **kept),
+        delta(0, "compaction_delta", content="so far", encrypted_content="eA=="),
+        stop(0),
+    ]
+    assert payloads.encode(*body(*frames)) == [
+        payloads.start(0, type="compaction", content=None, **kept),
+        payloads.delta(0, "compaction_delta", content="so far", encrypted_content="eA=="),
+        payloads.stop(0),
+    ]
+
+
+def test_compaction_without_a_summary_has_no_delta() -> None:
+    failed = body(block(0, "compaction", content=None), stop(0))
+    assert payloads.encode(*failed) == [
+        payloads.start(0, type="compaction", content=None),
+        payloads.stop(0),
+    ]
+
+
 def test_opaque_block_with_line_ends_stays_within_its_frame() -> None:
     block = OpaqueBlock("anthropic", "x", '{\r\n "type": "x",\n "a": "\\n"\r}')
     assert payloads.encode(BlockStart(0, block), BlockStop(0)) == [
@@ -161,3 +188,25 @@ def test_event_name_with_a_line_end_is_omitted(name: str) -> None:
     writer = encoder("anthropic")
     written = writer.encode(Opaque("anthropic", name, '{"type":"x",\n"n":1}'))
     assert written == b'data: {"type":"x",\ndata: "n":1}\n\n'
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def blocks_of(stream: bytes) -> list[Any]:
+    """Return the events of blocks in a stream, as they were sent."""
+    found = [without_nulls(json.loads(payload)) for payload in payloads_of(stream)]
+    return [each for each in found if each["type"].startswith("content_block")]
+
+
+@pytest.mark.parametrize("name", ["compaction", "compaction-pause"])
+def test_compaction_of_a_recording_keeps_its_shape(name: str) -> None:
+    (recording,) = (each for each in recordings("anthropic") if str(each) == f"anthropic/{name}")
+    out, _ = transcode([recording.body], "anthropic", "anthropic", model="other")
+    sent, written = blocks_of(recording.body), blocks_of(out)
+    start, delta, stop = written[:3]
+    assert [start, delta, stop] == sent[:3]
+    assert set(delta["delta"]) <= {"type", "content", "encrypted_content"}

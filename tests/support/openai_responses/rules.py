@@ -41,7 +41,14 @@ CUSTOM_CALL: dict[str, Any] = {
     "input": "ls",
 }
 CUSTOM_RESULT: dict[str, Any] = {**RESULT, "type": "custom_tool_call_output"}
-TOOLS: list[dict[str, Any]] = [{"type": "function", "name": "f", "parameters": {}, "strict": False}]
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "name": "f",
+        "parameters": {"type": "object", "properties": {}},
+        "strict": False,
+    }
+]
 
 
 def items(*values: dict[str, Any]) -> dict[str, Any]:

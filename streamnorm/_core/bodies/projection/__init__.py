@@ -2,5 +2,6 @@
 
 from streamnorm._core.bodies.projection.project import project_request
 from streamnorm._core.bodies.projection.results import FilledCalls, RepairPolicy
+from streamnorm._core.bodies.projection.tool_offers import MissingTools
 
-__all__ = ["FilledCalls", "RepairPolicy", "project_request"]
+__all__ = ["FilledCalls", "MissingTools", "RepairPolicy", "project_request"]

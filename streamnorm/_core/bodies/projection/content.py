@@ -33,6 +33,8 @@ from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.history import (
     holds_tags,
+    is_signed_for,
+    is_verified,
     restore_signatures,
     without_foreign_reasoning,
 )
@@ -88,6 +90,8 @@ class ContentProjector:
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
         native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        checks: Whether what the target refuses in messages of its dialect is changed, too.
+        verifies: Whether reasoning of its dialect is, which its vendor cannot have signed.
         stored: Whether the target stores answers.
         memo: What was projected of a growing history before; None if it is projected once.
     """
@@ -100,6 +104,8 @@ class ContentProjector:
         *,
         fills: bool,
         native: bool,
+        checks: bool = False,
+        verifies: bool = False,
         stored: bool = False,
         memo: EncodingMemo | None = None,
     ) -> None:
@@ -108,6 +114,8 @@ class ContentProjector:
         self._losses = losses
         self._fills = fills
         self._native = native
+        self._checks = checks
+        self._verifies = verifies
         self._stored = stored
         self._memo = memo
         self._ids: dict[str, str] = {}
@@ -141,11 +149,15 @@ class ContentProjector:
 
     def project_system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
         """Return the instructions of the request without what the target has no field for."""
-        texts = tuple(
-            project_extra(self._cited(text, "system"), self._can.dialect, self._losses, "system")
-            for text in system
-        )
-        return same_parts(system, texts)
+        texts: list[Text] = []
+        for text in system:
+            if self._verifies and _is_blank(text):
+                if text.cache is not None:
+                    self._losses.add("cache_mark_dropped", "system", "on an empty text")
+                continue
+            cited = self._cited(text, "system")
+            texts.append(project_extra(cited, self._can.dialect, self._losses, "system"))
+        return same_parts(system, tuple(texts))
 
     def _projected(self, message: InputMessage, position: int) -> _Projected:
         """Return what a message is in the target."""
@@ -195,7 +207,9 @@ class ContentProjector:
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
             changed = project_extra(changed, self._can.dialect, self._losses, "messages")
-        if blocks or (own and changed is message):
+        # Messages of the system may change other things than the instructions.
+        is_kept = own and changed is message and (message.role == "system" or not self._checks)
+        if blocks or is_kept:
             return _Projected(changed, moved)
         self._losses.add("empty_message_dropped", "messages", "dropped")
         return _Projected(None, moved)
@@ -216,8 +230,10 @@ class ContentProjector:
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if own or not _is_blank(block):
+                if (own and not self._checks) or not _is_blank(block):
                     blocks.append(block if block.extra is None else self._extra(block))
+                elif block.cache is not None:
+                    self._losses.add("cache_mark_dropped", "messages", "on an empty text")
                 continue
             try:
                 changed = self._block(block, moved, message.role, own=own)
@@ -243,7 +259,7 @@ class ContentProjector:
 
     def _call_id(self, id: str, *, own: bool) -> str:
         """Return the id of a call, which is changed if it must differ from an earlier one."""
-        if id in self._called and self._can.unique_ids and not own:
+        if id in self._called and self._can.unique_ids and (self._checks or not own):
             self._losses.add("tool_id_changed", "messages", "written with a number")
             self._ids[id] = self._legal_id(self._numbered(id))
         id = self._id(id)
@@ -295,7 +311,7 @@ class ContentProjector:
             case ToolResult():
                 return self._result(block, moved, own=own)
             case Reasoning() | RedactedReasoning():
-                return block if own else self._reasoning(block)
+                return self._own_reasoning(block) if own else self._reasoning(block)
             case Refusal(text) if not can.refusal:
                 losses.add("refusal_as_text", "messages", "written as text")
                 return Text(text) if text else None
@@ -310,10 +326,8 @@ class ContentProjector:
             case OpaqueBlock(dialect, kind) if dialect != can.dialect and kind in _OFFERS:
                 losses.add("tools_moved", "messages", "offered from the start")
                 return None
-            case OpaqueBlock(dialect, "tool_reference", data) if dialect != can.dialect:
-                losses.add("tool_reference", "messages", "written as text")
-                name = self._names.of(string_of(object_in(data), "tool_name"), None)
-                return Text(f"[tool {name} loaded]", cache=block.cache)
+            case OpaqueBlock(dialect, "tool_reference") if dialect != can.dialect or self._checks:
+                return self._tool_reference(block)
             case OpaqueBlock(dialect, kind) if dialect != can.dialect or (
                 can.opaque_kinds is not None and kind not in can.opaque_kinds
             ):
@@ -363,10 +377,24 @@ class ContentProjector:
         """Return whether the target can verify the signature of a block, and has a field for it."""
         return block.issuer == self._can.reasoning_issuer and tag in self._can.signed
 
+    def _tool_reference(self, block: OpaqueBlock) -> InputBlock:
+        """Return a reference to a tool that the target offers; any other is text."""
+        name = self._names.of(string_of(object_in(block.data), "tool_name"), None)
+        if block.dialect == self._can.dialect and self._names.may_offer(name):
+            return block
+        self._losses.add("tool_reference", "messages", "written as text")
+        return Text(f"[tool {name} loaded]", cache=block.cache)
+
+    def _own_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
+        """Return reasoning of the target's dialect, unless the target's vendor did not sign it."""
+        if is_verified(block, self._can) or not self._verifies:
+            return block
+        self._losses.add("reasoning_dropped", "messages", "dropped")
+        return None
+
     def _reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
-        signature = block.data if isinstance(block, RedactedReasoning) else block.signature
-        if signature and block.issuer is not None and block.issuer == self._can.reasoning_issuer:
+        if is_signed_for(block, self._can):
             return self._with_known_id(block)
         if isinstance(block, Reasoning) and self._can.reasoning_text and block.text:
             if block.signature is not None:
@@ -387,7 +415,8 @@ class ContentProjector:
         """Return a result; its content that the target has no place for is added to `moved`."""
         after = result.content
         for item in after:
-            if type(item) is not Text or item.extra is not None or item.citations:
+            is_refused = own and self._checks and type(item) is Text and _is_blank(item)
+            if type(item) is not Text or item.extra is not None or item.citations or is_refused:
                 after = self._result_content(result, moved, own=own)
                 break
         id = result.tool_call_id
@@ -408,7 +437,8 @@ class ContentProjector:
         others: list[InputBlock] = []
         for item in result.content:
             if isinstance(item, Text):
-                content.append(self._extra(self._cited(item)))
+                if not (own and self._checks and _is_blank(item)):
+                    content.append(self._extra(self._cited(item)))
                 continue
             changed = self._block(item, moved, "user", own=own)
             if changed is None:

@@ -17,7 +17,13 @@ from streamnorm._core.ids import Carried, carried_signature
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 
-__all__ = ["holds_tags", "restore_signatures", "without_foreign_reasoning"]
+__all__ = [
+    "holds_tags",
+    "is_signed_for",
+    "is_verified",
+    "restore_signatures",
+    "without_foreign_reasoning",
+]
 
 # A signature that was tagged, as text or in Base64.
 _TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
@@ -34,6 +40,19 @@ def holds_tags(message: InputMessage) -> bool:
     if not any(map(_is_signed, message.blocks)):
         return False
     return _TAG.search(dumps(source.value)) is not None
+
+
+def is_signed_for(block: Reasoning | RedactedReasoning, can: BodyCapabilities) -> bool:
+    """Return whether the target's vendor signed reasoning, as far as that can be seen."""
+    signature = block.data if isinstance(block, RedactedReasoning) else block.signature
+    if not signature or block.issuer is None or block.issuer != can.reasoning_issuer:
+        return False
+    return can.signature_pattern is None or bool(re.fullmatch(can.signature_pattern, signature))
+
+
+def is_verified(block: Reasoning | RedactedReasoning, can: BodyCapabilities) -> bool:
+    """Return whether the target accepts reasoning of its own dialect."""
+    return can.signature_pattern is None or is_signed_for(block, can)
 
 
 def restore_signatures(

@@ -6,16 +6,43 @@ from operator import is_not
 
 from msgspec import structs
 
-from streamnorm._core.blocks import InputBlock, Text
+from streamnorm._core.blocks import (
+    InputBlock,
+    OpaqueBlock,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+)
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import InputMessage, Role, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["place_instructions"]
+__all__ = ["place_instructions", "without_prefill"]
 
 _INSTRUCTIONS = ("system", "developer")
 _FILLER = InputMessage("assistant", (Text("OK."),))
+
+
+def without_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages of which the last one is the user's.
+
+    The request stays the beginning of the one that comes next, which has the answer and what
+    the user said of it.  An answer that waits for tools of the server is no such message.
+    """
+    end = len(messages)
+    while end and messages[end - 1].role == "assistant" and not _is_paused(messages[end - 1]):
+        losses.add("prefill_dropped", "messages", "refused as the last message")
+        end -= 1
+    return messages[:end]
+
+
+def _is_paused(message: InputMessage) -> bool:
+    """Return whether a message of the assistant ends where the server goes on by itself."""
+    last = message.blocks[-1] if message.blocks else None
+    if isinstance(last, OpaqueBlock):
+        return last.kind == "compaction"
+    return isinstance(last, ServerToolCall | ServerToolResult)
 
 
 def place_instructions(
@@ -23,8 +50,17 @@ def place_instructions(
     messages: tuple[InputMessage, ...],
     can: BodyCapabilities,
     losses: Losses,
+    *,
+    checks: bool = False,
 ) -> tuple[tuple[Text, ...], tuple[InputMessage, ...]]:
     """Return the instructions of the target's field, and the messages.
+
+    Args:
+        system: The instructions of the source's field.
+        messages: The messages.
+        can: Capabilities of the target.
+        losses: Counts what is moved or changed.
+        checks: Whether instructions among messages of the target's dialect are moved, too.
 
     Raises:
         EncodeError: The server wants a message of the user that is not there.
@@ -51,7 +87,7 @@ def place_instructions(
         case "message":
             rest = tuple(_with_known_role(message, can) for message in rest)
         case "after_user":
-            rest = _moved(rest, can, losses)
+            rest = _moved(rest, can, losses, checks=checks)
         case _:
             rest = tuple(_demoted(message, losses) for message in rest)
     messages = same_parts(messages, first + rest)
@@ -100,46 +136,72 @@ def _demoted(message: InputMessage, losses: Losses) -> InputMessage:
     if message.role not in _INSTRUCTIONS:
         return message
     losses.add("system_demoted", "messages", "written as <system> in a user message")
+    _count_extra(message, losses)
     blocks: tuple[InputBlock, ...] = tuple(
         structs.replace(block, text=f"<system>\n{block.text}\n</system>")
         if isinstance(block, Text)
         else block
         for block in message.blocks
     )
-    return InputMessage("user", blocks, message.name, message.extra)
+    return InputMessage("user", blocks, message.name)
+
+
+def _count_extra(message: InputMessage, losses: Losses) -> None:
+    """Count the fields that only messages of the system have."""
+    for fields in (message.extra or {}).values():
+        for name in fields:
+            losses.add(name, "messages", "dropped with its message")
 
 
 def _moved(
-    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
+    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
     """Return messages whose instructions stand after those of the user that follow them."""
     if not any(message.role in _INSTRUCTIONS for message in messages):
         return messages
     placed: list[InputMessage] = []
     turn: list[InputMessage] = []  # messages since the last one of the assistant
-    for message in messages:
-        if message.role == "assistant":
-            placed += _with_instructions_last(turn, can, losses)
-            placed.append(message)
-            turn = []
-        else:
+    for position, message in enumerate((*messages, None)):
+        if message is not None and message.role != "assistant":
             turn.append(message)
-    return (*placed, *_with_instructions_last(turn, can, losses))
+            continue
+        is_settled = not checks and all(is_own(each, can.dialect) for each in turn)
+        placed += turn if is_settled else _with_instructions_last(turn, placed, losses)
+        placed += messages[position : position + 1]
+        turn = []
+    return same_parts(messages, tuple(placed))
 
 
 def _with_instructions_last(
-    turn: list[InputMessage], can: BodyCapabilities, losses: Losses
+    turn: list[InputMessage], before: list[InputMessage], losses: Losses
 ) -> list[InputMessage]:
+    """Return the messages of a turn, instructions last and in one message.
+
+    Args:
+        turn: The messages.
+        before: Those before it.
+        losses: Counts what is moved.
+    """
     instructions = [message for message in turn if message.role in _INSTRUCTIONS]
-    if not instructions or all(is_own(message, can.dialect) for message in turn):
+    if not instructions:
         return turn
     others = [message for message in turn if message.role not in _INSTRUCTIONS]
-    if not others:
+    if not others and not (before and _is_paused(before[-1])):
         return [_demoted(message, losses) for message in turn]
     if any(map(is_not, others + instructions, turn)):
         losses.add("system_moved", "messages", "written after the messages of the user")
-    known = [structs.replace(message, role="system") for message in instructions]
-    return others + known
+    return [*others, _one_instruction(instructions, losses)]
+
+
+def _one_instruction(instructions: list[InputMessage], losses: Losses) -> InputMessage:
+    """Return instructions as one message of the system, of which no two may follow each other."""
+    first, *more = instructions
+    if not more:
+        return first if first.role == "system" else structs.replace(first, role="system")
+    losses.add("messages_merged", "messages", "instructions joined")
+    for message in instructions:
+        _count_extra(message, losses)
+    return InputMessage("system", tuple(block for each in instructions for block in each.blocks))
 
 
 def _merged(

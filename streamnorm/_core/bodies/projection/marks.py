@@ -20,23 +20,26 @@ _LONGEST_TTL = "1h"  # of the vendor that wants lifetimes to fall
 M = TypeVar("M", bound="InputBlock | AnyTool")
 
 
-def project_marks(request: Request, can: BodyCapabilities, losses: Losses, *, own: bool) -> Request:
+def project_marks(
+    request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool
+) -> Request:
     """Return a request with the marks that the target can have.
 
     Args:
         request: The request.
         can: Capabilities of the target.
         losses: Counts marks that are dropped, and lifetimes that are changed.
-        own: Whether the request is in the target's dialect: the number of its marks is then
-            the client's affair.
+        lenient: Whether the number of its marks is the client's affair.
     """
-    projector = _MarkProjector(can, losses, own=own)
+    projector = _MarkProjector(can, losses, lenient=lenient)
     marked = projector.project(request)
     excess = projector.kept - can.max_marks
-    if own or excess <= 0:
+    if can.counts_request_mark and marked.cache is not None and "cache" in can.fields:
+        excess += 1
+    if lenient or excess <= 0:
         return marked
     # The last marks cover what the first ones do.
-    return _MarkProjector(can, losses, own=own, to_drop=excess).project(marked)
+    return _MarkProjector(can, losses, lenient=lenient, to_drop=excess).project(marked)
 
 
 class _MarkProjector:
@@ -45,7 +48,7 @@ class _MarkProjector:
     Args:
         can: Capabilities of the target.
         losses: Counts them.
-        own: Whether the request is in the target's dialect.
+        lenient: Whether the marks are the client's affair.
         to_drop: Number of marks to drop although the target has a place for them.
 
     Attributes:
@@ -53,12 +56,12 @@ class _MarkProjector:
     """
 
     def __init__(
-        self, can: BodyCapabilities, losses: Losses, *, own: bool, to_drop: int = 0
+        self, can: BodyCapabilities, losses: Losses, *, lenient: bool, to_drop: int = 0
     ) -> None:
         self.kept = 0
         self._can = can
         self._losses = losses
-        self._own = own
+        self._lenient = lenient
         self._to_drop = to_drop
         self._has_short_mark = False
 
@@ -72,7 +75,7 @@ class _MarkProjector:
             tools=same_parts(request.tools, tools),
             system=same_parts(request.system, system),
             messages=same_parts(request.messages, messages),
-            cache=self._request_mark(request.cache),
+            cache=self._request_mark(request.cache, messages),
         )
 
     def _message(self, message: InputMessage) -> InputMessage:
@@ -89,14 +92,34 @@ class _MarkProjector:
 
     def _block(self, block: InputBlock, *, is_assistant: bool) -> InputBlock:
         if isinstance(block, ToolResult):
-            content: Sequence[Any] = block.content
-            marked = tuple(self._marked(item, _tag(item), "messages") for item in content)
-            if same_parts(block.content, marked) is not block.content:
-                block = structs.replace(block, content=marked)
+            block = self._result(block)
         kind = _tag(block)
         if is_assistant and "assistant" not in self._can.marks:
             kind = "assistant"
         return self._marked(block, kind, "messages")
+
+    def _result(self, result: ToolResult) -> ToolResult:
+        """Return a tool result whose content has no marks that the target refuses there."""
+        if not (self._can.marks_in_results or self._lenient):
+            return self._with_outer_mark(result)
+        content: Sequence[Any] = result.content
+        marked = tuple(self._marked(item, _tag(item), "messages") for item in content)
+        if same_parts(result.content, marked) is result.content:
+            return result
+        return structs.replace(result, content=marked)
+
+    def _with_outer_mark(self, result: ToolResult) -> ToolResult:
+        """Return a tool result with the last mark of its content, if it has none itself."""
+        marks = [item.cache for item in result.content if item.cache is not None]
+        if not marks:
+            return result
+        content = tuple(structs.replace(item, cache=None) for item in result.content)
+        if result.cache is None:
+            self._losses.add("cache_mark_moved", "messages", "to the tool result")
+            result = structs.replace(result, cache=marks.pop())
+        for _ in marks:
+            self._losses.add("cache_mark_dropped", "messages", "within a tool result")
+        return structs.replace(result, content=content)
 
     def _marked(self, part: M, kind: str, where: str) -> M:
         mark = part.cache
@@ -110,17 +133,24 @@ class _MarkProjector:
         changed = self._with_lifetime(mark, self._can.mark_ttls, where)
         return part if changed is mark else structs.replace(part, cache=changed)
 
-    def _request_mark(self, mark: CacheMark | None) -> CacheMark | None:
+    def _request_mark(
+        self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
+    ) -> CacheMark | None:
         """Return the mark of the whole request, which is after all others."""
-        if mark is None or self._own or "cache" not in self._can.fields:
+        if mark is None or self._lenient or "cache" not in self._can.fields:
             return mark
+        last = messages[-1].blocks[-1].cache if messages and messages[-1].blocks else None
+        if self._can.counts_request_mark and last is not None:  # of the block that it marks, too
+            if last.ttl != mark.ttl:
+                self._losses.add("cache_ttl", "request", "written as that of the last block")
+            return last
         return self._with_lifetime(mark, self._can.request_ttls, "request")
 
     def _with_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
         if self._can.only_refusals and not ttls:
             return mark
         ttl = ttls.get(mark.ttl or "", "") or None
-        if self._can.falling_ttls and not self._own:
+        if self._can.falling_ttls and not self._lenient:
             is_long = ttl == _LONGEST_TTL
             if is_long and self._has_short_mark:
                 ttl = None

@@ -16,6 +16,7 @@ __all__ = ["project_media"]
 
 F = TypeVar("F", bound=Audio | Document | Image | Video)
 
+_PDF = "application/pdf"  # which some clients send as an image
 # CherryHQ/cherry-studio#3088: no registered type, but what many clients write.
 _ALIASES = {"image/jpg": "image/jpeg"}
 
@@ -50,6 +51,13 @@ def project_media(
         return None
     if can.checks_files or not own:
         block = _checked(block)
+    if (
+        isinstance(block, Image)
+        and block.media_type == _PDF
+        and can.images is not None
+        and _PDF not in can.images
+    ):
+        block = Document(_PDF, block.data, cache=block.cache, extra=block.extra)
     match block:
         case Image():
             return _image(block, can, losses, own=own)

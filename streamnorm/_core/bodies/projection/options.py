@@ -12,6 +12,7 @@ from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import project_output_schema
 from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
@@ -42,6 +43,7 @@ def project_options(
     losses: Losses,
     *,
     own: bool,
+    lenient: bool,
     native: bool = False,
 ) -> Request:
     """Return a request with the options that the target has.
@@ -51,6 +53,7 @@ def project_options(
         can: Capabilities of the target.
         losses: Counts each option that is dropped or changed.
         own: Whether the request is in the target's dialect.
+        lenient: Whether what the request does not say is the client's affair.
         native: Whether the options that it was read with stay as they are.
     """
     whole, read = request, _options_read(request) if native else {}
@@ -66,7 +69,11 @@ def project_options(
             request = structs.replace(request, user=user, safety_identifier=None)
     fields = can.fields
     if can.reasoning_excludes and reasons(request, can):
-        fields = fields - can.reasoning_excludes
+        fields = fields - {
+            name
+            for name in can.reasoning_excludes
+            if getattr(request, name) != can.reasoning_accepts.get(name)
+        }
     dropped: dict[str, Any] = {}
     for name in _OPTIONS:
         value = getattr(request, name)
@@ -82,7 +89,7 @@ def project_options(
     _drop_unfixed(request, can, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, can, losses, own=own)
+    changes = _changed(request, can, losses, own=own, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
     return replaced(whole, **options, extra=request.extra)
 
@@ -156,7 +163,7 @@ def _drop_unfixed(
 
 
 def _changed(
-    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool
+    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool, lenient: bool
 ) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
     changes: dict[str, Any] = {}
@@ -165,11 +172,22 @@ def _changed(
         if bounded != request.temperature:
             losses.add("temperature_clamped", "request", f"written as {bounded:g}")
             changes["temperature"] = bounded
-    if can.max_stops is not None and len(request.stop) > can.max_stops:
+    for name, (least, most) in can.number_bounds.items():
+        value = getattr(request, name)
+        if value is not None and not least <= value <= most:
+            # What is counted stays a whole number.
+            bound = type(value)(least if value < least else most)
+            losses.add(name, "request", f"written as {bound:g}")
+            changes[name] = bound
+    stop = request.stop
+    if not can.blank_stops and any(not text.strip() for text in stop):
+        losses.add("stop_dropped", "request", "white space alone")
+        changes["stop"] = stop = tuple(text for text in stop if text.strip())
+    if can.max_stops is not None and len(stop) > can.max_stops:
         losses.add("stop_dropped", "request", f"first {can.max_stops} written")
-        changes["stop"] = request.stop[: can.max_stops]
+        changes["stop"] = stop[: can.max_stops]
     # A client of the dialect that does not say may ask how many tokens the request has.
-    if request.max_tokens is None and can.max_tokens is not None and not own:
+    if request.max_tokens is None and can.max_tokens is not None and not lenient:
         losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
         changes["max_tokens"] = can.max_tokens
     fewest = can.min_answer_tokens
@@ -180,10 +198,9 @@ def _changed(
     if request.service_tier is not None and not is_known:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
-    longest = can.max_user_chars
     for name in ("user", "safety_identifier"):
         user = getattr(request, name)
-        if user is not None and longest is not None and len(user) > longest:
+        if user is not None and _is_refused_user(user, can):
             losses.add("user_hashed", "request", "written as its SHA-256")
             changes[name] = _hash(user)
     longest = can.max_cache_key_chars
@@ -196,10 +213,19 @@ def _changed(
         if len(labels) < len(request.metadata):
             changes["metadata"] = labels or None
     if request.output is not None:
-        output = _output(request.output, can, losses, has_tools=bool(request.tools))
+        is_left = own and not can.only_refusals
+        output = _output(
+            request.output, can, losses, has_tools=bool(request.tools), is_left=is_left
+        )
         if output is not request.output:
             changes["output"] = output
     return changes
+
+
+def _is_refused_user(user: str, can: BodyCapabilities) -> bool:
+    if can.max_user_chars is not None and len(user) > can.max_user_chars:
+        return True
+    return can.personal_users is not None and re.search(can.personal_users, user) is not None
 
 
 def _hash(name: str) -> str:
@@ -224,10 +250,28 @@ def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
 
 
 def _output(
-    output: OutputFormat, can: BodyCapabilities, losses: Losses, *, has_tools: bool
+    output: OutputFormat,
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    has_tools: bool,
+    is_left: bool,
 ) -> OutputFormat | None:
+    """Return the form of the answer that the target has; None if it has none like it.
+
+    Args:
+        output: The form.
+        can: Capabilities of the target.
+        losses: Counts what is lost.
+        has_tools: Whether the request has tools.
+        is_left: Whether its schema is the client's affair.
+    """
     refused = has_tools and not can.output_with_tools and output.kind != "text"
-    if output.kind in can.output_kinds and not refused:
+    fitted: OutputFormat | None = output
+    if output.kind == "json_schema" and output.kind in can.output_kinds and not refused | is_left:
+        fitted = project_output_schema(output, can, losses)
+    if fitted is not None and output.kind in can.output_kinds and not refused:
+        output = fitted
         name, pattern = output.name, can.output_name_pattern
         if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
             losses.add("schema_name", "request", "dropped")

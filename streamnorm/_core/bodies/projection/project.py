@@ -5,15 +5,17 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
-from streamnorm._core.bodies.projection.instructions import place_instructions
+from streamnorm._core.bodies.projection.instructions import place_instructions, without_prefill
 from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import (
     fit_effort_to_tools,
     project_reasoning_options,
+    without_unsigned_budget,
 )
 from streamnorm._core.bodies.projection.results import (
     FilledCalls,
@@ -23,7 +25,12 @@ from streamnorm._core.bodies.projection.results import (
     place_results,
 )
 from streamnorm._core.bodies.projection.tool_names import ToolNames
-from streamnorm._core.bodies.projection.tool_offers import project_choice, project_tools
+from streamnorm._core.bodies.projection.tool_offers import (
+    MissingTools,
+    check_missing_tools,
+    project_choice,
+    project_tools,
+)
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
     InputMessage,
@@ -45,7 +52,9 @@ def project_request(
     losses: Losses,
     *,
     repair: RepairPolicy = "error",
+    missing_tools: MissingTools = "error",
     native: bool = False,
+    named: bool = False,
     memo: EncodingMemo | None = None,
     filled: FilledCalls = frozenset(),
 ) -> tuple[Request, Reply]:
@@ -58,8 +67,11 @@ def project_request(
         can: Capabilities of the target.
         losses: Counts what is dropped or changed.
         repair: Policy for tool results that are missing or out of place.
+        missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for this very target, whose rules are then
             the client's affair.
+        named: Whether the target is a server that is known by its name, whose rules hold for
+            requests of its own dialect, too.
         memo: What was projected of a growing history before; None if it is projected once.
         filled: Calls whose results were filled in when less of the history was encoded.
 
@@ -73,53 +85,102 @@ def project_request(
         if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
     own = is_own(request, can.dialect)
-    if request.state and not own:
-        name = next(iter(request.state))
-        raise EncodeError(
-            "state of another provider, expected the whole conversation in the request",
-            path=f"state.{name}",
-        )
+    for name in request.state or ():
+        if not (own and _takes(name, can)):
+            found = "state that the server does not hold" if own else "state of another provider"
+            raise EncodeError(
+                f"{found}, expected the whole conversation in the request",
+                path=f"state.{name}",
+            )
+    lenient = own and not named
     known = structs.replace(can, name_pattern=None) if native else can
     names = ToolNames(request.tools, known, losses)
     if not native:
-        request = replaced(request, reasoning=project_reasoning_options(request, can, losses))
+        reasoning = project_reasoning_options(request, can, losses, lenient=lenient)
+        request = replaced(request, reasoning=reasoning)
         request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
-    tools = project_tools(request.tools, can, names, losses)
-    choice, tools = project_choice(request, tools, can, names, losses)
-    messages = _in_order(request.messages, can, losses, repair, filled)
+    messages = _in_order(request, can, losses, repair, filled, named=named)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
     stored = request.store is True or (own and request.store is None)
+    is_checked = can.vendor_checks and not lenient
     content = ContentProjector(
-        can, names, losses, fills=fills, native=native, stored=stored, memo=memo
+        can,
+        names,
+        losses,
+        fills=fills,
+        native=native,
+        checks=can.vendor_checks and named,
+        verifies=is_checked,
+        stored=stored,
+        memo=memo,
     )
     system, messages = place_instructions(
-        content.project_system(request.system), content.project(messages), can, losses
+        content.project_system(request.system),
+        content.project(messages),
+        can,
+        losses,
+        checks=can.vendor_checks and named,
     )
-    if not messages and not own:
+    if not (can.assistant_last or lenient):
+        messages = without_prefill(messages, losses)
+    is_native = own and not is_checked and not (can.results_required and not request.state)
+    if not messages and not is_native:
         raise EncodeError("no messages, expected at least one", path="messages")
     if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
+    reasoning = without_unsigned_budget(request, messages, can, losses, lenient=lenient)
+    request = replaced(request, reasoning=reasoning)
+    tools = project_tools(request, can, names, losses)
+    if missing_tools == "error":
+        check_missing_tools(request, tools, can)
+    choice, tools = project_choice(request, tools, can, names, losses, lenient=lenient)
     projected = project_marks(
         replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
         can,
         losses,
-        own=own,
+        lenient=lenient,
     )
-    projected = project_options(projected, can, losses, own=own, native=native)
+    if not own:
+        projected = replaced(projected, betas=_betas_to_lose(projected, can))
+    projected = project_options(projected, can, losses, own=own, lenient=lenient, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 
+def _takes(name: str, can: BodyCapabilities) -> bool:
+    """Return whether a body for the target may have a field."""
+    allowed = can.allowed_fields
+    return name not in can.denied_fields and (allowed is None or name in allowed)
+
+
+def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
+    """Return the betas of another dialect that are a loss beside the fields that they enable."""
+    lost = {
+        name
+        for dialect, fields in (request.extra or {}).items()
+        if dialect != can.dialect
+        for name, value in fields.items()
+        if value is not None
+    }
+    betas = tuple(beta for beta in request.betas if not is_joint(beta, lost))
+    return same_parts(request.betas, betas)
+
+
 def _in_order(
-    messages: tuple[InputMessage, ...],
+    request: Request,
     can: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
     filled: FilledCalls,
+    *,
+    named: bool,
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose calls are answered where the target wants it."""
+    """Return the messages of a request, whose calls are answered where the target wants it."""
+    messages = request.messages
+    if named and can.vendor_checks and request.state is None:
+        return place_results(mint_ids(messages, losses), can, losses, repair, filled=filled)
     if can.only_refusals:
-        if repair == "fill":
+        if repair == "fill" or can.results_required:
             messages = _repaired(messages, can, losses, repair, filled)
         return fit_own_results(messages, can, losses)
     return _repaired(messages, can, losses, repair, filled)
@@ -136,7 +197,7 @@ def _repaired(
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)
-    if repair == "fill":
+    if repair == "fill" or can.results_required:
         settled = _in_order_count(messages[:settled], can, filled)
     if settled == len(messages):
         return messages

@@ -19,6 +19,7 @@ __all__ = [
     "project_reasoning_options",
     "reasoning_budget",
     "reasons",
+    "without_unsigned_budget",
 ]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -34,6 +35,7 @@ _BUDGETS = {
 _EFFORT_OF_BUDGET = ((0, "none"), (1536, "minimal"), (6000, "low"), (13_000, "medium"))
 _HIGH_BUDGET = 24_000
 _MIN_BUDGET = 1024
+_MIN_ANSWER = 1024
 
 
 def reasoning_budget(options: ReasoningOptions) -> int:
@@ -55,10 +57,18 @@ def _reasons(options: ReasoningOptions | None, can: BodyCapabilities) -> bool:
 
 
 def project_reasoning_options(
-    request: Request, can: BodyCapabilities, losses: Losses
+    request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool = False
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request in the words that the target has."""
-    options = _in_words(request, can, losses)
+    """Return the reasoning options of a request in the words that the target has.
+
+    Args:
+        request: The request.
+        can: Capabilities of the target.
+        losses: Counts what is dropped or changed.
+        lenient: Whether the bounds of a budget are the client's affair where the request does
+            not say how many tokens the answer may have.
+    """
+    options = _in_words(request, can, losses, lenient=lenient)
     if can.reasoning_needs and _reasons(options, can):
         missing = _missing_need(request, can)
         if missing is not None:
@@ -75,7 +85,9 @@ def _missing_need(request: Request, can: BodyCapabilities) -> str | None:
     return "the answer is JSON" if "text" in can.reasoning_needs and not is_text else None
 
 
-def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> ReasoningOptions | None:
+def _in_words(
+    request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool
+) -> ReasoningOptions | None:
     options = request.reasoning
     if options is None:
         return None
@@ -84,21 +96,24 @@ def _in_words(request: Request, can: BodyCapabilities, losses: Losses) -> Reason
         return None
     projected = project_extra(options, can.dialect, losses, "request")
     own = is_own(request, can.dialect)
+    max_tokens = request.max_tokens
+    if max_tokens is None and not lenient:
+        max_tokens = can.max_tokens
     if can.only_refusals:
         if not _is_accepted(options, can):
-            words = _in_words_of(can, _with_effort(options), request.max_tokens)
+            words = _in_words_of(can, _with_effort(options), max_tokens)
             projected = structs.replace(projected, **words)
             losses.add("reasoning", "request", f"written as {words['mode'] or words['effort']}")
+        elif can.vendor_checks and options.mode == "budget":
+            words = _in_words_of(can, options, max_tokens)
+            projected = _with_said_budget(projected, words, losses)
     # An effort alone is what a client of the dialect says, too.
     elif not own or (options.mode is not None and can.thinking != "effort"):
-        words = _in_words_of(can, options, request.max_tokens)
-        projected = structs.replace(projected, **words)
-        if words["mode"] == "off" and options.mode != "off" and _asks(options):
-            losses.add("reasoning", "request", "switched off: too few tokens")
-    is_bounded = projected.mode == "budget" and can.bounded_budgets and not own
-    if is_bounded and _continues_without_reasoning(request.messages, can):
-        losses.add("reasoning", "request", "switched off until the tool calls are answered")
-        projected = ReasoningOptions("off", extra=projected.extra)
+        asked = options
+        if options.mode == "adaptive" and can.thinking == "budget" and not can.adaptive_budgets:
+            asked = _with_effort(options)
+            losses.add("reasoning", "request", "written as a budget")
+        projected = _with_said_budget(projected, _in_words_of(can, asked, max_tokens), losses)
     if projected.show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         projected = structs.replace(projected, show=None)
@@ -169,18 +184,65 @@ def _asks(options: ReasoningOptions) -> bool:
     return not is_none and (options.budget_tokens is None or options.budget_tokens > 0)
 
 
-def _continues_without_reasoning(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
-    """Return whether the last answer calls tools and does not begin with signed reasoning.
+def _with_said_budget(
+    options: ReasoningOptions, words: dict[str, Any], losses: Losses
+) -> ReasoningOptions:
+    """Return options in the words of a target, and count a budget that differs."""
+    asked = options.budget_tokens
+    if words["mode"] == "off" and options.mode != "off" and _asks(options):
+        losses.add("reasoning", "request", "switched off: too few tokens")
+    elif asked is not None and words["budget_tokens"] not in (None, asked):
+        losses.add("budget_changed", "request", f"written as {words['budget_tokens']}")
+    return structs.replace(options, **words)
 
-    With a budget, the API refuses to continue such an answer.
+
+def without_unsigned_budget(
+    request: Request,
+    messages: tuple[InputMessage, ...],
+    can: BodyCapabilities,
+    losses: Losses,
+    *,
+    lenient: bool,
+) -> ReasoningOptions | None:
+    """Return the reasoning options of a request, off if the last answer cannot go on with them.
+
+    With a budget, the API refuses to continue an answer that does not begin with signed
+    reasoning: one whose calls were made, or one that is the last message.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        messages: Its messages as the target has them.
+        can: Capabilities of the target.
+        losses: Counts a budget that is dropped.
+        lenient: Whether such a budget is the client's affair.
     """
-    last = next((m for m in reversed(messages) if m.role == "assistant"), None)
-    if last is None or not last.tool_calls:
+    options = request.reasoning
+    if options is None or options.mode != "budget" or not can.bounded_budgets or lenient:
+        return options
+    # Servers that verify nothing take calls after unsigned reasoning of their own.
+    if is_own(request, can.dialect) and can.signature_pattern is None:
+        return options
+    if not _continues_without_reasoning(messages):
+        return options
+    losses.add("reasoning", "request", "switched off until the tool calls are answered")
+    return ReasoningOptions("off", extra=options.extra)
+
+
+def _continues_without_reasoning(messages: tuple[InputMessage, ...]) -> bool:
+    """Return whether the last answer goes on and does not begin with reasoning.
+
+    Messages of the assistant that follow each other are one answer.
+    """
+    end = len(messages)
+    while end and messages[end - 1].role != "assistant":
+        end -= 1
+    start = end
+    while start and messages[start - 1].role == "assistant":
+        start -= 1
+    answer = messages[start:end]
+    if end < len(messages) and not any(message.tool_calls for message in answer):
         return False
-    first = last.blocks[0]
-    if not isinstance(first, Reasoning | RedactedReasoning):
-        return True
-    return first.issuer != can.reasoning_issuer
+    return bool(answer) and not isinstance(answer[0].blocks[0], Reasoning | RedactedReasoning)
 
 
 def _in_words_of(
@@ -188,6 +250,7 @@ def _in_words_of(
 ) -> dict[str, Any]:
     """Return mode, effort and budget as the target says them."""
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
+    bound = max_tokens if can.bounded_budgets else None
     takes_budgets = can.thinking == "budget" or (can.thinking != "effort" and can.thinking_budgets)
     takes_modes = takes_budgets or can.thinking == "adaptive"
     # A server with efforts may have fields of its own for modes.
@@ -201,11 +264,11 @@ def _in_words_of(
         return _words("off", effort) if takes_off else _words(None, "none")
     if budget is not None:
         if takes_budgets:
-            return _with_budget(budget, effort, max_tokens if can.bounded_budgets else None)
+            return _with_budget(budget, effort, bound, is_said=True)
         return _words("adaptive" if takes_adaptive else None, effort or _effort_of(budget))
     if can.thinking == "budget" and effort is not None and mode is None:
         budget = reasoning_budget(options)
-        return _with_budget(budget, None, max_tokens if can.bounded_budgets else None)
+        return _with_budget(budget, None, bound, is_said=False)
     if can.thinking == "adaptive" and effort is not None:
         return _words("adaptive", "low" if effort == "minimal" else effort)
     return _words(mode if takes_adaptive else None, effort)
@@ -217,12 +280,24 @@ def _words(
     return {"mode": mode, "effort": effort, "budget_tokens": budget_tokens}
 
 
-def _with_budget(budget: int, effort: str | None, max_tokens: int | None) -> dict[str, Any]:
-    """Return a budget below the tokens of the answer."""
-    if max_tokens is not None and budget >= max_tokens:
-        budget = max_tokens - 1
-        if budget < _MIN_BUDGET:
+def _with_budget(
+    budget: int, effort: str | None, max_tokens: int | None, *, is_said: bool
+) -> dict[str, Any]:
+    """Return a budget within bounds, which leaves room for the answer.
+
+    Args:
+        budget: The budget.
+        effort: The effort beside it.
+        max_tokens: Tokens of reasoning and answer; None if budgets have no bounds.
+        is_said: Whether the client said the budget, which stays if it is legal.
+    """
+    if max_tokens is None:
+        return _words("budget", effort, budget)
+    if not (is_said and _MIN_BUDGET <= budget < max_tokens):
+        most = max_tokens - max(max_tokens // 4, _MIN_ANSWER)
+        if budget <= 0 or most < _MIN_BUDGET:
             return _words("off")
+        budget = min(max(budget, _MIN_BUDGET), most)
     return _words("budget", effort, budget)
 
 

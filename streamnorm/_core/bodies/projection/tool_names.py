@@ -10,7 +10,14 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.reply import ToolName
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.tools import AnyTool, CustomTool, Tool, qualified_name
+from streamnorm._core.tools import (
+    AnyTool,
+    CustomTool,
+    MCPServer,
+    ServerTool,
+    Tool,
+    qualified_name,
+)
 
 __all__ = ["ToolNames"]
 
@@ -57,6 +64,12 @@ class ToolNames:
                 )
             offered[name] = asked
             self._note(name, tool, namespace, losses)
+        self._offered = offered
+        self._has_unnamed = any(map(_has_no_name, tools))
+
+    def may_offer(self, name: str) -> bool:
+        """Return whether the target may know a tool by a name."""
+        return name in self._offered or self._has_unnamed
 
     def of(self, name: str, namespace: str | None) -> str:
         """Return the name of a tool in the target."""
@@ -94,3 +107,8 @@ class ToolNames:
         if is_wrapped or name != tool.name:
             is_custom = isinstance(tool, CustomTool)
             self.reply[name] = ToolName(tool.name, namespace, is_custom)
+
+
+def _has_no_name(tool: AnyTool) -> bool:
+    """Return whether a tool stands for tools whose names the request does not say."""
+    return isinstance(tool, MCPServer) or (isinstance(tool, ServerTool) and "name" not in tool.data)

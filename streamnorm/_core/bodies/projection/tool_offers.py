@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.schemas import ToolSchemas
 from streamnorm._core.bodies.projection.tool_names import ToolNames
 from streamnorm._core.bodies.request import Request, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import is_ambiguous, simplify_schema
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -24,7 +24,11 @@ from streamnorm._core.tools import (
     ToolChoice,
 )
 
-__all__ = ["project_choice", "project_tools"]
+__all__ = ["MissingTools", "check_missing_tools", "project_choice", "project_tools"]
+
+MissingTools: TypeAlias = Literal["error", "drop"]
+"""What becomes of a request for tools of its provider that the target does not have, where it
+offers no others or forces one of them: an error, or the model answers without them."""
 
 T = TypeVar("T", Tool, CustomTool)
 
@@ -34,6 +38,8 @@ _WRAPPED_SCHEMA: dict[str, Any] = {
     "required": ["input"],
     "additionalProperties": False,
 }
+_MAX_NAME_CHARS = 40
+_MCP = "mcp"  # as the kind of a choice
 # Names of fields that the structs of server tools have under names of their own.
 _MAPPED = frozenset(
     {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
@@ -41,13 +47,15 @@ _MAPPED = frozenset(
 
 
 def project_tools(
-    tools: tuple[AnyTool, ...], can: BodyCapabilities, names: ToolNames, losses: Losses
+    request: Request, can: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools as the target has them.
+    """Return the tools of a request as the target has them.
 
     Raises:
-        EncodeError: There are more than the target allows.
+        EncodeError: There are more than the target allows, or a schema has no legal form.
     """
+    tools = request.tools
+    schemas = ToolSchemas(can, losses, request.output)
     projected: list[AnyTool] = []
     searches = any(
         isinstance(tool, ServerTool)
@@ -60,7 +68,8 @@ def project_tools(
             case Tool():
                 path = f"tools[{number}].input_schema"
                 function = _loaded(tool, can, losses, searches=searches)
-                changed: AnyTool | None = _function(function, can, names, losses, path)
+                function = schemas.fit(function, path)
+                changed: AnyTool | None = _function(function, can, names)
             case CustomTool():
                 custom = _loaded(tool, can, losses, searches=searches)
                 changed = _custom(custom, can, names, losses)
@@ -97,22 +106,10 @@ def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -
     return structs.replace(tool, deferred=False)
 
 
-def _function(
-    tool: Tool, can: BodyCapabilities, names: ToolNames, losses: Losses, path: str
-) -> Tool:
+def _function(tool: Tool, can: BodyCapabilities, names: ToolNames) -> Tool:
     changes = _common(tool, can, names)
     if tool.vendor_type is not None and not is_own(tool, can.dialect):
         changes["vendor_type"] = None
-    schema = tool.input_schema
-    if schema is not None and can.schema == "simple":
-        if not can.only_refusals or is_ambiguous(schema):
-            schema = simplify_schema(schema, losses, path=path)
-        if schema is not tool.input_schema:
-            changes["input_schema"] = schema
-    if tool.strict is not None and not can.strict_tools:
-        changes["strict"] = None
-        if tool.strict:
-            losses.add("strict", "tools", "dropped")
     return structs.replace(tool, **changes) if changes else tool
 
 
@@ -190,20 +187,95 @@ def _mcp_server(tool: MCPServer, can: BodyCapabilities, losses: Losses) -> MCPSe
     return structs.replace(tool, **changes) if changes else tool
 
 
+def check_missing_tools(
+    request: Request, tools: tuple[AnyTool, ...], can: BodyCapabilities
+) -> None:
+    """Raise an error if a model would answer from memory what a tool of its provider is for.
+
+    Clients show such an answer as what was found: a search of Claude Code and of Gemini CLI is
+    a request whose only tool is that of the provider.
+
+    Args:
+        request: The request.
+        tools: Its tools as the target has them.
+        can: Capabilities of the target.
+
+    Raises:
+        EncodeError: The target has none of the tools, or lacks the one that is forced.
+    """
+    offered = {_provided(tool) for tool in tools}
+    missing = [found for found in map(_provided, request.tools) if found and found not in offered]
+    choice = request.tool_choice or ToolChoice("auto")
+    if not missing or choice.mode == "none":
+        return
+    expected = f"a tool that {can.dialect} has"
+    forced = next((found for found in missing if _is_forced(found, choice)), None)
+    if forced is not None:
+        raise EncodeError(f"{forced} is forced, expected {expected}", path="tool_choice")
+    if not tools:
+        raise EncodeError(f"no tool but {missing[0]}, expected {expected}", path="tools")
+
+
+class _Provided(NamedTuple):
+    """A tool that the provider executes.
+
+    Attributes:
+        kind: What it does, as in a choice of tools.
+        server: Name of the MCP server that has it; "" for any other tool.
+    """
+
+    kind: str
+    server: str = ""
+
+    def __str__(self) -> str:
+        return f"the MCP server {self.server}" if self.server else self.kind
+
+
+def _provided(tool: AnyTool) -> _Provided | None:
+    """Return what a tool of the provider is known by; None for a tool of the client."""
+    match tool:
+        case ServerTool(kind):
+            return _Provided(kind[:_MAX_NAME_CHARS])
+        case MCPServer(name):
+            return _Provided(_MCP, name[:_MAX_NAME_CHARS])
+        case _:
+            return None
+
+
+def _is_forced(tool: _Provided, choice: ToolChoice) -> bool:
+    if choice.mode != "named" or choice.kind[:_MAX_NAME_CHARS] != tool.kind:
+        return False
+    return tool.kind != _MCP or tool.server in [name[:_MAX_NAME_CHARS] for name in choice.names]
+
+
 def project_choice(
     request: Request,
     tools: tuple[AnyTool, ...],
     can: BodyCapabilities,
     names: ToolNames,
     losses: Losses,
+    *,
+    lenient: bool,
 ) -> tuple[ToolChoice | None, tuple[AnyTool, ...]]:
-    """Return the choice as the target has it, and the tools that it leaves."""
+    """Return the choice as the target has it, and the tools that it leaves.
+
+    Args:
+        request: The request, whose reasoning is in the target's words.
+        tools: Its tools as the target has them.
+        can: Capabilities of the target.
+        names: Names of tools in the target.
+        losses: Counts what is dropped or changed.
+        lenient: Whether a choice among no tools is the client's affair.
+    """
     choice = request.tool_choice
     if choice is None:
         return None, tools
     if not tools:
         if choice.mode != "none" and request.tools:
             losses.add("tool_choice", "request", "dropped with all tools")
+            return None, tools
+        if not (can.lone_choice or lenient):
+            losses.add("tool_choice", "request", "dropped without tools")
             return None, tools
         if not can.only_refusals:
             return choice, tools
@@ -218,6 +290,9 @@ def project_choice(
         kind = "function"
     if (named, kind) != (choice.names, choice.kind):
         choice = ToolChoice(choice.mode, named, kind)
+    if can.checks_choices or not is_own(request, can.dialect):
+        choice = _of_offered(choice, tools, losses)
+        named = choice.names
     if named and choice.mode in ("auto", "required") and not can.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
@@ -228,6 +303,9 @@ def project_choice(
     modes = can.choices_of_tool
     if can.reasoning_choices is not None and reasons(request, can):
         modes = can.reasoning_choices
+    is_bounded = request.reasoning is not None and request.reasoning.mode == "budget"
+    if can.budget_choices is not None and is_bounded:
+        modes = can.budget_choices
     if choice.mode not in modes:
         weak = can.weak_choice if can.weak_choice in modes else "auto"
         losses.add("tool_choice_weakened", "request", f"written as {weak}")
@@ -237,11 +315,31 @@ def project_choice(
     return choice, tools
 
 
+def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) -> ToolChoice:
+    """Return a choice that names tools which are offered.
+
+    Raises:
+        EncodeError: It names no other.
+    """
+    is_client_tool = choice.kind in ("function", "custom")
+    # The tools of an MCP server are not among those of the request.
+    if not (choice.names and is_client_tool) or any(isinstance(t, MCPServer) for t in tools):
+        return choice
+    offered = {tool.name for tool in tools if isinstance(tool, Tool | CustomTool)}
+    names = tuple(name for name in choice.names if name in offered)
+    if not names:
+        raise EncodeError("a choice of no tool of the request, expected one", path="tool_choice")
+    if len(names) == len(choice.names):
+        return choice
+    losses.add("tool_choice", "request", "tools that are not offered left out")
+    return structs.replace(choice, names=names)
+
+
 def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
     """Return whether a choice names a server tool that the target does not have."""
     if choice.mode != "named" or choice.kind in ("function", "custom"):
         return False
-    if choice.kind == "mcp":
+    if choice.kind == _MCP:
         return not any(isinstance(t, MCPServer) and t.name in choice.names for t in tools)
     return not any(isinstance(t, ServerTool) and t.kind == choice.kind for t in tools)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.count import COUNT
+from streamnorm.dialects.anthropic.body.fitting import fit_body
 from streamnorm.dialects.anthropic.body.models import MODELS
 from streamnorm.dialects.anthropic.body.request import FIELD_PARTS, read_request, write_request
 from streamnorm.dialects.anthropic.body.response import (
@@ -37,4 +38,5 @@ _CODEC = BodyCodec(
     count=COUNT,
     models=MODELS,
     field_parts=FIELD_PARTS,
+    fit_body=fit_body,
 )

@@ -41,6 +41,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     },
     mcp_servers=frozenset({"url", "authorization", "allowed_tools", "require_approval"}),
     server_history=True,
+    enforces_outputs=True,
     # Answers in any JSON form can only be asked for in words.
     output_kinds=frozenset({"text", "json_schema"}),
     max_tokens=32_000,

@@ -164,9 +164,10 @@ def write_request(request: Request, context: WriteContext) -> Written:
     body = request_source(request, DIALECT)
     if body is None:
         body = _body_to_wire(request, context)
-    betas = request.betas
-    if not context.capabilities.only_refusals:  # else a client of the dialect names them
-        betas = with_needed_betas(body, betas, context.capabilities)
+    betas, target = request.betas, context.capabilities
+    # A client of the dialect names them, unless it talks to a server that needs none.
+    if target.vendor_checks or not target.only_refusals:
+        betas = with_needed_betas(body, betas, target)
     return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
 
 

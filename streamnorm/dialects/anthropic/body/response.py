@@ -16,12 +16,13 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
 from streamnorm._core.json import string_of
 from streamnorm._core.losses import Losses, Projector
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.content import block_to_wire
+from streamnorm.dialects.anthropic.body.extra import DIALECT
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
@@ -88,23 +89,37 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     written = _projected(message, losses)
     context = WriteContext(REQUEST_CAPABILITIES, losses)
     reason = written.stop_reason or message.stop_reason
+    content = [block_to_wire(block, context, "blocks") for block in written.blocks]
+    usage = usage_to_wire(written.usage)
+    details: dict[str, Any] = {}
+    if reason == "refusal":
+        details["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
+    if came_from(message, DIALECT):
+        extras = written.block_extras or [None] * len(content)
+        content = [_with(extra, block) for extra, block in zip(extras, content, strict=True)]
+        usage = _with(written.usage.extra, usage)
+        details = {**(written.extra or {}), **details, **(written.stop_extra or {})}
     body: dict[str, Any] = {
+        **details,
         "id": written.id,
         "type": "message",
         "role": "assistant",
         "model": written.model,
-        "content": [block_to_wire(block, context, "blocks") for block in written.blocks],
+        "content": content,
         "stop_reason": stop_reason_to_wire(reason, written.raw_stop_reason),
         "stop_sequence": written.stop_sequence,
-        "usage": usage_to_wire(written.usage),
+        "usage": usage,
     }
-    if reason == "refusal":
-        body["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
     for fields in (message.extra, message.usage.extra, message.stop_extra):
         tier = (fields or {}).get("service_tier")
         if isinstance(tier, str) and tier in CAPABILITIES.service_tiers:
             body["usage"]["service_tier"] = CAPABILITIES.service_tiers[tier]
     return body
+
+
+def _with(extra: dict[str, Any] | None, fields: dict[str, Any] | None) -> dict[str, Any]:
+    """Return fields, and those of the API that have no unified place."""
+    return {**(extra or {}), **(fields or {})}
 
 
 def revise_response(

@@ -39,6 +39,13 @@ CAPABILITIES = BodyCapabilities(
     custom_tools=True,
     restricted_choice=True,
     output_name_pattern="[a-zA-Z0-9_-]{1,64}",
+    number_bounds={
+        "top_p": (0, 1),
+        "frequency_penalty": (-2, 2),
+        "presence_penalty": (-2, 2),
+        "top_logprobs": (0, 20),
+        "choices": (1, 128),
+    },
     dependent_fields={"top_logprobs": "logprobs"},
     min_answer_tokens=1,
     max_stops=4,

@@ -227,17 +227,13 @@ def write_request(request: Request, context: WriteContext) -> Written:
     Raises:
         EncodeError: A part of the request has no field.
     """
-    body: dict[str, Any]
     whole = request_source(request, DIALECT)
     if whole is not None:
-        body = dict(whole)
-        if request.tools == () and not context.capabilities.lone_choice:
-            _drop_choice(body, context)
-        return Written(body, _PATH)
+        return Written(dict(whole), _PATH)
     source: Source | None = request.source
     if source is not None and source.dialect != DIALECT:
         source = None
-    body = {}
+    body: dict[str, Any] = {}
     spelt = {} if source is None else _as_read(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
@@ -248,8 +244,8 @@ def write_request(request: Request, context: WriteContext) -> Written:
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
     before = request if source is None else source.part
-    is_asked = source is not None and not before.tools and context.capabilities.lone_choice
-    if request.tools == () and not is_asked:
+    is_asked = source is not None and not before.tools
+    if not (body.get("tools") or body.get("functions") or is_asked):
         _drop_choice(body, context)
     if not request.stream and request.stream is not before.stream:
         body.pop("stream_options", None)
@@ -306,6 +302,9 @@ def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 
 def _choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     choice = request.tool_choice or ToolChoice("auto")
+    if choice.mode == "named" and choice.kind not in ("function", "custom"):
+        context.losses.add("tool_choice_weakened", "request", "server tools cannot be named")
+        choice = ToolChoice("auto")
     return {"tool_choice": choice_to_wire(choice, request.tools)}
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
 from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfit
@@ -16,8 +18,10 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Opaque, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.losses import Losses, Projector
-from streamnorm._core.messages import Message
+from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal
+from streamnorm.dialects.openai_chat import wire
+from streamnorm.dialects.openai_chat.body.extra import DIALECT
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
@@ -64,16 +68,19 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise EncodeError(last.message, path="blocks")
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
+    own = _own_fields(message)
     reason = projected.stop_reason or message.stop_reason
     choice: dict[str, Any] = {
+        **own.choice,
         "index": 0,
-        "message": content,
+        "message": {**own.message, **content},
         "logprobs": None,  # the vendor's schema requires it
         "finish_reason": finish_reason_to_wire(reason, is_refused=is_refused),
     }
     if reason == "stop_sequence":
         choice["stop_reason"] = projected.stop_sequence  # vLLM's field
     body: dict[str, Any] = {
+        **own.body,
         "id": message.id,
         "object": "chat.completion",
         "created": int(created) if created is not None else _created(message),
@@ -81,13 +88,40 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         "choices": [choice],
     }
     if projected.usage != Usage():
-        body["usage"] = usage_to_wire(projected.usage, extras=False)
+        body["usage"] = usage_to_wire(projected.usage, extras=came_from(message, DIALECT))
     tier = _service_tier(message)
     if tier is not None:
         body["service_tier"] = tier
     for event in projected.opaque:
         _add_opaque(event, body, losses)
     return body
+
+
+class _OwnFields(Struct, frozen=True):
+    """Fields of the response that a message was read from, where they have no unified place."""
+
+    body: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+
+
+def _own_fields(message: Message) -> _OwnFields:
+    body = message.source.body if came_from(message, DIALECT) else None
+    if body is None:
+        return _OwnFields()
+    # An index that is missing is the position.
+    first = (each for each in body["choices"] if not each.get("index"))
+    choice = next(first, body["choices"][0])
+    return _OwnFields(
+        *(
+            {name: value for name, value in owner.items() if name not in known}
+            for owner, known in (
+                (body, wire.CHUNK_FIELDS),
+                (choice, wire.CHOICE_FIELDS),
+                (choice["message"], wire.DELTA_FIELDS),
+            )
+        )
+    )
 
 
 def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:

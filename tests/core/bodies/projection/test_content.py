@@ -10,6 +10,7 @@ from support.request_targets import Projection, assistant, call, own, request, r
 
 from streamnorm import (
     Audio,
+    CacheMark,
     Citation,
     Document,
     EncodeError,
@@ -69,6 +70,18 @@ def test_unknown_citations_are_dropped() -> None:
     done = blocks_of(Text("a", (known, other)), Text("b", (known,)), role="assistant")
     assert done.messages == [("assistant", (Text("a", (known,)), Text("b", (known,))))]
     assert done.lost == {"citations": 1}
+
+
+def test_unknown_citations_of_results_and_instructions_are_dropped() -> None:
+    known, other = Citation("known"), Citation("other")
+    cited = ToolResult("a", (Text("ok", (known, other)),))
+    asked = request(assistant(call("a")), user(cited), system=(Text("s", (other,)),))
+    done = Projection(asked)
+    assert done.messages[1][1] == (ToolResult("a", (Text("ok", (known,)),)),)
+    assert done.request.system == (Text("s"),)
+    assert done.lost == {"citations": 2}
+    kept = request(assistant(call("a")), user(cited), system=(Text("s", (known,)),))
+    assert Projection(kept, only_refusals=True).request is kept
 
 
 def test_signatures_go_to_their_vendor_alone() -> None:
@@ -155,6 +168,22 @@ def test_reasoning_that_nothing_follows_is_dropped_from_an_answer_of_the_target(
     assert [role for role, _ in done.messages] == ["user", "user"]
     native = Projection(asked, native=True, reasoning_answered=True)
     assert native.request is asked
+
+
+@pytest.mark.parametrize(("stored", "store"), [(True, True), (True, None), (False, False)])
+def test_unsigned_reasoning_of_an_answer_goes_back_where_it_is_stored(
+    stored: bool, store: bool | None
+) -> None:
+    """Its id is all that a provider which stores its answers needs."""
+    part = assistant(Reasoning(("why",)), "a")
+    answer = structs.replace(part, source=Source("target", None, part))
+    asked = request(user("Hi"), answer, user("?"), store=store)
+    if store is None:  # which a client of the dialect alone leaves out
+        asked = own(asked)
+    done = Projection(asked, stored_reasoning=True)
+    assert len(done.messages[1][1]) == 1 + stored
+    assert done.lost == ({} if stored else {"reasoning_dropped": 1})
+    assert len(Projection(asked).messages[1][1]) == 2
 
 
 def test_message_with_tags_is_written_anew_for_another_server() -> None:
@@ -253,6 +282,8 @@ def test_reference_to_a_tool_is_text_elsewhere() -> None:
     done = Projection(asked, name_pattern="[a-z_]+")
     assert done.messages[1][1] == (ToolResult("c", (Text("[tool get_weather__80af2a19 loaded]"),)),)
     assert done.lost == {"tool_reference": 1, "tool_renamed": 1}
+    marked = OpaqueBlock("other", "tool_reference", '{"tool_name":"f"}', cache=CacheMark("1h"))
+    assert blocks_of(marked).messages[0][1] == (Text("[tool f loaded]", cache=CacheMark("1h")),)
     mine = OpaqueBlock("target", "tool_reference", "{}")
     assert blocks_of(mine).messages == [("user", (mine,))]
 
@@ -407,12 +438,14 @@ def test_calls_follow_text_where_a_message_has_no_order() -> None:
 
 
 def test_extra_fields_within_a_result_are_lost_by_name() -> None:
-    from streamnorm import ToolResult
-
     inner = Text("ok", extra={"other": {"phase": 1}})
     done = Projection(request(assistant(call("a")), user(ToolResult("a", (inner,)))))
     assert done.messages[1][1] == (result("a"),)
     assert done.lost == {"phase": 1}
+    image = Image(url="https://a/b.png", extra={"other": {"transformations": {}}})
+    done = Projection(request(assistant(call("a")), user(ToolResult("a", (image,)))))
+    assert done.messages[1][1] == (ToolResult("a", (Image(url="https://a/b.png"),)),)
+    assert done.lost == {"transformations": 1}
 
 
 def test_calls_stand_together_where_nothing_may_be_between_them() -> None:

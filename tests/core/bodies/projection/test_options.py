@@ -21,6 +21,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.losses import Losses
 
+OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 NOTHING = BodyCapabilities(dialect="target", fields=frozenset())
 
 
@@ -401,12 +402,12 @@ def test_refused_option_of_another_type_is_dropped_from_the_fields_of_the_dialec
 
 
 def test_name_of_a_schema_in_other_characters_is_a_loss() -> None:
-    named = asked(output=OutputFormat("json_schema", {}, "my schema"))
+    named = asked(output=OutputFormat("json_schema", OBJECT, "my schema"))
     done = Projection(named, output_name_pattern="[a-z]+")
-    assert done.request.output == OutputFormat("json_schema", {})
+    assert done.request.output == OutputFormat("json_schema", OBJECT)
     assert done.lost == {"schema_name": 1}
     for name in ("schema", None):
-        legal = asked(output=OutputFormat("json_schema", {}, name))
+        legal = asked(output=OutputFormat("json_schema", OBJECT, name))
         assert Projection(legal, output_name_pattern="[a-z]+").request is legal
 
 

@@ -95,7 +95,9 @@ def test_namespaces_are_flattened_in_tools_history_and_choice() -> None:
         "crm__get": ToolName("get", "crm"),
         "crm__put": ToolName("put", "crm", is_custom=True),
     }
-    assert done.lost == {"namespace_flattened": 3}  # with the description
+    assert done.lost == {"namespace_flattened": 3}  # with the description, once
+    undescribed = (Tool("get", namespace=Namespace("crm")), Tool("put", namespace=Namespace("crm")))
+    assert offered(*undescribed, **FLAT).lost == {"namespace_flattened": 2}
 
 
 def test_a_flattened_name_that_another_tool_has_is_an_error() -> None:
@@ -205,7 +207,7 @@ def test_mcp_servers_lose_what_the_target_has_no_field_for() -> None:
     done = offered(server, mcp_servers=frozenset({"authorization"}))
     assert done.request.tools == (MCPServer("w", "u", "tok"),)
     assert done.lost == {"headers": 1, "allowed_tools": 1, "require_approval": 1}
-    none = offered(server, mcp_servers=None)
+    none = offered(server, mcp_servers=None, missing_tools="drop")
     assert none.request.tools == ()
     assert none.lost == {"mcp_server_dropped": 1}
 
@@ -245,10 +247,11 @@ def test_a_choice_that_the_model_refuses_is_weakened() -> None:
 def test_a_choice_of_a_server_tool_that_is_not_offered_is_weakened(choice: ToolChoice) -> None:
     tools = (Tool("f"), ServerTool("file_search", "other"), MCPServer("docs"))
     asked = request(user("Go"), tools=tools, tool_choice=choice)
-    done = Projection(asked, mcp_servers=None)
+    done = Projection(asked, missing_tools="drop", mcp_servers=None)
     assert done.request.tool_choice == ToolChoice("auto")
     assert done.lost["tool_choice_weakened"] == 1
-    assert Projection(own(asked), mcp_servers=None).request.tool_choice == choice
+    mine = Projection(own(asked), missing_tools="drop", mcp_servers=None)
+    assert mine.request.tool_choice == choice
 
 
 def test_a_choice_of_a_server_tool_that_is_offered_stays() -> None:
@@ -268,7 +271,7 @@ def test_a_choice_of_a_wrapped_tool_names_a_function() -> None:
 
 def test_a_choice_falls_with_the_last_tool() -> None:
     dropped = ServerTool("computer", "other")
-    done = offered(dropped, choice=ToolChoice("required"))
+    done = offered(dropped, choice=ToolChoice("required"), missing_tools="drop")
     assert done.request.tool_choice is None
     assert done.lost == {"server_tool_dropped": 1, "tool_choice": 1}
     none = offered(dropped, choice=ToolChoice("none"))

@@ -131,6 +131,16 @@ ROWS = [
         "invalid params, tool call result does not follow tool call (2013)",
         messages(USER, CALLING, turn("user", RESULT), USER),
     ),
+    RuleRow(
+        "qwen.context_management",
+        "qwen",
+        "qwen3-max",
+        {**messages(USER), "context_management": {"edits": []}},
+        "context_management",
+        "context_management: Extra inputs are not permitted",
+        {"context_management": None},
+        "deepseek",
+    ),
     *(
         RuleRow(
             "qwen.system",

@@ -277,9 +277,13 @@ def test_a_choice_of_another_form_stays_as_it_is(value: Any) -> None:
     assert write(without_source(request))["tool_choice"] == value
 
 
-def test_a_choice_without_a_name_is_one_of_any_tool() -> None:
+def test_a_choice_of_a_server_tool_is_weakened_where_the_model_has_it_without_a_name() -> None:
     choice = ToolChoice("named", (), "web_search")
-    assert write(asked(HI, tools=(Tool("f"),), tool_choice=choice))["tool_choice"] == "required"
+    request = asked(HI, tools=(Tool("f"),), tool_choice=choice)
+    assert write(request)["tool_choice"] == "auto"
+    assert lost_by(request) == ["tool_choice_weakened"]
+    unnamed = asked(HI, tools=(Tool("f"),), tool_choice=ToolChoice("named"))
+    assert write(unnamed)["tool_choice"] == "required"
 
 
 def test_a_choice_without_tools_is_dropped() -> None:

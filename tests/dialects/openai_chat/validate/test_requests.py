@@ -421,10 +421,10 @@ CASES = [
     ),
     Case(
         "openai_chat.schema_name",
-        {"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a b"}}},
         "response_format.json_schema.name",
         f"Invalid 'response_format.json_schema.name': {PATTERN}",
-        {"response_format": {"type": "json_schema", "json_schema": {"name": "a-b", "schema": {}}}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a-b"}}},
     ),
     Case(
         "openai_chat.schema_name_length",

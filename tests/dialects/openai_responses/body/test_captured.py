@@ -128,7 +128,8 @@ def _with_detail(block: InputBlock) -> InputBlock:
 
 @each_request
 def test_request_of_another_dialect_fits_the_types(client: str, body: dict[str, Any]) -> None:
-    encoded = encode_request(foreign(decode_request(body, OWN)), OWN, repair="fill")
+    request = foreign(decode_request(body, OWN))
+    encoded = encode_request(request, OWN, repair="fill", missing_tools="drop")
     assert problems(OWN, within_the_types(encoded.body)) == []
 
 

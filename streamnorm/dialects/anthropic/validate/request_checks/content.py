@@ -129,8 +129,9 @@ def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
 def top_level_lifetime(facts: RequestFacts) -> Iterator[Finding]:
     """Yield a mark of the request with another lifetime than the mark of the last block."""
     whole = facts.body.get("cache_control")
-    last = [block for block in blocks_of(facts.body) if not block.in_result][-1:]
-    mark = last[0].value.get("cache_control") if last else None
+    messages = messages_of(facts.body)
+    blocks = messages[-1].blocks if messages else ()
+    mark = blocks[-1].get("cache_control") if blocks else None
     if is_object(whole) and is_object(mark) and _lifetime(whole) != _lifetime(mark):
         yield Finding("cache_control.ttl")
 

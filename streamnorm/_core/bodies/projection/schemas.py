@@ -1,0 +1,176 @@
+"""The schemas of tools and of the output, as the target accepts and enforces them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.request import OutputFormat, is_own
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.losses import Losses
+from streamnorm._core.schemas import is_ambiguous, simplify_schema
+from streamnorm._core.schemas.needs import fit_needs
+from streamnorm._core.schemas.strict import (
+    EnforcedSchemas,
+    NotEnforced,
+    fit_enforced,
+    free_properties,
+)
+from streamnorm._core.tools import Tool
+
+__all__ = ["ToolSchemas", "project_output_schema"]
+
+_OUTPUT = "output.schema"
+
+
+class ToolSchemas:
+    """Fits the schemas of tools to a target, the first ones first.
+
+    Args:
+        can: Capabilities of the target.
+        losses: Counts what is lost.
+        output: The output that is asked for beside the tools; None if any text is.
+    """
+
+    def __init__(self, can: BodyCapabilities, losses: Losses, output: OutputFormat | None) -> None:
+        self._can = can
+        self._losses = losses
+        self._budget = _Budget(can.enforced_schemas or EnforcedSchemas())
+        if can.enforces_outputs and output is not None and output.schema is not None:
+            # An output beyond the bounds is none that is enforced.
+            with suppress(NotEnforced):
+                self._budget.take(output.schema, is_tool=False)
+
+    def fit(self, tool: Tool, path: str) -> Tool:
+        """Return a tool whose schema the target accepts, strict if the target enforces it.
+
+        Args:
+            tool: The tool.
+            path: Where its schema stands, for errors.
+
+        Raises:
+            EncodeError: The schema has no legal form.
+        """
+        can, losses, schema = self._can, self._losses, tool.input_schema
+        strict = tool.strict
+        if strict is not None and not can.strict_tools:
+            if strict:
+                losses.add("strict", "tools", "dropped")
+            strict = None
+        # A client of the dialect knows what its server reads.
+        if (
+            schema is not None
+            and can.schema == "simple"
+            and (not can.only_refusals or is_ambiguous(schema))
+        ):
+            schema = simplify_schema(schema, losses, path=path)
+        if schema is not None and (can.only_refusals or not is_own(tool, can.dialect)):
+            schema = fit_needs(
+                schema,
+                can.schema_needs,
+                can.schema_root_refused,
+                losses,
+                where="tools",
+                path=path,
+            )
+            if strict and can.enforced_schemas is not None:
+                schema, strict = self._enforced(schema, can.enforced_schemas, path)
+        if schema is tool.input_schema and strict is tool.strict:
+            return tool
+        return structs.replace(tool, input_schema=schema, strict=strict)
+
+    def _enforced(
+        self, schema: dict[str, Any], form: EnforcedSchemas, path: str
+    ) -> tuple[dict[str, Any], bool | None]:
+        """Return the schema of a strict tool, and whether the tool stays strict."""
+        # The root of a tool without properties has no parameters, and not any.
+        whole = schema if "properties" in schema else {**schema, "properties": {}}
+        try:
+            fitted, lost = fit_enforced(whole, form, path)
+            self._budget.take(fitted, is_tool=True)
+        except NotEnforced as exc:
+            self._losses.add("strict", "tools", f"not enforced: {exc}")
+            return schema, None
+        for keyword, detail in lost:
+            self._losses.add(f"schema.{keyword}", "tools", detail)
+        return fitted, True
+
+
+class _Budget:
+    """What is left of the bounds on all enforced schemas of a request."""
+
+    def __init__(self, form: EnforcedSchemas) -> None:
+        self._form = form
+        self._tools = self._optional = self._unions = 0
+
+    def take(self, schema: dict[str, Any], *, is_tool: bool) -> None:
+        """Count a schema.
+
+        Raises:
+            NotEnforced: It exceeds a bound, and is not counted.
+        """
+        form = self._form
+        if form.most_tools is None and form.most_optional is None and form.most_unions is None:
+            return
+        optional, unions = free_properties(schema)
+        totals = (self._tools + is_tool, self._optional + optional, self._unions + unions)
+        bounds = (form.most_tools, form.most_optional, form.most_unions)
+        names = ("tools", "properties that are not required", "unions")
+        for total, most, name in zip(totals, bounds, names, strict=True):
+            if most is not None and total > most:
+                raise NotEnforced(f"more than {most} {name} of all strict schemas")
+        self._tools, self._optional, self._unions = totals
+
+
+def project_output_schema(
+    output: OutputFormat, can: BodyCapabilities, losses: Losses
+) -> OutputFormat | None:
+    """Return an output whose schema the target accepts; None if it enforces none like it.
+
+    Args:
+        output: The output, which has a schema.
+        can: Capabilities of the target.
+        losses: Counts what is lost.
+
+    Raises:
+        EncodeError: The schema has no legal form, or was to be enforced and cannot be.
+    """
+    before = schema = output.schema or {}
+    if "object" in can.output_schema_needs and schema.get("type", "object") != "object":
+        raise EncodeError(
+            "a schema of an answer that is no object, expected one of an object", path=_OUTPUT
+        )
+    schema = fit_needs(
+        schema,
+        can.output_schema_needs,
+        can.schema_root_refused,
+        losses,
+        where="request",
+        path=_OUTPUT,
+    )
+    strict, form = output.strict, can.enforced_schemas
+    if form is not None and (strict or can.enforces_outputs):
+        try:
+            fitted, lost = fit_enforced(schema, form, _OUTPUT)
+            _Budget(form).take(fitted, is_tool=False)
+        except NotEnforced as exc:
+            if not can.enforces_outputs:
+                losses.add("schema_strict", "request", f"not enforced: {exc}")
+                strict = False
+            elif strict:
+                raise EncodeError(
+                    f"{exc} in the schema of the answer, expected what the target enforces",
+                    path=_OUTPUT,
+                ) from exc
+            else:
+                return None
+        else:
+            schema = fitted
+            for keyword, detail in lost:
+                losses.add(f"schema.{keyword}", "request", detail)
+    if schema is before and strict is output.strict:
+        return output
+    return structs.replace(output, schema=schema, strict=strict)

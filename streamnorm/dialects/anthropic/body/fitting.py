@@ -1,0 +1,158 @@
+"""What Anthropic's checks refuse in a body that its own client has written.
+
+Servers that apply them get such a body as it is, but for these places.
+"""
+
+from __future__ import annotations
+
+import re
+from operator import is_
+from typing import Any
+
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.ids import escape_id
+from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
+
+__all__ = ["fit_body"]
+
+_Body = dict[str, Any]
+
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_CLEARING = "clear_thinking_"
+
+
+def fit_body(body: _Body, context: WriteContext) -> _Body:
+    """Return a body that the API accepts, if it goes to a server that applies its checks.
+
+    Raises:
+        EncodeError: A part has no legal form.
+    """
+    if not (context.named and context.capabilities.vendor_checks):
+        return body
+    body = _with_legal_messages(body, context)
+    body = _with_legal_tools(body, context)
+    return _without_clearing(body, context)
+
+
+# Messages
+
+
+def _with_legal_messages(body: _Body, context: WriteContext) -> _Body:
+    before = body.get("messages")
+    if not is_array(before):
+        return body
+    after = [
+        _message(message, context, f"messages[{number}]", is_last=number == len(before) - 1)
+        for number, message in enumerate(before)
+    ]
+    return body if all(map(is_, before, after)) else {**body, "messages": after}
+
+
+def _message(message: _Body, context: WriteContext, path: str, *, is_last: bool) -> _Body:
+    content = message.get("content")
+    is_prefill = is_last and message.get("role") == "assistant"
+    if isinstance(content, str):
+        after = _stripped(content, context) if is_prefill else content
+        return message if after == content else {**message, "content": after}
+    before = objects_of(content)
+    blocks = [
+        _block(block, context, f"{path}.blocks[{number}]") for number, block in enumerate(before)
+    ]
+    if is_prefill and blocks and blocks[-1].get("type") == "text":
+        text = string_of(blocks[-1], "text")
+        stripped = _stripped(text, context)
+        if stripped != text:
+            blocks[-1] = {**blocks[-1], "text": stripped}
+    return message if all(map(is_, before, blocks)) else {**message, "content": blocks}
+
+
+def _stripped(text: str, context: WriteContext) -> str:
+    """Return a text that the answer continues, which must not end in white space."""
+    stripped = text.rstrip()
+    if stripped != text:
+        context.losses.add("trailing_white_space", "messages", "stripped")
+    return stripped
+
+
+def _block(block: _Body, context: WriteContext, path: str) -> _Body:
+    kind = block.get("type")
+    if kind in _CALLS:
+        block = _call(block, context, path)
+    elif kind == "tool_result":
+        if block.get("content") == []:
+            block = {name: value for name, value in block.items() if name != "content"}
+        block = _with_legal_id(block, "tool_use_id", context)
+    return block
+
+
+def _call(block: _Body, context: WriteContext, path: str) -> _Body:
+    """Return a call whose input is an object: anthropics/claude-code#6695."""
+    given = block.get("input")
+    if not is_object(given):
+        text = given if isinstance(given, str) else "" if given is None else compact(given)
+        call = ToolCall(string_of(block, "id"), string_of(block, "name"), text)
+        context.losses.add("tool_input", "messages", "written as an object")
+        block = {**block, "input": context.arguments_of(call, path)}
+    return _with_legal_id(block, "id", context) if block["type"] == "tool_use" else block
+
+
+def _with_legal_id(block: _Body, field: str, context: WriteContext) -> _Body:
+    id = string_of(block, field)
+    if _LEGAL_ID.fullmatch(id):
+        return block
+    context.losses.add("tool_id_changed", "messages", "written in the server's characters")
+    return {**block, field: escape_id(id)}
+
+
+# Tools and options
+
+
+def _with_legal_tools(body: _Body, context: WriteContext) -> _Body:
+    """Return a body whose tools have names of their own, and of which one is not deferred."""
+    tools = objects_of(body.get("tools"))
+    names: set[str] = set()
+    for number, tool in enumerate(tools):
+        name = string_of(tool, "name")  # "" of a toolset
+        if name and name in names:
+            problem = "name of another tool, expected one of its own"
+            raise EncodeError(problem, path=f"tools[{number}]")
+        names.add(name)
+    if not tools or any(tool.get("defer_loading") is not True for tool in tools):
+        return body
+    context.losses.add("deferred_tool_loaded", "tools", "offered from the start")
+    loaded = [
+        {name: value for name, value in tool.items() if name != "defer_loading"} for tool in tools
+    ]
+    return {**body, "tools": loaded}
+
+
+def _without_clearing(body: _Body, context: WriteContext) -> _Body:
+    """Return a body without edits that clear thinking, where the model does not think.
+
+    The API refuses them there: anthropics/claude-code#11971.
+    """
+    management = body.get("context_management")
+    edits = management.get("edits") if is_object(management) else None
+    if not is_object(management) or not is_array(edits) or _thinks(body, context):
+        return body
+    kept = [edit for edit in edits if not _is_clearing(edit)]
+    if len(kept) == len(edits):
+        return body
+    context.losses.add("context_management", "request", "no thinking to clear")
+    if kept:
+        return {**body, "context_management": {**management, "edits": kept}}
+    return {name: value for name, value in body.items() if name != "context_management"}
+
+
+def _thinks(body: _Body, context: WriteContext) -> bool:
+    thinking = body.get("thinking")
+    if not is_object(thinking):
+        return context.capabilities.reasons_by_default
+    return thinking.get("type") != "disabled"
+
+
+def _is_clearing(edit: object) -> bool:
+    return is_object(edit) and str(edit.get("type")).startswith(_CLEARING)
