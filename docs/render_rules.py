@@ -11,6 +11,9 @@ from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
+# Second names of servers, which are shown where the first is not.
+ALIASES = {"githubcopilot": "copilot", "llama.cpp": "llamacpp", "moonshot": "kimi", "zai": "glm"}
+
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(?:[a-z]+)\}")
 _MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "*": r"\*", "|": r"\|"}
 
@@ -29,7 +32,8 @@ def rule_rows(dialect: str) -> Iterator[list[str]]:
 
 def _holders(rule: RequestRule) -> str:
     """Return the servers and models that a rule holds for, and since when."""
-    names = sorted(rule.servers, key=lambda name: (name != VENDOR, name))
+    named = {name for name in rule.servers if ALIASES.get(name) not in rule.servers}
+    names = sorted(named, key=lambda name: (name != VENDOR, name))
     servers = ["every server" if name == "*" else _code(name, VENDOR) for name in names]
     holders = [", ".join(servers)]
     if rule.model_globs:
@@ -66,7 +70,7 @@ def count_rows() -> Iterator[list[str]]:
     """Yield how many rules each server has, the vendors first."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for rule in shipped_rules():
-        for server in rule.servers:
+        for server in {ALIASES.get(name, name) for name in rule.servers}:
             found[server].append(rule.dialect)
     for server in sorted(found, key=lambda name: (name != VENDOR, name)):
         name = "every server" if server == "*" else _code(server, VENDOR)

@@ -187,7 +187,15 @@ def encode_grown_request(
     codec = codec_of(dialect)
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     profiles = options["profiles"] or shipped_profiles()
-    can = target_of(request, codec.capabilities, profiles, options["server"], options["version"])
+    # A conversation that is read from one dialect may go on with the answers of another one.
+    can = target_of(
+        request,
+        codec.capabilities,
+        profiles,
+        options["server"],
+        options["version"],
+        may_be_own=memo is None,
+    )
     native = can is codec.capabilities and is_own(request, can.dialect)
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
@@ -209,7 +217,13 @@ def encode_grown_request(
     written = codec.write_request(projected, context)
     body = written.body
     if can.only_refusals and codec.field_parts:
-        body = keep_fields(body, projected, _read_parts(codec.field_parts, can))
+        body = keep_fields(
+            body,
+            projected,
+            codec.field_parts,
+            unread=_unread_fields(codec.field_parts, can),
+            is_spelt=codec.spells_unchanged,
+        )
     body = codec.fit_body(body, context)
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(body, written.headers, can, losses, prefill=prefill)
@@ -217,14 +231,12 @@ def encode_grown_request(
     return Encoded(body, path, headers, losses.list(), reply)
 
 
-def _read_parts(
-    parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities
-) -> Mapping[str, tuple[str, ...]]:
-    """Return the parts of fields without those in which the server reads no reasoning."""
+def _unread_fields(parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities) -> frozenset[str]:
+    """Return the fields that say how much to reason to another server."""
     if can.reasoning_words is None:
-        return parts
-    words = can.reasoning_words
-    return {name: of for name, of in parts.items() if of != ("reasoning",) or name in words}
+        return frozenset()
+    said = {name for name, of in parts.items() if of == ("reasoning",)}
+    return frozenset(said - can.reasoning_words)
 
 
 def _as_read(
@@ -454,11 +466,19 @@ def target_of(
     profiles: Profiles,
     server: str | None,
     version: str | None,
+    *,
+    may_be_own: bool = True,
 ) -> BodyCapabilities:
     """Return the capabilities of the server, the model and the version that a request goes to.
 
-    A request that is in the dialect of a named server already is changed where that refuses it,
-    and nowhere else.
+    Args:
+        request: The request.
+        base: Capabilities of the dialect.
+        profiles: What models, servers and versions refuse.
+        server: Name of the server.
+        version: Version of the API.
+        may_be_own: Whether a request that is in the dialect of a named server already is changed
+            where that refuses it, and nowhere else.
 
     Raises:
         EncodeError: The version is unknown, or the server answers no such request.
@@ -468,9 +488,12 @@ def target_of(
         is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
-    own = is_named and is_all_own(request, base.dialect)
-    if own:
-        base = base.for_own_requests(_REQUEST_FIELDS)
+    own = may_be_own and is_named and is_all_own(request, base.dialect)
+    if own and profiles.has_vendor_limits(server, base.dialect):
+        base = structs.replace(base, only_refusals=True, prefill=True)
+    elif own:
+        same_models = profiles.runs_vendor_models(server, base.dialect)
+        base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
     if not can.available:
         raise EncodeError(

@@ -222,8 +222,8 @@ LOST: dict[str, dict[str, set[str]]] = {
         "gemini": {"max_uses", "allowed_domains"},
     },
     "Structured output, strict tool": {
-        "anthropic": {"schema_name", "schema_strict", "max_tokens_defaulted"},
-        "gemini": {"schema_name", "schema_strict"},
+        "anthropic": {"schema_name", "max_tokens_defaulted"},
+        "gemini": {"schema_name"},
     },
     "Prefill": {"all": {"prefill_not_continued"}},
     "Consecutive messages of one role": {"anthropic": {"max_tokens_defaulted"}},

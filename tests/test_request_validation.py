@@ -118,6 +118,72 @@ def test_token_counts_are_no_requests_for_messages() -> None:
     assert validate_request(TOO_FEW, "responses", path="/v1/responses") != []
 
 
+EMPTY_ENUM = {
+    **LEGAL["gemini"],
+    "tools": [
+        {
+            "functionDeclarations": [
+                {
+                    "name": "f",
+                    "parameters": {
+                        "type": "OBJECT",
+                        "properties": {"city": {"type": "STRING", "enum": []}},
+                    },
+                }
+            ]
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"path": "/v1beta/models/gemini-3-pro-preview:generateContent"}, 1),
+        ({"path": "/v1beta/models/gemini-2.5-pro:generateContent"}, 0),
+        ({"model": "gemini-3-pro-preview"}, 1),
+        (
+            {
+                "path": "/v1beta/models/gemini-2.5-pro:generateContent",
+                "model": "gemini-3-pro-preview",
+            },
+            1,
+        ),
+        ({}, 0),
+    ],
+)
+def test_model_is_that_of_the_option_the_path_or_the_body(
+    options: dict[str, str], count: int
+) -> None:
+    found = validate_request(EMPTY_ENUM, "gemini", **options)
+    assert [each.rule for each in found] == ["gemini.enum_values"] * count
+
+
+def test_model_of_the_body_counts_where_it_stands_there() -> None:
+    body = {**LEGAL["openai_responses"], "reasoning": {"effort": "minimal"}}
+    assert validate_request({**body, "model": "gpt-5"}, "responses") == []
+    assert validate_request({**body, "model": "gpt-5.1"}, "responses") != []
+    assert validate_request({**body, "model": "gpt-5"}, "responses", model="gpt-5.1") != []
+
+
+def test_headers_are_read_whatever_their_case() -> None:
+    body = {**LEGAL["anthropic"], "context_management": {"edits": []}}
+    beta = {"Anthropic-Beta": "context-management-2025-06-27"}
+    assert validate_request(body, "anthropic", headers=beta) == []
+    assert validate_request(body, "anthropic") != []
+
+
+# How much is returned
+
+
+@pytest.mark.parametrize("count", [MAX_PROBLEMS - 1, MAX_PROBLEMS, MAX_PROBLEMS + 1])
+def test_violations_are_limited(count: int) -> None:
+    messages = [{"role": "nobody", "content": "Hi."}] * count
+    found = validate_request({**LEGAL["openai_chat"], "messages": messages}, "openai_chat")
+    assert len(found) == min(count, MAX_PROBLEMS)
+    assert {each.rule for each in found} == {"openai_chat.roles"}
+
+
 # What is quoted
 
 

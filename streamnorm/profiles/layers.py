@@ -51,6 +51,20 @@ class Profiles:
             server in rule.servers and dialect in rule.dialects for rule in self._rules
         )
 
+    def runs_vendor_models(self, server: str | None, dialect: str) -> bool:
+        """Return whether a server runs the models of a dialect's vendor."""
+        return any(
+            rule.hosts_vendor and server in rule.servers and dialect in rule.dialects
+            for rule in self._rules
+        )
+
+    def has_vendor_limits(self, server: str | None, dialect: str) -> bool:
+        """Return whether a server has the limits of a dialect's vendor for all requests."""
+        return any(
+            rule.vendor_limits and server in rule.servers and dialect in rule.dialects
+            for rule in self._rules
+        )
+
     def resolve(
         self,
         base: BodyCapabilities,
@@ -82,7 +96,7 @@ class Profiles:
         is_vendor = not of_server
         asked = VENDOR if is_vendor else server
         # What a model refuses at its vendor, another server may take.
-        has_models = not own or any(rule.hosts_vendor for rule in of_server)
+        has_models = not own or self.runs_vendor_models(server, base.dialect)
         for rule in rules:
             if rule.servers and asked not in rule.servers:
                 continue

@@ -76,6 +76,8 @@ class Rule(Struct, frozen=True, kw_only=True):
         is_default: Whether it applies where no version and no known server is named.
         hosts_vendor: Whether its servers run the models of the dialect's vendor, whose profiles
             hold there, too.
+        vendor_limits: Whether its servers run the software of the dialect's vendor, whose limits
+            hold for requests of the dialect's own clients, too.
         translated: Whether it applies to requests of other dialects alone: what a server
             ignores, or has another word for, is no refusal.
         changes: New values of capabilities.
@@ -89,6 +91,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     version: str | None
     is_default: bool
     hosts_vendor: bool
+    vendor_limits: bool
     translated: bool
     changes: dict[str, Any]
     added: dict[str, Any]
@@ -129,6 +132,7 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: str | None = None
     default: bool = False
     hosts_vendor: bool = False
+    vendor_limits: bool = False
     translated: bool = False
     set: dict[str, Any] = {}
     add: dict[str, Any] = {}
@@ -173,6 +177,7 @@ def _rule(table: _Table, where: str) -> Rule:
         version=table.version,
         is_default=table.default,
         hosts_vendor=table.hosts_vendor,
+        vendor_limits=table.vendor_limits,
         translated=table.translated,
         changes=changes,
         added={

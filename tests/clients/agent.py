@@ -80,6 +80,8 @@ def default_of(variant: str) -> Expected:
     """Return how a run ends in which the agent has nothing to decide."""
     if variant.startswith("to_"):
         return Expected(3, "answered", "two turns, the second of two upstreams")
+    if variant == "turns":
+        return Expected(3, "answered", "three turns")
     return Expected(2, "answered", "two turns")
 
 
@@ -93,7 +95,7 @@ class Agent(NamedTuple):
         upstreams: Dialects of the upstreams that it is run on.
         launch: Returns the command, from the program, its home, the gateway's URL, the prompt
             and the variant's options.
-        read: Its way of reading a file.
+        read: Its way of reading a file, be it text or an image.
         report: Returns what it printed, from its output and exit status.
         expect: Returns how a run must end, from the variant's name and the upstream's dialect.
         variants: Variants of its own.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from clients import installs
 from clients.agent import Agent, Expected, Outcome, Report
 from clients.upstream import Upstream
-from clients.variants import Variant
+from clients.variants import MODELS, VENDORS, Variant
 from support.gateway_processes import gateway_process
 from support.gateway_servers import served
 
@@ -32,6 +32,15 @@ class Cell(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.agent.name} on {self.upstream}, {self.variant.name}"
+
+    @property
+    def upstream_settings(self) -> str:
+        """Settings of the gateway's upstream, in TOML."""
+        server = self.variant.server or VENDORS[self.upstream]
+        # What an agent sends passes to its own vendor, for the model that it was made for.
+        model = "" if self.agent.dialect == self.upstream else f"/{MODELS[self.upstream]}"
+        further = self.variant.upstream.replace("{model}", model)
+        return f'server = "{server}"\n{further}'
 
     @property
     def expected(self) -> Expected:
@@ -67,20 +76,20 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     work.mkdir(parents=True)
     home.mkdir()
     for name, text in task.files.items():
-        (work / name).write_text(text)
+        (work / name).write_bytes(text.encode() if isinstance(text, str) else text)
     upstream = Upstream(
         cell.upstream, cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
     )
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
-            served(upstream.app) as url,
+            served(upstream.app, strict=False) as url,  # it is strict itself
             gateway_process(
                 url,
                 folder,
                 dialect=cell.upstream,
                 settings=cell.variant.settings,
-                upstream=cell.variant.upstream,
+                upstream=cell.upstream_settings,
                 log=log,
             ) as gateway,
         ):
@@ -93,6 +102,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     sent = json.dumps(bodies)
     wrong = [
         *upstream.unanswered,
+        *(f"refused: {refusal}" for refusal in upstream.refusals),
         *(f"a request has {piece}" for piece in cell.variant.forbidden if piece in sent),
     ]
     if (len(bodies), outcome) != cell.expected[:2]:

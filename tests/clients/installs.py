@@ -29,7 +29,8 @@ def install() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(_HERE / name, FOLDER / name)
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    # `npm ci` demands entries for the packages of other platforms, which the lock does not have.
+    command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"]
     subprocess.run(command, cwd=FOLDER, check=True)
 
 

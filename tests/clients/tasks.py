@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import compress, crc32
 
 from clients.growth import changed_histories
 from clients.histories import History, history_of
@@ -16,7 +18,16 @@ from support.history_rules import broken_rules
 from streamnorm import Block, Reasoning, Text, ToolCall
 from streamnorm.testing import FakeRequest
 
-__all__ = ["READ_FILES", "SIGNATURE", "Asked", "Call", "Task", "signed", "text_call"]
+__all__ = [
+    "READ_AND_VIEW",
+    "READ_FILES",
+    "SIGNATURE",
+    "Asked",
+    "Call",
+    "Task",
+    "signed",
+    "text_call",
+]
 
 SIGNATURE = {
     "anthropic": ("anthropic", "EqMBCkYIARgCKkBtb2Nr"),
@@ -65,7 +76,7 @@ class Task(NamedTuple):
     """
 
     prompt: str
-    files: dict[str, str]
+    files: dict[str, str | bytes]
     final: str
     rounds: Sequence[Callable[[Asked, Call], list[ToolCall]]]
     results: Sequence[str]
@@ -195,20 +206,67 @@ def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
 
 
 def _read_both(asked: Asked, read: Call) -> list[ToolCall]:
-    calls = [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
-    if asked.dialect == "gemini":  # only the first of parallel calls is signed
-        issuer, signature = SIGNATURE[asked.dialect]
-        calls[0] = structs.replace(calls[0], signature=signature, issuer=issuer)
-    return calls
+    return _signed_calls(
+        asked, [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
+    )
 
 
-_FILES = {"one.txt": "The first word is larch.\n", "two.txt": "The second word is fjäll ✓.\n"}
+def _signed_calls(asked: Asked, calls: list[ToolCall]) -> list[ToolCall]:
+    """Return parallel calls as the vendor signs them: Google signs the first."""
+    if asked.dialect != "gemini":
+        return calls
+    issuer, signature = SIGNATURE[asked.dialect]
+    return [structs.replace(calls[0], signature=signature, issuer=issuer), *calls[1:]]
+
+
+_FILES: dict[str, str | bytes] = {
+    "one.txt": "The first word is larch.\n",
+    "two.txt": "The second word is fjäll ✓.\n",
+}
+_WORDS = ["The first word is larch.", "The second word is fjäll ✓."]
 
 READ_FILES = Task(
     prompt="Read the files one.txt and two.txt in this directory, and say the words.",
     files=_FILES,
     final="FINAL ANSWER: the words are larch and fjäll ✓.",
     rounds=[_read_both],
-    results=[text.rstrip("\n") for text in _FILES.values()],
+    results=_WORDS,
 )
 """Two files are read at once."""
+
+
+def _png(width: int, height: int) -> bytes:
+    """Return an image in one colour."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = (b"\0" + b"\x2e\x8b\x57" * width) * height
+    parts = part(b"IHDR", header) + part(b"IDAT", compress(pixels)) + part(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+def _view_and_read(asked: Asked, read: Call) -> list[ToolCall]:
+    calls = [read(asked, "call_View", "tree.png"), read(asked, "call_Read3", "three.txt")]
+    return _signed_calls(asked, calls)
+
+
+_TREE = _png(64, 48)
+
+
+def _missing_image(requests: list[dict[str, Any]], folder: Path) -> list[str]:
+    # An agent may write the pixels anew, and adds to what stands before them.
+    kept = "iVBORw0KGgo" in json.dumps(requests[-1]) or "/9j/" in json.dumps(requests[-1])
+    return [] if kept else ["the image is not in the last request"]
+
+
+READ_AND_VIEW = Task(
+    prompt="Read one.txt and two.txt here, then tree.png and three.txt, and say the words.",
+    files={**_FILES, "tree.png": _TREE, "three.txt": "The third word is alder.\n"},
+    final="FINAL ANSWER: the words are larch, fjäll ✓ and alder.",
+    rounds=[_read_both, _view_and_read],
+    results=[*_WORDS, "", "The third word is alder."],
+    problems=_missing_image,
+)
+"""Two files are read at once, then an image and another file."""

@@ -35,7 +35,7 @@ _MAX_REQUESTS = 40  # beyond which an agent is taken to loop
 
 
 class Upstream:
-    """A responder for one run of an agent.
+    """A responder for one run of an agent, which refuses what its provider would refuse.
 
     Args:
         dialect: Dialect of the gateway's first upstream.
@@ -60,8 +60,8 @@ class Upstream:
         self._folder = folder
         self._has_ids = has_ids
         self._streamed = 0
-        self._refusals = FaultQueue(variant.refusals)
-        self._provider = FakeProvider(self._turn)
+        self._errors = FaultQueue(variant.refusals)
+        self._provider = FakeProvider(self._turn, strict=True, server=variant.server)
 
     @property
     def app(self) -> ReplayApp:
@@ -72,6 +72,11 @@ class Upstream:
     def requests(self) -> list[FakeRequest]:
         """The requests for messages so far."""
         return [one for one in self._provider.requests if _asks_for_message(one)]
+
+    @property
+    def refusals(self) -> list[str]:
+        """What the provider refused of the requests so far: rule, path and answer."""
+        return [f"{each.rule} at {each.path}: {each.message}" for each in self._provider.violations]
 
     def respond(self, request: WireRequest, /) -> Playback:
         """Return the answer to a request, cut into pieces as the variant says."""
@@ -97,8 +102,8 @@ class Upstream:
         )
         if not history_of(request.dialect, request.body).tools:
             return blocks  # no turn of the task: which request is the first must not vary
-        if refusals := self._refusals.take():
-            return refusals
+        if errors := self._errors.take():
+            return errors
         if not variant.reasons:
             blocks = [block for block in blocks if not isinstance(block, Reasoning)]
         if variant.moves and self._streamed and request.dialect == self._dialect:

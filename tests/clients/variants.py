@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clients.tasks import READ_FILES, Task
+from clients.tasks import READ_AND_VIEW, READ_FILES, Task
 
 from streamnorm.recording.chunking import Rechunk
 from streamnorm.sse import Frame
 from streamnorm.testing import faults
 
-__all__ = ["VARIANTS", "Variant"]
+__all__ = ["MODELS", "VARIANTS", "VENDORS", "Variant"]
 
 _ALL = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
@@ -28,8 +28,9 @@ class Variant(NamedTuple):
         reasons: Whether the model reasons.
         interleaves: Whether the arguments of parallel calls are interleaved.
         settings: Settings of the gateway, in TOML.
+        server: Name of the upstream's server; None is the vendor of its dialect.
         upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
-            stands for its URL.
+            stands for its URL, `{model}` for a slash and a model of its vendor.
         moves: Whether the upstream is overloaded from its second answer on.
         forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
@@ -46,6 +47,7 @@ class Variant(NamedTuple):
     reasons: bool = True
     interleaves: bool = False
     settings: str = ""
+    server: str | None = None
     upstream: str = ""
     moves: bool = False
     forbidden: tuple[str, ...] = ()
@@ -66,7 +68,7 @@ def _moved_to(dialect: str) -> Variant:
     """Return the variant of a task that goes on on an upstream of another dialect."""
     return Variant(
         f"to_{dialect}",
-        upstream=_OTHER.replace("{dialect}", dialect).replace("{server}", _VENDORS[dialect]),
+        upstream=_OTHER.replace("{dialect}", dialect).replace("{server}", VENDORS[dialect]),
         moves=True,
         dialects=tuple(name for name in _ALL if name != dialect),
     )
@@ -76,30 +78,48 @@ _OTHER = """
 [upstreams.other]
 dialect = "{dialect}"
 base_url = "{url}"
-{server}
+server = "{server}"
 
 [[models]]
 match = "*"
 to = ["local", "other"]
 """
 
-# Vendors that refuse what they did not sign; other servers of their dialects may not.
-_VENDORS = {
-    "anthropic": 'server = "anthropic"',
-    "openai_chat": "",
-    "openai_responses": 'server = "openai"',
-    "gemini": "",
+VENDORS = {
+    "anthropic": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "google",
 }
+"""Names of the vendors, by dialect."""
+
+MODELS = {
+    "anthropic": "claude-opus-4-8",
+    "openai_chat": "gpt-5.5",
+    "openai_responses": "gpt-5.5",
+    "gemini": "gemini-3-pro-preview",
+}
+"""A model of each vendor that refuses much."""
+
+_ASKED_FOR = """
+[[models]]
+match = "*"
+to = ["local{model}"]
+"""
 
 VARIANTS = {
     variant.name: variant
     for variant in (
         Variant("plain"),
         Variant("no_reasoning", reasons=False),
+        # Rounds of parallel calls and an image, for a model of the vendor.
+        Variant("turns", upstream=_ASKED_FOR, task=READ_AND_VIEW),
+        # A server that nobody knows but by its dialect.
+        Variant("compatible", server="compatible", dialects=("openai_chat",)),
         # A server of open models, which knows neither these roles nor these tools.
         Variant(
             "vllm",
-            upstream='server = "vllm"',
+            server="vllm",
             forbidden=('"role": "developer"', '"type": "custom"'),
             dialects=("openai_chat",),
         ),

@@ -169,3 +169,33 @@ def test_profile_of_the_vendor_holds_for_nameless_servers_alone(tmp_path: Path) 
     assert "vendor" not in profiles.servers
     assert profiles.knows("s", "openai_chat")
     assert not profiles.knows("vendor", "openai_chat")
+
+
+def test_what_a_server_ignores_holds_for_translated_requests_alone(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(1, SERVER) + profile(2, f"{SERVER}\ntranslated = true"))
+    assert profiles.resolve(CHAT, server="s").max_tools == 2
+    assert profiles.resolve(CHAT, server="s", own=True).max_tools == 1
+
+
+def test_models_refuse_elsewhere_what_they_refuse_at_their_vendor_if_it_hosts_them(
+    tmp_path: Path,
+) -> None:
+    models = profile(1, MODEL)
+    other = load(tmp_path, models + profile(2, 'server = "s"\nmodel = "n"'))
+    assert not other.runs_vendor_models("s", "openai_chat")
+    assert other.resolve(CHAT, server="s", model="m").max_tools == 1
+    assert other.resolve(CHAT, server="s", model="m", own=True).max_tools is None
+    assert other.resolve(CHAT, server="s", model="n", own=True).max_tools == 2
+    host = load(tmp_path, models + profile(2, 'server = "s"\nmodel = "n"\nhosts_vendor = true'))
+    assert host.runs_vendor_models("s", "openai_chat")
+    assert not host.runs_vendor_models("s", "anthropic")
+    assert host.resolve(CHAT, server="s", model="m", own=True).max_tools == 1
+
+
+def test_requests_of_the_dialect_have_all_that_their_server_does_not_refuse() -> None:
+    narrow = structs.replace(CHAT, max_stops=4, max_id_chars=40, min_answer_tokens=16)
+    can = narrow.for_own_requests(frozenset({"seed"}), same_models=False)
+    assert (can.only_refusals, can.fields, can.dialect) == (True, {"seed"}, "openai_chat")
+    assert (can.max_stops, can.max_id_chars, can.min_answer_tokens) == (None, None, None)
+    same = narrow.for_own_requests(frozenset({"seed"}), same_models=True)
+    assert same == structs.replace(narrow, only_refusals=True)

@@ -54,7 +54,7 @@ ROWS = [
     Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": False}),
     # Azure OpenAI: no `file` parts; reasoning models refuse temperature and logit_bias
     chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning cache"),
-    chat("azure", "gpt-4o", {"lone_choice": False, "max_tools": 128}, fields="reasoning cache"),
+    chat("azure", "gpt-4o", {"null_content": False, "max_tools": 128}, fields="reasoning cache"),
     chat("azure", "DeepSeek-V3.2", {**NO_FILES, **WRAPS}, roles="developer"),
     chat(
         "azure",

@@ -215,7 +215,7 @@ def test_sampling_reaches_an_older_version() -> None:
     [
         ("none", "deepseek", "deepseek-v4", {"thinking": {"type": "disabled"}}),
         ("high", "openrouter", "m", {"reasoning": {"effort": "high"}}),
-        ("low", "qwen", "qwen4", {"enable_thinking": True, "thinking_budget": 2048}),
+        ("none", "qwen", "qwen4", {"enable_thinking": False}),
         ("high", "kimi", "kimi-k2.6", {"thinking": {"type": "enabled"}}),
         ("medium", "groq", "qwen3-32b", {"reasoning_effort": "default"}),
         ("medium", "zai", "glm-5.3", {"reasoning_effort": "high"}),

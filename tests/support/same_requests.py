@@ -42,6 +42,10 @@ _FILLED: dict[str, dict[str, Any]] = {
 }
 
 
+# Dialects in which the schema of an answer is always enforced.
+_ENFORCING = frozenset({"anthropic", "gemini"})
+
+
 def same(request: Request, dialect: str) -> Request:
     """Return a request that is equal to all that say the same in a dialect.
 
@@ -76,7 +80,7 @@ def same(request: Request, dialect: str) -> Request:
         tool_choice=_same_choice(request.tool_choice),
         # Several calls are allowed unless a request says otherwise.
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        output=_same_output(request.output),
+        output=_same_output(request.output, dialect),
         reasoning=_same_reasoning(request.reasoning),
         betas=(),  # of which those of its fields are added
         source=None,
@@ -102,12 +106,13 @@ def _same_choice(choice: ToolChoice | None) -> ToolChoice | None:
     return choice
 
 
-def _same_output(output: OutputFormat | None) -> OutputFormat | None:
+def _same_output(output: OutputFormat | None, dialect: str) -> OutputFormat | None:
     if output is None or output.kind == "text":
         return None
     if output.kind == "json_schema":
         name = None if output.name == "response" else output.name
-        return structs.replace(output, name=name, strict=bool(output.strict))
+        is_enforced = dialect in _ENFORCING if output.strict is None else output.strict
+        return structs.replace(output, name=name, strict=is_enforced)
     return output
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 import pytest
-from support.provider_requests import PATHS, ask, chat, post
+from support.provider_requests import PATHS, ask, chat, messages, post
 
 from streamnorm import RequestViolation, UnrecordedRequest
 from streamnorm.recording.exchange import WireRequest
@@ -41,6 +41,36 @@ def test_refused_request_gets_the_error_of_the_vendor() -> None:
             "code": "integer_below_min_value",
         }
     }
+
+
+def test_dialects_without_a_parameter_have_the_error_of_the_status() -> None:
+    """The error of Anthropic has a type alone, that of Google a status."""
+    provider = FakeProvider("Hello", strict=True)
+    said = [{"role": "user", "content": "Hi."}]
+    answer = provider.respond(messages(stream=False, messages=said))
+    assert (answer.status, json.loads(answer.body)) == (
+        400,
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "message": "max_tokens: Field required"},
+        },
+    )
+    schema = {"type": "OBJECT", "properties": {"a": {"type": "ARRAY"}}}
+    tools = [{"functionDeclarations": [{"name": "f", "parameters": schema}]}]
+    contents = [{"role": "user", "parts": [{"text": "Hi."}]}]
+    body = {"contents": contents, "tools": tools}
+    answer = provider.respond(post(f"https://h{PATHS['gemini']}", body))
+    assert (answer.status, json.loads(answer.body)) == (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "GenerateContentRequest.tools[0].function_declarations[0].parameters"
+                ".properties[a].items: missing field.",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    )
 
 
 def test_refused_request_is_stored_with_its_violations() -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from streamnorm import Limits, Request
+from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -306,3 +307,55 @@ def test_request_is_adjusted_before_it_is_encoded() -> None:
 def test_refusal_may_have_headers() -> None:
     assert RequestRefused("no").headers == {}
     assert RequestRefused("no", 429, headers={"retry-after": "1"}).headers == {"retry-after": "1"}
+
+
+THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+
+
+@pytest.mark.parametrize(
+    "thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}]
+)
+@pytest.mark.parametrize(
+    ("dialect", "server"),
+    [
+        ("openai_chat", None),
+        ("openai_responses", None),
+        ("gemini", None),
+        ("anthropic", "bedrock"),
+        ("anthropic", "deepseek"),
+        ("anthropic", "qwen"),
+    ],
+)
+def test_thread_is_refused_where_no_server_holds_it(
+    dialect: str, server: str | None, thread: dict[str, str]
+) -> None:
+    request = received("/v1/messages", {**MESSAGES, "thread": thread})
+    exc = refused(request, "anthropic", upstream(dialect, server=server))
+    assert exc.error.status_hint == 400
+    assert exc.error.extra == {"param": "thread", "details": THREADS}
+    answer = error_answer(exc.error, "anthropic", upstream=None)
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, error["type"], error["details"]) == (
+        400,
+        "invalid_request_error",
+        THREADS,
+    )
+
+
+@pytest.mark.parametrize("server", [None, "anthropic", "vertex"])
+def test_thread_is_relayed_to_anthropic(server: str | None) -> None:
+    body = {**MESSAGES, "model": "claude-opus-5", "thread": {"type": "create"}}
+    sent = asked(received("/v1/messages", body), "anthropic", upstream("anthropic", server=server))
+    assert json.loads(sent.body)["thread"] == {"type": "create"}
+
+
+def test_beta_goes_with_its_field_also_from_the_headers() -> None:
+    body = {**MESSAGES, "safeguards": [{"type": "dangerous_tool_use"}]}
+    beta = "dangerous-tool-use-2026-09-03"
+    request = received("/v1/messages", body, anthropic_beta=f"{beta},new-2026")
+    sent = asked(request, "anthropic", upstream("anthropic", server="qwen"))
+    assert sent.headers["anthropic-beta"] == "new-2026"
+    assert "safeguards" not in json.loads(sent.body)
+    request = received("/v1/messages", body, anthropic_beta=beta)
+    sent = asked(request, "anthropic", upstream("anthropic", server="qwen"))
+    assert "anthropic-beta" not in sent.headers

@@ -12,6 +12,31 @@ from streamnorm._core.schemas.strict import EnforcedSchemas
 
 __all__ = ["BodyCapabilities"]
 
+# What a dialect has a form for, whatever a server refuses.
+_OF_THE_DIALECT = (
+    "messages_field",
+    "system",
+    "inline_system",
+    "file_issuer",
+    "refusal",
+    "split_results",
+    "error_results",
+    "custom_tools",
+    "namespaces",
+    "deferred_tools",
+    "server_tools",
+    "mcp_servers",
+    "server_history",
+    "output_kinds",
+    "thinking",
+    "thinking_budgets",
+    "bounded_budgets",
+    "reasoning_issuer",
+    "reasoning_form",
+    "signed",
+    "service_tiers",
+    "request_ttls",
+)
 _PARTS = "text image document audio video opaque"
 _CALLS = "tool_call tool_result server_tool_call server_tool_result"
 
@@ -42,6 +67,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         complete_answers: Messages of the assistant that have parts have an id and a status,
             and their texts have annotations.
         new_item_ids: Items may have ids that the server did not issue.
+        exact_choices: A choice of a server tool names it by the type that `tools` has.
         vendor_checks: The checks of the dialect's vendor hold for requests of its own clients,
             too.
         prefill: A last message of the assistant, which the answer continues.
@@ -72,6 +98,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         orphan_results: Results of calls that no message before them has are accepted.
         results_then_assistant: Only a message of the assistant can follow tool results.
         adjacent_calls: The calls of one message have nothing between them.
+        results_required: Requests of the dialect's own clients, too, have a result for each
+            call where the target wants it.
         error_results: Tool results that are errors have a field that says so.
         json_arguments: Arguments of calls must be JSON, where the dialect has text.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
@@ -87,6 +115,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mcp_servers: Fields of `MCPServer` that the target has; None = no such servers.
         server_history: Calls of server tools of this dialect, and their results.
         choices_of_tool: Modes of `ToolChoice`.
+        checks_choices: A choice of the dialect's own clients, too, must name tools that the
+            request has; that of others always must.
         restricted_choice: `auto` and `required` among some of the tools.
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
@@ -96,9 +126,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         mixed_tools: Functions and server tools in one request.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
-        schema_needs: What they must have beyond JSON Schema: references that lead to `$defs`
-            with only notes beside them (`definitions`), `items` of every array, the type
-            `object` at the root, and `properties` there.
+        schema_needs: What they must have beyond JSON Schema: types in the branches of `anyOf`
+            and not beside it (`branch_types`); references that lead to `$defs`, with only notes
+            beside them (`definitions`); `items` that are an object (`item_schemas`); `items` of
+            every array; an `object` at the root; the order of `propertyOrdering`
+            (`ordered_properties`); `properties` of the root; `properties` that are an object
+            (`property_maps`).
         schema_root_refused: Keywords that are refused at the root.
         output_schema_needs: The same as `schema_needs` for the schema of an output.
         enforced_schemas: What a schema may have that is enforced; None = anything.
@@ -110,6 +143,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         max_tokens: Tokens of an answer where the request does not say; None = not needed.
         min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
         exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+        number_bounds: Lowest and highest values of fields of `Request`.
         dependent_fields: Fields of `Request` that are refused without another one, and that.
         fixed_values: Fields of `Request` with one value alone, and that.
         fixed_values_off: The same where the model does not reason; None = no other.
@@ -150,7 +184,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             are left out; None = any.
         stored_reasoning: Reasoning without a signature goes back by its id, which is known
             where answers are stored.
-        reasoning_field: The field of its own.
         reasoning_signed: Details of reasoning without a signature of the issuer are refused.
         reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
             one with tool calls.
@@ -181,6 +214,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         known_fields: Fields that objects at a path, or the elements of an array there, may
             have; others are removed.
         denied_fields: Paths of fields that it refuses, such as `tools.strict`.
+        needed_fields: Fields of the body that it refuses without another one, and that.
+        nonempty_fields: Paths of fields that it refuses where they are empty.
+        null_content: Messages of the dialect's own clients may have null for their content.
         renamed_fields: Its names of fields, by path; `reasoning.effort` is a field of an
             object beside it.
         replaced_values: Fields that stand for a value of a field, by path and value; `*` =
@@ -212,6 +248,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     names: bool = False
     complete_answers: bool = False
     new_item_ids: bool = True
+    exact_choices: bool = False
     vendor_checks: bool = False
     prefill: bool = True
     assistant_last: bool = True
@@ -238,6 +275,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     orphan_results: bool = True
     results_then_assistant: bool = False
     adjacent_calls: bool = False
+    results_required: bool = False
     error_results: bool = False
     json_arguments: bool = False
     id_pattern: str | None = None
@@ -252,6 +290,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     mcp_servers: frozenset[str] | None = None
     server_history: bool = False
     choices_of_tool: frozenset[str] = frozenset({"auto", "required", "none", "named"})
+    checks_choices: bool = False
     restricted_choice: bool = False
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
@@ -271,6 +310,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     min_answer_tokens: int | None = None
     exclusive_fields: tuple[str, ...] = ()
+    number_bounds: dict[str, tuple[float, float]] = {}
     dependent_fields: dict[str, str] = {}
     fixed_values: dict[str, float] = {}
     fixed_values_off: dict[str, float] | None = None
@@ -302,7 +342,6 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     reasoning_answered: bool = False
     reasoning_id_pattern: str | None = None
     stored_reasoning: bool = False
-    reasoning_field: str = "reasoning_content"
     reasoning_signed: bool = False
     reasoning_required: Literal["calls"] | bool = False
     signature_placeholder: str | None = None
@@ -327,6 +366,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     message_fields: frozenset[str] | None = None
     known_fields: dict[str, frozenset[str]] = {}
     denied_fields: frozenset[str] = frozenset()
+    needed_fields: dict[str, str] = {}
+    nonempty_fields: frozenset[str] = frozenset()
+    null_content: bool = True
     renamed_fields: dict[str, str] = {}
     replaced_values: dict[str, dict[str, dict[str, Any]]] = {}
     alternative_fields: tuple[str, ...] = ()
@@ -339,7 +381,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     beta_fields: dict[str, frozenset[str]] = {}
     allowed_betas: frozenset[str] | None = None
 
-    def for_own_requests(self, fields: frozenset[str]) -> BodyCapabilities:
+    def for_own_requests(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
         """Return the capabilities for requests that are in the dialect already.
 
         They have every feature of the dialect: what its vendor refuses is accepted by other
@@ -347,16 +389,22 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
 
         Args:
             fields: All fields of `Request`.
+            same_models: Whether the server runs the vendor's models, and refuses what it does.
         """
-        return structs.replace(
-            self,
+        if same_models:
+            return structs.replace(self, only_refusals=True)
+        known = BodyCapabilities(
+            dialect=self.dialect,
             only_refusals=True,
             fields=fields,
+            **{name: getattr(self, name) for name in _OF_THE_DIALECT},
+        )
+        return structs.replace(
+            known,
             roles=self.roles | {"developer"},
             names=True,
             prefill=True,
             images=None,
-            image_urls=True,
             documents=True,
             document_urls=True,
             text_documents=True,
@@ -366,17 +414,21 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             ordered_blocks=True,
             mixed_results=True,
             result_media=frozenset(_PARTS.split()),
-            result_media_types=None,
             id_pattern=None,
             max_id_chars=None,
             unique_ids=False,
             name_pattern=None,
             restricted_choice=True,
-            max_tools=None,
             schema_needs=frozenset(),
             schema_root_refused=frozenset(),
             output_schema_needs=frozenset(),
             enforced_schemas=None,
+            output_name_pattern=None,
+            number_bounds={},
+            dependent_fields={},
+            min_answer_tokens=None,
+            max_cache_key_chars=None,
+            label_bounds=None,
             max_stops=None,
             min_temperature=-float("inf"),
             max_temperature=float("inf"),
@@ -386,6 +438,4 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             mark_ttls={},
             falling_ttls=False,
             max_marks=maxsize,
-            max_tokens=None,
-            max_user_chars=None,
         )

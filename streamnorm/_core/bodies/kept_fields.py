@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from streamnorm._core.bodies.request import Request, Source
@@ -13,7 +13,12 @@ _REST = ("extra",)
 
 
 def keep_fields(
-    body: dict[str, Any], request: Request, parts: Mapping[str, tuple[str, ...]]
+    body: dict[str, Any],
+    request: Request,
+    parts: Mapping[str, tuple[str, ...]],
+    *,
+    unread: Set[str],
+    is_spelt: bool,
 ) -> dict[str, Any]:
     """Return a body whose unchanged fields are spelt, and stand, as they were decoded.
 
@@ -22,6 +27,9 @@ def keep_fields(
         request: What it was written from, decoded from the same dialect.
         parts: The fields of `Request` that each field of a body holds; one that is not named
             holds what has no unified place.
+        unread: Fields in which the server reads nothing.
+        is_spelt: Whether the body has all unchanged fields as they were decoded: a missing one
+            was dropped.
     """
     source: Source = request.source
     before = source.value
@@ -30,9 +38,12 @@ def keep_fields(
         for name in request.__struct_fields__
         if name != "source" and getattr(request, name) is not getattr(source.part, name)
     }
+    unmapped = (source.part.extra or {}).get(source.dialect, {})
     kept: dict[str, Any] = {}
     for name, value in before.items():
-        if changed.isdisjoint(parts.get(name, _REST)):
+        held = _REST if name in unmapped else parts.get(name, _REST)
+        is_same = changed.isdisjoint(held)
+        if name in unread or (is_same and (name in body or not is_spelt)):
             kept[name] = value
         elif name in body:
             kept[name] = body[name]

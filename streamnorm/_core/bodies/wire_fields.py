@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
-from streamnorm._core.bodies.joint_betas import is_joint
+from streamnorm._core.bodies.joint_betas import JOINT_BETAS, is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -60,7 +60,7 @@ def fit_fields(
     before = body
     betas = _betas(body, headers, can)
     for path in _denied_paths(can):
-        body = edited(body, path, _remover(path, losses))
+        body = edited(body, path, _remover(path, losses, own=can.only_refusals))
     for name, target in can.renamed_fields.items():
         path = parse_path(name)
         body = edited(body, path, _counted(_renamer(path, target, losses), path, can, losses))
@@ -69,7 +69,10 @@ def fit_fields(
         body = edited(body, path, _counted(_replacer(values), path, can, losses))
     for name, (least, most) in can.hashed_texts.items():
         body = edited(body, parse_path(name), _hasher(least, most, losses))
+    for name in sorted(can.nonempty_fields):
+        body = edited(body, parse_path(name), _without_empty)
     body = _without_alternatives(body, can, losses)
+    body = _without_lone(body, can, losses)
     if before.get(can.messages_field) and not body.get(can.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
@@ -78,7 +81,7 @@ def fit_fields(
     body = _with_known_message_fields(body, can, losses)
     for name, known in can.known_fields.items():
         path = parse_path(name)
-        body = edited(body, path, _cleaner(path, known, losses))
+        body = edited(body, path, _cleaner(path, known, losses, own=can.only_refusals))
     if before.get("tools") and not body.get("tools") and "tool_choice" in body:
         losses.add("tool_choice", "request", "dropped with all tools")
         body = {name: value for name, value in body.items() if name != "tool_choice"}
@@ -124,23 +127,23 @@ def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
     """Return the paths of all fields that are refused, those of unknown betas included."""
     names = sorted(can.denied_fields)
     if (allowed := can.allowed_betas) is not None:
-        for pattern, fields in can.beta_fields.items():
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items():
             if not any(fnmatchcase(beta, pattern) for beta in allowed):
                 names += sorted(fields - can.denied_fields)
     return [parse_path(name) for name in names]
 
 
-def _remover(path: FieldPath, losses: Losses) -> Edit:
+def _remover(path: FieldPath, losses: Losses, *, own: bool) -> Edit:
     where = path[0].name if len(path) > 1 or path[0].field else "request"
 
     def remove(holder: JSONObject, name: str) -> JSONObject:
-        _count(holder[name], name, where, losses)
+        _count(holder[name], name, where, losses, own=own)
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
 
 
-def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses) -> Edit:
+def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, own: bool) -> Edit:
     """Return an edit that removes unknown fields of an object, or of the elements of an array."""
     where = path[0].name
 
@@ -148,7 +151,7 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses) -> Edit:
         if not is_object(value) or value.keys() <= known:
             return value
         for name in sorted(value.keys() - known):
-            _count(value[name], name, where, losses)
+            _count(value[name], name, where, losses, own=own)
         return {name: item for name, item in value.items() if name in known}
 
     def clean(holder: JSONObject, name: str) -> JSONObject:
@@ -162,9 +165,9 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses) -> Edit:
     return clean
 
 
-def _count(value: Any, name: str, where: str, losses: Losses) -> None:
-    """Count the removal of a field; one that is null or empty said nothing."""
-    if value is not None and value != []:
+def _count(value: Any, name: str, where: str, losses: Losses, *, own: bool) -> None:
+    """Count the removal of a field; one that is null or empty said nothing in another dialect."""
+    if own or (value is not None and value != []):
         losses.add(name, where, "dropped")
 
 
@@ -178,7 +181,7 @@ def _renamer(path: FieldPath, target: str, losses: Losses) -> Edit:
         if nested is None:
             nested = {}
         if not is_object(nested) or nested.get(inner) is not None:
-            _count(holder[name], name, where, losses)
+            _count(holder[name], name, where, losses, own=False)
             return rest
         if outer:
             return {**rest, outer: {**nested, inner: holder[name]}}
@@ -239,6 +242,20 @@ def _without_alternatives(body: JSONObject, can: BodyCapabilities, losses: Losse
     return body
 
 
+def _without_empty(holder: JSONObject, name: str) -> JSONObject:
+    """Return an object without a field that is empty: it meant nothing."""
+    return holder if holder[name] else {key: holder[key] for key in holder if key != name}
+
+
+def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+    """Return a body without the fields that are refused without another one."""
+    for name, other in can.needed_fields.items():
+        if name in body and not body.get(other):
+            _count(body[name], name, "request", losses, own=False)
+            body = {key: value for key, value in body.items() if key != name}
+    return body
+
+
 def _with_known_message_fields(
     body: JSONObject, can: BodyCapabilities, losses: Losses
 ) -> JSONObject:
@@ -250,7 +267,7 @@ def _with_known_message_fields(
     for message in messages:
         unknown = message.keys() - known if is_object(message) else ()
         for name in sorted(unknown):
-            _count(message[name], name, can.messages_field, losses)
+            _count(message[name], name, can.messages_field, losses, own=can.only_refusals)
         fitted.append(
             {name: value for name, value in message.items() if name not in unknown}
             if unknown
@@ -266,7 +283,7 @@ def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) ->
     if can.allowed_fields is not None:
         unknown = body.keys() - can.allowed_fields - removed
         for name in sorted(unknown):
-            _count(body[name], name, "request", losses)
+            _count(body[name], name, "request", losses, own=can.only_refusals)
         removed |= unknown
     if not removed:
         return body
@@ -355,7 +372,7 @@ def _lost_its_fields(
         return False
     paths = [
         parse_path(name)
-        for pattern, fields in can.beta_fields.items()
+        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items()
         if fnmatchcase(beta, pattern)
         for name in fields
     ]

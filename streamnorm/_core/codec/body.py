@@ -165,6 +165,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             seconds since 1970; None = as the message says, or 0.
         field_parts: The fields of `Request` that each field of its requests holds; a field that
             is not named holds what has no unified place.
+        spells_unchanged: `write_request` spells the unchanged fields of a request of the dialect
+            as they were decoded.
         read_reasoning: Returns how much the model reasons by some fields of a request's body; None
             where servers of the dialect read the same fields.
         fit_body: Returns a written body as its server takes it, where no list of fields says how;
@@ -186,6 +188,7 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
     field_parts: Mapping[str, tuple[str, ...]] = {}
+    spells_unchanged: bool = False
     read_reasoning: Callable[[dict[str, Any]], ReasoningOptions | None] | None = None
     fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body
     answer_fields: dict[str, str] = {}

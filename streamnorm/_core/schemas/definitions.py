@@ -33,9 +33,12 @@ def define_targets(
     Raises:
         EncodeError: What becomes definitions exceeds a bound.
     """
-    references = {
-        node["$ref"]: None for node in subschemas(schema) if isinstance(node.get("$ref"), str)
-    }
+    references: dict[str, None] = {}
+    for node in subschemas(schema):
+        if "$ref" in node:
+            if not isinstance(node["$ref"], str):
+                return None
+            references[node["$ref"]] = None
     if not references:
         return schema
     moved: dict[str, str] = {}  # names of new definitions, by the pointers to what they hold
@@ -65,9 +68,9 @@ def define_targets(
         schema["$defs"] = definitions | targets
 
     def edit(node: dict[str, Any]) -> dict[str, Any]:
-        pointer = node.get("$ref")
-        if not isinstance(pointer, str):
+        if "$ref" not in node:
             return node
+        pointer = node["$ref"]
         if pointer in moved:
             node = {**node, "$ref": pointer_to(moved[pointer])}
         is_legal = beside is None or all(name in beside or name == "$ref" for name in node)

@@ -213,6 +213,9 @@ class AnthropicDecoder(Decoder):
                 blocks.text(index, wire.text_of(delta, "text"), events)
             case "thinking_delta":
                 blocks.thinking(index, wire.text_of(delta, "thinking"), events)
+                if delta.get("estimated_tokens") is not None:
+                    estimate = {**value, "delta": {**delta, "thinking": ""}}
+                    blocks.unknown(index, "content_block_delta", estimate, events)
             case "input_json_delta":
                 blocks.input(index, wire.text_of(delta, "partial_json"), events)
             case "signature_delta":

@@ -158,7 +158,7 @@ class AnthropicEncoder(Encoder):
             "stop_reason": stop_reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
         }
-        if event.reason == "refusal":
+        if event.reason == "refusal" and not self.extras:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
         rest = self._vendor_fields(event.extra)
         delta |= {key: rest.pop(key) for key in _DELTA_FIELDS if key in rest}

@@ -56,7 +56,8 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
     # The API starts a compaction without its summary, and sends that in one delta, if it has made
     # one.  No other field is one of the delta: the SDKs assign these two alone.
     fields: dict[str, Any] = msgspec.json.decode(line)
-    summary = {key: fields.pop(key) for key in ("content", "encrypted_content") if key in fields}
+    names: tuple[str, ...] = ("content", "encrypted_content")
+    summary = {name: fields.pop(name) for name in names if name in fields}
     start = {"type": block.kind, "content": None, **fields}
     if all(value is None for value in summary.values()):
         return start, None

@@ -67,9 +67,14 @@ class InputJSONDelta(Struct, gc=False, tag_field="type", tag="input_json_delta")
 
 
 class ThinkingDelta(Struct, gc=False, tag_field="type", tag="thinking_delta"):
-    """A delta of a thinking block."""
+    """A delta of a thinking block, which says no more than its text.
+
+    The beta `thinking-token-count-2026-05-13` adds an estimate to some deltas: they are read in
+    full.
+    """
 
     text: str = field(name="thinking")
+    estimated_tokens: None = None
 
 
 Delta: TypeAlias = TextDelta | InputJSONDelta | ThinkingDelta

@@ -14,7 +14,9 @@ __all__ = ["finish_reason_to_wire", "stop_from_wire"]
 
 _NATURAL = frozenset({"stop", "eos", "end_turn", ""})
 _TOOLS = frozenset({"tool_calls", "function_call", "tool_use"})
-_LENGTH = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
+_LENGTH = frozenset(
+    {"length", "max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"}
+)
 _REFUSED = frozenset({"content_filter", "sensitive", "safety"})
 
 _TO_WIRE = {

@@ -132,7 +132,7 @@ class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
         forbidden: Keywords that it must not have.
     """
 
-    types: tuple[str, ...] = ()
+    types: tuple[str | int, ...] = ()
     required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 

@@ -14,13 +14,17 @@ const models = {
     createOpenAICompatible({ name: 'gateway', baseURL: `${url}/v1`, apiKey, includeUsage: true })('m'),
   anthropic: () => createAnthropic({ baseURL: `${url}/v1`, apiKey })('claude-sonnet-4-5'),
   openai_responses: () => createOpenAI({ baseURL: `${url}/v1`, apiKey })('m'),
-  gemini: () => createGoogleGenerativeAI({ baseURL: `${url}/v1beta`, apiKey })('gemini-2.5-flash'),
+  gemini: () => createGoogleGenerativeAI({ baseURL: `${url}/v1beta`, apiKey })('gemini-3-pro-preview'),
 };
 const properties = { path: { type: 'string' } };
 const read_file = tool({
   description: 'Read a file.',
   inputSchema: jsonSchema({ type: 'object', properties, required: ['path'], additionalProperties: false }),
-  execute: async ({ path }) => fs.readFileSync(path, 'utf8'),
+  execute: async ({ path }) => fs.readFileSync(path, path.endsWith('.png') ? 'base64' : 'utf8'),
+  toModelOutput: ({ input, output }) =>
+    input.path.endsWith('.png')
+      ? { type: 'content', value: [{ type: 'image-data', data: output, mediaType: 'image/png' }] }
+      : { type: 'text', value: output },
 });
 
 const errors = [];

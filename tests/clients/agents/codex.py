@@ -10,10 +10,11 @@ from clients.agent import Agent, Expected, Launch, Report, default_of, one_after
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
 from clients.variants import VARIANTS, Variant
+from msgspec import structs
 from support.history_rules import broken_rules
 
 from streamnorm import Block, Text, ToolCall
-from streamnorm.testing import FakeRequest
+from streamnorm.testing import FakeRequest, tool_call
 
 __all__ = ["CODEX"]
 
@@ -72,6 +73,8 @@ _FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
 
 
 def _read(asked: Asked, id: str, name: str) -> ToolCall:
+    if name.endswith(".png"):
+        return structs.replace(tool_call("view_image", path=str(asked.folder / name)), id=id)
     command = json.dumps({"cmd": f"cat {name}"})
     if "exec_command" in asked.tools:
         return ToolCall(id, "exec_command", command)

@@ -28,7 +28,14 @@ def _launch(
 ) -> Launch:
     package, path = _PACKAGES[dialect]
     limit = {"context": 200000, "output": 8000}
-    model = {"name": "a model", "tool_call": True, "reasoning": True, "limit": limit}
+    model = {
+        "name": "a model",
+        "tool_call": True,
+        "reasoning": True,
+        "attachment": True,
+        "modalities": {"input": ["text", "image"], "output": ["text"]},
+        "limit": limit,
+    }
     provider = {
         "npm": package,
         "name": "gateway",

@@ -31,7 +31,7 @@ def _launch(
         "id": "a-model",
         "name": "a model",
         "reasoning": True,
-        "input": ["text"],
+        "input": ["text", "image"],
         "contextWindow": 200000,
         "maxTokens": 8000,
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},

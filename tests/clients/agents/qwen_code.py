@@ -18,7 +18,7 @@ _SETTINGS = {
     "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
-    "model": {"generationConfig": {"maxRetries": 1}},
+    "model": {"generationConfig": {"maxRetries": 1, "modalities": {"image": True}}},
     "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
 }
 

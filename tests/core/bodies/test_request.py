@@ -5,7 +5,13 @@ from __future__ import annotations
 from msgspec import structs
 
 from streamnorm import Image, InputMessage, Request, Text, Tool, ToolCall, ToolResult
-from streamnorm._core.bodies.request import Source, is_own, same_parts, unchanged_source
+from streamnorm._core.bodies.request import (
+    Source,
+    is_own,
+    request_source,
+    same_parts,
+    unchanged_source,
+)
 
 CALL, RESULT = ToolCall("c", "f"), ToolResult("c")
 
@@ -34,6 +40,18 @@ def test_a_changed_part_is_written_anew() -> None:
     changed = structs.replace(read, blocks=(Text("b"),))
     assert unchanged_source(changed, "chat") is None
     assert is_own(changed, "chat")
+
+
+def test_a_request_for_another_model_is_written_as_it_was_read() -> None:
+    part = Request(model="m", stop=("a",))
+    body = {"model": "m", "stop": "a"}
+    read = structs.replace(part, source=Source("chat", body, part))
+    assert request_source(read, "chat") is body
+    assert request_source(structs.replace(read, model="n"), "chat") == {"model": "n", "stop": "a"}
+    assert request_source(structs.replace(read, model=""), "chat") == {"stop": "a"}
+    assert request_source(structs.replace(read, model="n", stop=("b",)), "chat") is None
+    assert request_source(read, "other") is None
+    assert body == {"model": "m", "stop": "a"}
 
 
 def test_the_same_parts_are_the_same_tuple() -> None:

@@ -401,3 +401,94 @@ def test_model_without_a_place_in_the_path_is_refused(model: str) -> None:
     can = structs.replace(EVERYTHING, path="/{model}")
     with pytest.raises(EncodeError, match="no name that a path can have"):
         endpoint_path("/v1/messages", model, can, stream=False)
+
+
+# What a server of the client's own dialect takes
+
+
+OWN: dict[str, Any] = {"only_refusals": True}
+
+
+def test_every_change_to_a_request_of_the_dialect_is_counted() -> None:
+    fitted, lost = fit(
+        {"seed": 5, "choice": "required", "messages": [{"role": "a"}, {"role": "b"}]},
+        prefill=True,
+        renamed_fields={"seed": "random_seed"},
+        replaced_values={
+            "choice": {"required": {"choice": "any"}},
+            "messages.role": {"a": {"role": "system"}},
+        },
+        added_fields={"stream": True},
+        prefill_fields={"messages.prefix": True, "template": {"thinks": False}},
+        **OWN,
+    )
+    assert fitted.body == {
+        "random_seed": 5,
+        "choice": "any",
+        "messages": [{"role": "system"}, {"role": "b", "prefix": True}],
+        "stream": True,
+        "template": {"thinks": False},
+    }
+    assert lost == {
+        ("seed", "request", "written in the server's words"): 1,
+        ("choice", "request", "written in the server's words"): 1,
+        ("role", "messages", "written in the server's words"): 1,
+        ("stream", "request", "added"): 1,
+        ("prefix", "messages", "added"): 1,
+        ("template", "request", "added"): 1,
+    }
+
+
+def test_what_a_server_needs_is_there_already() -> None:
+    body = {"stream": True, "messages": [{"prefix": True}], "template": {"a": 1, "thinks": False}}
+    fitted, lost = fit(
+        body,
+        prefill=True,
+        replaced_values={"stream": {"no": {"stream": False}}},
+        added_fields={"stream": True},
+        prefill_fields={"messages.prefix": True, "template": {"thinks": False}},
+        **OWN,
+    )
+    assert fitted.body is body
+    assert lost == {}
+
+
+def test_object_that_a_server_needs_joins_the_one_that_is_there() -> None:
+    fitted, lost = fit(
+        {"messages": [{}], "template": {"a": 1, "thinks": True}},
+        prefill=True,
+        prefill_fields={"template": {"thinks": False}},
+    )
+    assert fitted.body["template"] == {"a": 1, "thinks": False}
+    assert lost == {("template", "request", "replaced"): 1}
+
+
+def test_messages_have_no_fields_but_those_that_are_known() -> None:
+    known = {"role": "user", "content": "a"}
+    body = {"messages": [known, {**known, "reasoning": "r", "refusal": None}, 5]}
+    fitted, lost = fit(body, message_fields=frozenset({"role", "content"}))
+    assert fitted.body == {"messages": [known, known, 5]}
+    assert fitted.body["messages"][0] is known
+    assert lost == {("reasoning", "messages", "dropped"): 1}
+    for same in ({"messages": [known]}, {"messages": "a"}, {"other": 1}):
+        assert fit(same, message_fields=frozenset({"role", "content"}))[0].body is same
+
+
+def test_one_of_the_fields_that_exclude_each_other_stays() -> None:
+    names = ("thinking", "effort", "budget")
+    fitted, lost = fit({"budget": 1, "effort": "low", "x": 2}, alternative_fields=names)
+    assert fitted.body == {"effort": "low", "x": 2}
+    assert lost == {("budget", "request", "dropped beside effort"): 1}
+    alone = {"effort": "low", "thinking": None}
+    assert fit(alone, alternative_fields=names)[0].body is alone
+
+
+def test_texts_of_a_length_that_is_refused_are_hashed() -> None:
+    digest = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"  # of "a"
+    bounds = {"user": (2, 4)}
+    fitted, lost = fit({"user": "a"}, hashed_texts=bounds)
+    assert fitted.body == {"user": digest}
+    assert lost == {("user_hashed", "request", "written as its SHA-256"): 1}
+    assert len(fit({"user": "abcde"}, hashed_texts=bounds)[0].body["user"]) == 64
+    for legal in ({"user": "ab"}, {"user": "abcd"}, {"user": 5}, {"users": "a"}):
+        assert fit(legal, hashed_texts=bounds)[0].body is legal

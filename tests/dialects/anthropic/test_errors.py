@@ -137,3 +137,18 @@ def test_request_that_is_too_long_is_in_the_words_of_the_api(
     body = {"type": "invalid_request_error", "message": expected}
     assert json.loads(encoder("anthropic").error_body(error)) == {"type": "error", "error": body}
     assert payloads.encode(BlockStart(0, Text()), error)[-1] == ("error", {"error": body})
+
+
+def test_details_of_an_error_go_back_to_the_sdk() -> None:
+    """By them it knows that a thread is gone, and sends the whole conversation."""
+    details = {"error_code": "thread_not_found"}
+    wire = {
+        "type": "error",
+        "error": {"type": "not_found_error", "message": "m", "details": details},
+    }
+    (error,) = decode(frame(wire, "error")).events
+    assert isinstance(error, StreamError)
+    assert json.loads(encoder("anthropic", extras=True).error_body(error)) == wire
+    assert "details" not in json.loads(encoder("anthropic").error_body(error))["error"]
+    odd = StreamError("upstream", "m", None, 404, extra={"details": "gone"})
+    assert "details" not in json.loads(encoder("anthropic", extras=True).error_body(odd))["error"]

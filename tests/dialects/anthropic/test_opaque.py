@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, block, body, decode, delta, end, event, start, stop, text
+from support.corpus import payloads as payloads_of
+from support.corpus import recordings
 from support.openai_chat.chunks import frame
+from support.streams import transcode
 
 from streamnorm import (
     BlockStart,
@@ -184,3 +188,25 @@ def test_event_name_with_a_line_end_is_omitted(name: str) -> None:
     writer = encoder("anthropic")
     written = writer.encode(Opaque("anthropic", name, '{"type":"x",\n"n":1}'))
     assert written == b'data: {"type":"x",\ndata: "n":1}\n\n'
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def blocks_of(stream: bytes) -> list[Any]:
+    """Return the events of blocks in a stream, as they were sent."""
+    found = [without_nulls(json.loads(payload)) for payload in payloads_of(stream)]
+    return [each for each in found if each["type"].startswith("content_block")]
+
+
+@pytest.mark.parametrize("name", ["compaction", "compaction-pause"])
+def test_compaction_of_a_recording_keeps_its_shape(name: str) -> None:
+    (recording,) = (each for each in recordings("anthropic") if str(each) == f"anthropic/{name}")
+    out, _ = transcode([recording.body], "anthropic", "anthropic", model="other")
+    sent, written = blocks_of(recording.body), blocks_of(out)
+    start, delta, stop = written[:3]
+    assert [start, delta, stop] == sent[:3]
+    assert set(delta["delta"]) <= {"type", "content", "encrypted_content"}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.anthropic import payloads
-from support.anthropic.frames import STOP, block, body, delta, message, notes, start, stop
+from support.anthropic.frames import STOP, block, body, delta, end, message, notes, start, stop
+from support.streams import transcode_same
 
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Opaque,
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
@@ -30,6 +34,28 @@ def test_signature_follows_the_thinking_it_signs() -> None:
         *(SignatureDelta(0, "c2ln", "anthropic"), BlockStop(0)),
     ]
     assert notes(*frames) == {}
+
+
+def test_estimate_of_thinking_tokens_is_an_event_behind_the_thinking() -> None:
+    """The beta `thinking-token-count-2026-05-13` counts what is thought without a text."""
+    estimate = {"type": "thinking_delta", "thinking": "", "estimated_tokens": 50}
+    value = {"type": "content_block_delta", "index": 0, "delta": estimate}
+    frames = [
+        block(0, "thinking", thinking="", signature=""),
+        delta(0, "thinking_delta", thinking="a", estimated_tokens=50),
+        delta(0, "thinking_delta", thinking="b", estimated_tokens=None),
+        stop(0),
+    ]
+    events = body(*frames)
+    (found,) = [event for event in events if isinstance(event, Opaque)]
+    assert json.loads(found.data) == value
+    assert events == [
+        *(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")),
+        Opaque("anthropic", "content_block_delta", found.data, 0),
+        *(ReasoningDelta(0, "b"), BlockStop(0)),
+    ]
+    written, _ = transcode_same([start(), *frames, end("end_turn"), STOP], "anthropic", model="m")
+    assert b'"estimated_tokens":50' in written
 
 
 def test_signature_in_the_start_is_emitted_at_the_stop() -> None:

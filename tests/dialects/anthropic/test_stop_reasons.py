@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, block, call, decode, end, start, stop, text
+from support.streams import transcode_same
 
 from streamnorm import (
     BlockStart,
@@ -145,6 +146,12 @@ def test_refusal_is_text_with_its_own_stop_reason() -> None:
         "stop_sequence": None,
         "stop_details": {"type": "refusal", "category": None, "explanation": None},
     }
+
+
+def test_refusal_of_the_same_dialect_gets_no_details_that_it_did_not_say() -> None:
+    frames = [start(), text(0, "No."), end("refusal"), STOP]
+    written, _ = transcode_same(frames, "anthropic", model="m")
+    assert b'"delta":{"stop_reason":"refusal","stop_sequence":null}' in written
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
 from support.seeded import Draws, draws
 
-from streamnorm import Loss, MessageStop, StreamError, Usage, UsageUpdate, encoder
+from streamnorm import Event, Loss, MessageStop, StreamError, Usage, UsageUpdate, encoder
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 
@@ -188,3 +188,25 @@ def test_unknown_usage_is_a_loss() -> None:
         ("usage_unknown", "input_tokens"),
         ("usage_unknown", "output_tokens"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("known", "counts"),
+    [
+        ([], (0, 0)),
+        ([UsageUpdate(Usage())], (0, 0)),
+        ([UsageUpdate(Usage(None, 4))], (0, 4)),
+        ([UsageUpdate(Usage(9))], (9, 0)),
+        ([UsageUpdate(Usage(None, 3, extra={"input_tokens": None}))], (0, 3)),
+        ([UsageUpdate(Usage(9, None, extra={"output_tokens": "3"}))], (9, 0)),
+    ],
+)
+def test_usage_of_every_stream_has_the_counts_that_claude_code_needs(
+    known: list[Event], counts: tuple[int, int]
+) -> None:
+    """Without either it crashes (glidea/claude-worker-proxy#19)."""
+    (_, first), (_, last), _ = payloads.encode_stream(
+        payloads.START, *known, MessageStop("end_turn")
+    )
+    usages = [first["message"]["usage"], last["usage"]]
+    assert [(u["input_tokens"], u["output_tokens"]) for u in usages] == [(0, 0), counts]

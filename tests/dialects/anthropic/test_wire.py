@@ -24,7 +24,7 @@ def payload(kind: str, **fields: Any) -> str:
     ("data", "delta"),
     [
         (payload("text_delta", text="a"), wire.TextDelta("a")),
-        (payload("thinking_delta", thinking="a", estimated_tokens=3), wire.ThinkingDelta("a")),
+        (payload("thinking_delta", thinking="a", estimated_tokens=None), wire.ThinkingDelta("a")),
         (payload("input_json_delta", partial_json=""), wire.InputJSONDelta("")),
         (payload("text_delta", text="é").replace("}}", "}  } "), wire.TextDelta("é")),
     ],
@@ -41,6 +41,7 @@ def test_delta_with_unknown_fields_is_decoded(data: str, delta: object) -> None:
         payload("text_delta", text="\ud83d"),
         payload("text_delta"),
         payload("signature_delta", signature="s"),
+        payload("thinking_delta", thinking="", estimated_tokens=3),
         payload("text_delta", text="a").replace("3", '"3"'),
         payload("text_delta", text="a").replace('"index": 3, ', ""),
         '{"type":"content_block_stop","index":3}',

@@ -46,6 +46,7 @@ WORDS = [
     ("max_tokens", "max_tokens", "max_tokens"),
     ("MAX_TOKENS", "max_tokens", "max_tokens"),
     ("model_length", "max_tokens", "max_tokens"),
+    ("model_context_window_exceeded", "max_tokens", "max_tokens"),
     ("content_filter", "refusal", "refusal"),
     ("sensitive", "refusal", "refusal"),
     ("SAFETY", "refusal", "refusal"),

@@ -83,6 +83,14 @@ def test_rule_finds_what_breaks_it() -> None:
     assert [*rule.check(RequestFacts({}))] == []
 
 
+def test_check_of_a_dialect_counts_where_its_conditions_hold() -> None:
+    check = 'check = { kind = "own", check_name = "excess_stops", when = [{ at = "user" }] }'
+    [rule] = rules(changed(CHECK, check))
+    body = {"stop": ["a", "b", "c", "d", "e"]}
+    assert [*rule.check(RequestFacts(body))] == []
+    assert [*rule.check(RequestFacts({**body, "user": "me"}))] != []
+
+
 def test_file_without_rules_is_empty() -> None:
     assert rules("") == []
 

@@ -236,7 +236,7 @@ ANTHROPIC_ANSWER: JSON = {
     "stop_reason": "end_turn",
     "stop_sequence": None,
     "usage": {
-        "input_tokens": 3,
+        "input_tokens": 7,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
         "output_tokens": 2,

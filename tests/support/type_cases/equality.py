@@ -189,7 +189,12 @@ def _gemini(frames: list[JSON]) -> JSON:
 
 def _add_part(parts: list[JSON], part: JSON) -> None:
     last = parts[-1] if parts else {}
+    if part.get("thought") is False:
+        part = without(part, "thought")
     if part in ({}, {"text": ""}):
+        return
+    if part.get("text") == "" and "text" in last:  # the end of the text before
+        last |= without(part, "text")
         return
     if part.keys() == last.keys() and part.keys() <= {"text", "thought"}:
         last["text"] += part["text"]

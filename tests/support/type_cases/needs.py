@@ -24,10 +24,12 @@ NEEDS: dict[str, tuple[str, ...]] = {
         ),
         ("id", "status"),
     ),
+    "McpCall": ("status",),
     "ResponseOutputText": ("logprobs",),
     "AnnotationURLCitation": ("title",),
     # Google
     "Blob": ("data", "mimeType"),
+    "Citation": ("startIndex", "endIndex", "uri"),
     "CodeExecutionResult": ("outcome", "output"),
     "ExecutableCode": ("code", "language"),
     "FileData": ("fileUri", "mimeType"),
@@ -73,5 +75,7 @@ FIELD_VALUES: dict[tuple[str, str], Any] = {
     ],
     ("ToolChoiceAllowedParam", "tools"): [{"type": "function", "name": "name_A"}],
     ("ToolChoiceAllowed", "tools"): [{"type": "function", "name": "name_A"}],
+    ("ResponseFunctionCallArgumentsDeltaEvent", "delta"): '{"city":"Oslo"}',
+    ("ResponseMcpCallArgumentsDeltaEvent", "delta"): '{"city":"Oslo"}',
 }
-"""Values of fields whose type is any object, by the name of the type and the field."""
+"""Values of fields whose type allows others, by the name of the type and the field."""

@@ -106,7 +106,7 @@ def _item_events(item: JSON) -> list[JSON]:
         case "custom_tool_call":
             started = {**item, "input": ""}
             events = _text_events("custom_tool_call_input", place, input=item["input"])
-    if "status" in started:
+    if "status" in started and not item["type"].endswith("_output"):  # which comes whole
         started = {**started, "status": "in_progress"}
     return [
         {"type": "response.output_item.added", "item": started},
@@ -305,6 +305,8 @@ def _with_text_event(kind: str, event: Any) -> JSON:
             places = {key: frame[key] for key in frame.keys() - event.keys()}
             names = ("item_id", "output_index", "sequence_number")
             places |= {key: frame[key] for key in names if key in frame}
+            if kind.endswith("part.added"):  # a part starts without text
+                places["part"] = frame["part"]
             frames[number] = {**event, **places}
     return {"frames": frames}
 

@@ -151,7 +151,7 @@ def _chat_delta(name: str, value: Any) -> JSON:
 
 
 def _call(call: JSON) -> JSON:
-    function = {"name": "name_A", "arguments": "{}", **(call["function"] or {})}
+    function = {"name": "name_C", "arguments": "{}", **(call["function"] or {})}
     return {**call, "function": function}
 
 

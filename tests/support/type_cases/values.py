@@ -37,7 +37,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "responseMimeType": ("application/json", "text/x.enum"),
     "arguments": ('{"city":"Oslo"}', '{"city":"Rome"}'),
     "partial_json": ('{"city":"Oslo"}', '{"city":"Rome"}'),
-    "model": ("m", "m-2"),
+    "model": ("m-1", "m-2"),
     "version": ("1", "2"),
     # Those of calls agree with those of results.
     **dict.fromkeys(("call_id", "tool_call_id", "tool_use_id"), ("call_1", "call_1")),
@@ -50,7 +50,7 @@ _NUMBERS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
         ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "ttl_30m_tokens"), (1, 0)
     ),
-    "input_tokens": (4, 5),
+    "thinking_tokens": (1, 2),
     "budget_tokens": (1024, 2048),
     "thinkingBudget": (1024, 2048),
     "max_tokens": (4096, 8192),

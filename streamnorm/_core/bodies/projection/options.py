@@ -172,6 +172,13 @@ def _changed(
         if bounded != request.temperature:
             losses.add("temperature_clamped", "request", f"written as {bounded:g}")
             changes["temperature"] = bounded
+    for name, (least, most) in can.number_bounds.items():
+        value = getattr(request, name)
+        if value is not None and not least <= value <= most:
+            # What is counted stays a whole number.
+            bound = type(value)(least if value < least else most)
+            losses.add(name, "request", f"written as {bound:g}")
+            changes[name] = bound
     stop = request.stop
     if not can.blank_stops and any(not text.strip() for text in stop):
         losses.add("stop_dropped", "request", "white space alone")

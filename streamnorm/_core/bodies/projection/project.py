@@ -85,14 +85,14 @@ def project_request(
         if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
     own = is_own(request, can.dialect)
+    for name in request.state or ():
+        if not (own and _takes(name, can)):
+            found = "state that the server does not hold" if own else "state of another provider"
+            raise EncodeError(
+                f"{found}, expected the whole conversation in the request",
+                path=f"state.{name}",
+            )
     lenient = own and not named
-    if request.state and not (own and "state" in can.fields):
-        name = next(iter(request.state))
-        found = "state that the server does not hold" if own else "state of another provider"
-        raise EncodeError(
-            f"{found}, expected the whole conversation in the request",
-            path=f"state.{name}",
-        )
     known = structs.replace(can, name_pattern=None) if native else can
     names = ToolNames(request.tools, known, losses)
     if not native:
@@ -124,7 +124,8 @@ def project_request(
     )
     if not (can.assistant_last or lenient):
         messages = without_prefill(messages, losses)
-    if not messages and not (own and not is_checked):
+    is_native = own and not is_checked and not (can.results_required and not request.state)
+    if not messages and not is_native:
         raise EncodeError("no messages, expected at least one", path="messages")
     if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
@@ -144,6 +145,12 @@ def project_request(
         projected = replaced(projected, betas=_betas_to_lose(projected, can))
     projected = project_options(projected, can, losses, own=own, lenient=lenient, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+
+
+def _takes(name: str, can: BodyCapabilities) -> bool:
+    """Return whether a body for the target may have a field."""
+    allowed = can.allowed_fields
+    return name not in can.denied_fields and (allowed is None or name in allowed)
 
 
 def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
@@ -173,7 +180,7 @@ def _in_order(
     if named and can.vendor_checks and request.state is None:
         return place_results(mint_ids(messages, losses), can, losses, repair, filled=filled)
     if can.only_refusals:
-        if repair == "fill":
+        if repair == "fill" or can.results_required:
             messages = _repaired(messages, can, losses, repair, filled)
         return fit_own_results(messages, can, losses)
     return _repaired(messages, can, losses, repair, filled)
@@ -190,7 +197,7 @@ def _repaired(
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
     settled = _settled(messages, can)
-    if repair == "fill":
+    if repair == "fill" or can.results_required:
         settled = _in_order_count(messages[:settled], can, filled)
     if settled == len(messages):
         return messages

@@ -122,7 +122,9 @@ def _in_words(
         losses.add("effort_changed", "request", "reasoning cannot be switched off")
         projected = structs.replace(projected, mode=None)
     efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
-    if projected.effort is not None and projected.effort not in efforts:
+    # A server of which nothing is known may have words of its own.
+    is_any = can.only_refusals and efforts == _EFFORTS
+    if projected.effort is not None and projected.effort not in efforts and not is_any:
         effort = _nearest(projected.effort, efforts)
         losses.add("effort_changed", "request", f"written as {effort or 'the default'}")
         projected = structs.replace(projected, effort=effort)

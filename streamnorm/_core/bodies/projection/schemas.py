@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from msgspec import structs
@@ -10,7 +11,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import OutputFormat, is_own
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import simplify_schema
+from streamnorm._core.schemas import is_ambiguous, simplify_schema
 from streamnorm._core.schemas.needs import fit_needs
 from streamnorm._core.schemas.strict import (
     EnforcedSchemas,
@@ -39,7 +40,9 @@ class ToolSchemas:
         self._losses = losses
         self._budget = _Budget(can.enforced_schemas or EnforcedSchemas())
         if can.enforces_outputs and output is not None and output.schema is not None:
-            self._budget.take(output.schema, is_tool=False)
+            # An output beyond the bounds is none that is enforced.
+            with suppress(NotEnforced):
+                self._budget.take(output.schema, is_tool=False)
 
     def fit(self, tool: Tool, path: str) -> Tool:
         """Return a tool whose schema the target accepts, strict if the target enforces it.
@@ -57,7 +60,12 @@ class ToolSchemas:
             if strict:
                 losses.add("strict", "tools", "dropped")
             strict = None
-        if schema is not None and can.schema == "simple":
+        # A client of the dialect knows what its server reads.
+        if (
+            schema is not None
+            and can.schema == "simple"
+            and (not can.only_refusals or is_ambiguous(schema))
+        ):
             schema = simplify_schema(schema, losses, path=path)
         if schema is not None and (can.only_refusals or not is_own(tool, can.dialect)):
             schema = fit_needs(
@@ -130,7 +138,7 @@ def project_output_schema(
     Raises:
         EncodeError: The schema has no legal form, or was to be enforced and cannot be.
     """
-    schema = output.schema or {}
+    before = schema = output.schema or {}
     if "object" in can.output_schema_needs and schema.get("type", "object") != "object":
         raise EncodeError(
             "a schema of an answer that is no object, expected one of an object", path=_OUTPUT
@@ -163,6 +171,6 @@ def project_output_schema(
             schema = fitted
             for keyword, detail in lost:
                 losses.add(f"schema.{keyword}", "request", detail)
-    if schema is output.schema and strict is output.strict:
+    if schema is before and strict is output.strict:
         return output
     return structs.replace(output, schema=schema, strict=strict)

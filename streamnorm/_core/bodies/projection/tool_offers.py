@@ -277,7 +277,8 @@ def project_choice(
         if not (can.lone_choice or lenient):
             losses.add("tool_choice", "request", "dropped without tools")
             return None, tools
-        return choice, tools
+        if not can.only_refusals:
+            return choice, tools
     namespaces = {
         tool.name: tool.namespace.name
         for tool in reversed(request.tools)
@@ -289,6 +290,9 @@ def project_choice(
         kind = "function"
     if (named, kind) != (choice.names, choice.kind):
         choice = ToolChoice(choice.mode, named, kind)
+    if can.checks_choices or not is_own(request, can.dialect):
+        choice = _of_offered(choice, tools, losses)
+        named = choice.names
     if named and choice.mode in ("auto", "required") and not can.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
@@ -309,6 +313,26 @@ def project_choice(
             tools = _of_names(tools, choice.names)
         choice = ToolChoice(weak)
     return choice, tools
+
+
+def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) -> ToolChoice:
+    """Return a choice that names tools which are offered.
+
+    Raises:
+        EncodeError: It names no other.
+    """
+    is_client_tool = choice.kind in ("function", "custom")
+    # The tools of an MCP server are not among those of the request.
+    if not (choice.names and is_client_tool) or any(isinstance(t, MCPServer) for t in tools):
+        return choice
+    offered = {tool.name for tool in tools if isinstance(tool, Tool | CustomTool)}
+    names = tuple(name for name in choice.names if name in offered)
+    if not names:
+        raise EncodeError("a choice of no tool of the request, expected one", path="tool_choice")
+    if len(names) == len(choice.names):
+        return choice
+    losses.add("tool_choice", "request", "tools that are not offered left out")
+    return structs.replace(choice, names=names)
 
 
 def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:

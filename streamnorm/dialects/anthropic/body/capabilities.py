@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.schemas.strict import EnforcedSchemas
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 
 __all__ = ["REQUEST_CAPABILITIES"]
@@ -12,25 +11,6 @@ _MARKED_BLOCKS = (
     "text image document tool_call tool_result server_tool_call server_tool_result opaque"
 )
 _TTLS = {"": "", "5m": "5m", "1h": "1h", "30m": "", "12h": "1h"}
-
-# platform.claude.com/docs/en/build-with-claude/structured-outputs (read 2026-11-23); the bounds as
-# pydantic-ai observed them.
-_REFUSED = frozenset(
-    {"contains", "exclusiveMaximum", "exclusiveMinimum", "maxContains", "maxItems", "maxLength"}
-    | {"maxProperties", "maximum", "minContains", "minLength", "minProperties", "minimum"}
-    | {"multipleOf", "not", "oneOf", "pattern", "patternProperties", "propertyNames", "uniqueItems"}
-)
-_FORMATS = "date date-time duration email hostname ipv4 ipv6 time uri uuid"
-_ENFORCED = EnforcedSchemas(
-    refused=_REFUSED,
-    removed=_REFUSED,
-    formats=frozenset(_FORMATS.split()),
-    most_min_items=1,
-    recursive=False,
-    most_tools=20,
-    most_optional=24,
-    most_unions=16,
-)
 
 REQUEST_CAPABILITIES = BodyCapabilities(
     dialect="anthropic",
@@ -61,9 +41,6 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     },
     mcp_servers=frozenset({"url", "authorization", "allowed_tools", "require_approval"}),
     server_history=True,
-    schema_needs=frozenset({"object"}),
-    schema_root_refused=frozenset({"allOf", "anyOf", "oneOf"}),
-    enforced_schemas=_ENFORCED,
     enforces_outputs=True,
     # Answers in any JSON form can only be asked for in words.
     output_kinds=frozenset({"text", "json_schema"}),

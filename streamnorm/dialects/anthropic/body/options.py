@@ -118,7 +118,7 @@ def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
             raise within(exc, path) from None
         rest = rest_of(form, {"type", "schema"})
         extra = None if rest is None else {DIALECT: rest}
-        return OutputFormat("json_schema", schema, extra=extra), name
+        return OutputFormat("json_schema", schema, strict=True, extra=extra), name
     return None, ""
 
 
@@ -134,9 +134,11 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
             "schema": output.schema or {},
             **own_fields(output.extra),
         }
-        for field in ("name", "description", "strict"):  # the schema is always enforced
+        for field in ("name", "description"):
             if getattr(output, field) is not None:
                 context.losses.add(f"schema_{field}", "request", "dropped")
+        if output.strict is False:
+            context.losses.add("schema_strict", "request", "enforced")
     if config:
         body["output_config"] = config
 

@@ -105,13 +105,15 @@ def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
     if kind not in (None, _JSON):
         return None
     if schema is not None:
-        return OutputFormat("json_schema", schema), {"responseMimeType", "responseJsonSchema"}
+        used = {"responseMimeType", "responseJsonSchema"}
+        return OutputFormat("json_schema", schema, strict=True), used
     if own is not None:
         try:
             converted = json_schema(own)
         except DecodeError as exc:
             raise within(exc, "$.responseSchema") from None
-        return OutputFormat("json_schema", converted), {"responseMimeType", "responseSchema"}
+        used = {"responseMimeType", "responseSchema"}
+        return OutputFormat("json_schema", converted, strict=True), used
     return None if kind is None else (OutputFormat("json_object"), {"responseMimeType"})
 
 
@@ -158,9 +160,11 @@ def _output_to_wire(output: OutputFormat, context: WriteContext) -> dict[str, An
         return {"responseMimeType": _TEXT}
     if output.kind == "json_object" or output.schema is None:
         return {"responseMimeType": _JSON}
-    for name in ("name", "description", "strict"):
+    for name in ("name", "description"):
         if getattr(output, name) is not None:
             losses.add(f"schema_{name}", "request", "dropped")
+    if output.strict is False:
+        losses.add("schema_strict", "request", "enforced")
     return {"responseMimeType": _JSON, "responseJsonSchema": output.schema}
 
 

@@ -16,12 +16,12 @@ from streamnorm.dialects.gemini.body.fields import camel
 __all__ = ["json_schema"]
 
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
+_NAMES = "TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL"
+_TYPES = dict(enumerate(_NAMES.split()))
 _BOUNDS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
 _MAPS = frozenset({"properties", "defs"})
-# The order in which the model writes the properties, which JSON Schema has no keyword for.
-_HINTS = frozenset({"nullable", "propertyOrdering"})
 
 
 def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     schema = camel(schema)
     converted: dict[str, Any] = {}
     for name, value in schema.items():
-        if name in _HINTS or value is None:
+        if name == "nullable" or value is None:
             continue
         try:
             value = _keyword(name, value)
@@ -46,8 +46,12 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _keyword(name: str, value: Any) -> Any:
     """Return the value of a keyword; None if it says nothing."""
-    if name == "type" and isinstance(value, str):
-        return None if value == "TYPE_UNSPECIFIED" else value.lower() if value.isupper() else value
+    if name == "type":
+        # Clients of protocol buffers may send the number of a type.
+        value = _TYPES.get(value, value) if type(value) is int else value
+        if isinstance(value, str):
+            is_said = value != "TYPE_UNSPECIFIED"
+            return (value.lower() if value.isupper() else value) if is_said else None
     if name in _BOUNDS and isinstance(value, str) and value.isdecimal() and len(value) < 20:
         return int(value)
     if name in _MAPS and is_object(value):

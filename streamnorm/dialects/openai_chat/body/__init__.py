@@ -30,6 +30,7 @@ def codec() -> BodyCodec:
         revise_response=revise_response,
         models=MODELS,
         field_parts=FIELD_PARTS,
+        spells_unchanged=True,
         read_reasoning=lambda body: reasoning_from_wire(body, {}),
         fit_body=fit_body,
     )

@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.schemas.strict import EnforcedSchemas
 from streamnorm.dialects.openai_chat.body.extra import DIALECT
 
 __all__ = ["CAPABILITIES"]
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
-
-# developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-23); pydantic-ai 2.68.
-_ENFORCED = EnforcedSchemas(
-    refused=frozenset(
-        {"allOf", "contains", "default", "dependentRequired", "dependentSchemas", "else", "if"}
-        | {"maxContains", "maxLength", "maxProperties", "minContains", "minLength", "minProperties"}
-        | {"not", "oneOf", "patternProperties", "propertyNames", "then", "unevaluatedItems"}
-        | {"unevaluatedProperties", "uniqueItems"}
-    ),
-    removed=frozenset({"default", "oneOf"}),
-    formats=frozenset(
-        ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"]
-    ),
-    all_required=True,
-    typed=True,
-    bare_references=True,
-    lookaround=False,
-    most_properties=5000,
-    most_levels=10,
-    most_chars=120_000,
-    most_values=1000,
-)
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
@@ -61,11 +38,14 @@ CAPABILITIES = BodyCapabilities(
     name_pattern="[a-zA-Z0-9_-]{1,64}",
     custom_tools=True,
     restricted_choice=True,
-    schema_needs=frozenset({"items", "object", "properties"}),
-    schema_root_refused=frozenset({"allOf", "anyOf", "enum", "not", "oneOf"}),
-    output_schema_needs=frozenset({"items", "object"}),
-    enforced_schemas=_ENFORCED,
     output_name_pattern="[a-zA-Z0-9_-]{1,64}",
+    number_bounds={
+        "top_p": (0, 1),
+        "frequency_penalty": (-2, 2),
+        "presence_penalty": (-2, 2),
+        "top_logprobs": (0, 20),
+        "choices": (1, 128),
+    },
     dependent_fields={"top_logprobs": "logprobs"},
     min_answer_tokens=1,
     max_stops=4,

@@ -20,7 +20,8 @@ from streamnorm._core.json import compact, is_array, is_json, is_object, objects
 __all__ = ["fit_body"]
 
 _DETAILS = "reasoning_details"
-_MARK = "cache_control"
+_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+_IN_PLACE_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _TEXTS = ("reasoning_content", "reasoning")
 _GEMINI, _ANTHROPIC = "google-gemini-v1", "anthropic-claude-v1"
 
@@ -41,6 +42,8 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     fitted: list[Any] = []
     for number, message in enumerate(body["messages"]):
         taken: _Message | None = message
+        if not can.null_content:
+            taken = message = _with_content(message)
         if message["role"] == "assistant":
             try:
                 taken = _fit_assistant(message, context)
@@ -68,7 +71,7 @@ def _with_few_marks(body: dict[str, Any], context: WriteContext) -> dict[str, An
             return part
         excess -= 1
         context.losses.add("cache_mark_dropped", "messages", "dropped")
-        return {name: value for name, value in part.items() if name != _MARK}
+        return {name: value for name, value in part.items() if name not in _MARKS}
 
     changed: dict[str, Any] = {}
     if is_array(tools := body.get("tools")):
@@ -91,7 +94,7 @@ def _parts_of(body: dict[str, Any]) -> Iterator[Any]:
 
 
 def _is_marked(part: Any) -> bool:
-    return is_object(part) and part.get(_MARK) is not None
+    return is_object(part) and any(part.get(name) is not None for name in _MARKS)
 
 
 def _has_demands(can: BodyCapabilities) -> bool:
@@ -102,6 +105,7 @@ def _has_demands(can: BodyCapabilities) -> bool:
         or can.signature_placeholder
         or can.json_arguments
         or not can.empty_assistants
+        or not can.null_content
     )
 
 
@@ -123,9 +127,16 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
     return value
 
 
+def _with_content(value: _Message) -> _Message:
+    """Return a message whose content is an empty text where it was null and nothing replaces it."""
+    if value.get("content") is not None or any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
+        return value
+    return {**value, "content": ""}
+
+
 def _with_reasoning(value: _Message, context: WriteContext) -> _Message:
     """Return a message with its reasoning in the field that the server reads, be it empty."""
-    name = context.capabilities.reasoning_field
+    name = _TEXTS[0]
     if isinstance(value.get(name), str):
         return value
     details = [string_of(detail, "text") for detail in objects_of(value.get(_DETAILS))]

@@ -244,7 +244,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
     before = request if source is None else source.part
-    is_asked = source is not None and not before.tools and context.capabilities.lone_choice
+    is_asked = source is not None and not before.tools
     if not (body.get("tools") or body.get("functions") or is_asked):
         _drop_choice(body, context)
     if not request.stream and request.stream is not before.stream:

@@ -65,15 +65,6 @@ def calls_without_reasoning(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(f"{message.path}.reasoning_content", count=number)
 
 
-def reasoning_before_user(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning that stands before the last message of the user."""
-    messages = _messages(facts)
-    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=0)
-    for message in messages[:last]:
-        if message.value.get("reasoning_content") is not None:
-            yield Finding(f"{message.path}.reasoning_content")
-
-
 def calls_without_details(facts: RequestFacts) -> Iterator[Finding]:
     """Yield messages with calls that have no `reasoning_details`."""
     for message in _messages(facts):
@@ -227,7 +218,6 @@ SERVER_CHECKS: Mapping[str, RequestCheck] = {
         late_system,
         no_user_message,
         orphan_results,
-        reasoning_before_user,
         unmarked_prefill,
         unsigned_details,
         user_after_tool,

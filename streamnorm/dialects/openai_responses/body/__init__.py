@@ -6,6 +6,7 @@ https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.count import COUNT
+from streamnorm.dialects.openai_responses.body.fitting import fit_body
 from streamnorm.dialects.openai_responses.body.models import MODELS
 from streamnorm.dialects.openai_responses.body.request import (
     FIELD_PARTS,
@@ -36,6 +37,7 @@ def codec() -> BodyCodec:
         count=COUNT,
         models=MODELS,
         field_parts=FIELD_PARTS,
+        fit_body=fit_body,
         answer_fields={"item_id": "id"},
         echoed_fields=echoed_fields,
     )

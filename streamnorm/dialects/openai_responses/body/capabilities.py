@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.schemas.strict import EnforcedSchemas
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 __all__ = ["CAPABILITIES"]
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
 _TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
-
-# developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-23); pydantic-ai 2.68.
-_ENFORCED = EnforcedSchemas(
-    refused=frozenset(
-        {"allOf", "contains", "default", "dependentRequired", "dependentSchemas", "else", "if"}
-        | {"maxContains", "maxLength", "maxProperties", "minContains", "minLength", "minProperties"}
-        | {"not", "oneOf", "patternProperties", "propertyNames", "then", "unevaluatedItems"}
-        | {"unevaluatedProperties", "uniqueItems"}
-    ),
-    removed=frozenset({"default", "oneOf"}),
-    formats=frozenset(
-        ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"]
-    ),
-    all_required=True,
-    typed=True,
-    bare_references=True,
-    lookaround=False,
-    most_properties=5000,
-    most_levels=10,
-    most_chars=120_000,
-    most_values=1000,
-)
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
@@ -73,10 +50,6 @@ CAPABILITIES = BodyCapabilities(
     mcp_servers=frozenset({"url", "authorization", "headers", "allowed_tools", "require_approval"}),
     server_history=True,
     restricted_choice=True,
-    schema_needs=frozenset({"items", "object", "properties"}),
-    schema_root_refused=frozenset({"allOf", "anyOf", "enum", "not", "oneOf"}),
-    output_schema_needs=frozenset({"items", "object"}),
-    enforced_schemas=_ENFORCED,
     reasoning_issuer="openai",
     reasoning_answered=True,
     stored_reasoning=True,  # vercel/ai#7543

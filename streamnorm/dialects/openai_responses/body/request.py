@@ -22,9 +22,8 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Request, Source, is_own, request_source
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, is_object, object_in
+from streamnorm._core.json import is_array, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
-from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.extra import own_fields
 from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
 from streamnorm.dialects.openai_responses.body.read_input import InputReader
@@ -35,7 +34,7 @@ from streamnorm.dialects.openai_responses.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.openai_responses.body.write_input import fit_input, input_to_wire
+from streamnorm.dialects.openai_responses.body.write_input import input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 __all__ = ["FIELD_PARTS", "read_request", "write_request"]
@@ -154,7 +153,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     """Return a projected request as a body."""
     source = request_source(request, DIALECT)
     if source is not None:
-        return Written(_fitted(source, request, context), _PATH)
+        return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
     own_request = is_own(request, DIALECT)
     instructions = "\n\n".join([block.text for block in request.system])
@@ -172,12 +171,10 @@ def write_request(request: Request, context: WriteContext) -> Written:
     own = {**own_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
-        body["tool_choice"] = choice_to_wire(choice, request.tools)
         # One that was not changed is written with what only this dialect knows of it.
         inexact = own.pop("tool_choice", None)
         is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
-        if is_same and not _must_name_tool(inexact, context):
-            body["tool_choice"] = inexact
+        body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
     for name, (field, _) in _FIELDS.items():
         if name != "model" and (value := getattr(request, field)) is not None:
             body[name] = value
@@ -187,26 +184,6 @@ def write_request(request: Request, context: WriteContext) -> Written:
         body["store"] = False  # other vendors store nothing
     add_options(body, request, own)
     return Written(body, _PATH)
-
-
-def _fitted(source: dict[str, Any], request: Request, context: WriteContext) -> dict[str, Any]:
-    """Return the body of a request that was not changed, without what the server refuses."""
-    body, can = {**source}, context.capabilities
-    if is_array(items := body.get("input")) and (can.complete_answers or not can.new_item_ids):
-        body["input"] = fit_input(items, request.messages, context)
-    choice = body.get("tool_choice")
-    if request.tool_choice is not None and _must_name_tool(choice, context):
-        body["tool_choice"] = choice_to_wire(request.tool_choice, request.tools)
-    return body
-
-
-def _must_name_tool(choice: object, context: WriteContext) -> bool:
-    """Return whether a choice names a server tool by a type that `tools` must have.
-
-    The vendor knows several types for one tool, other servers may not.
-    """
-    is_type = is_object(choice) and choice.keys() == {"type"}
-    return is_type and context.capabilities is not CAPABILITIES
 
 
 def _added_tools(request: Request) -> set[object]:

@@ -20,7 +20,7 @@ from streamnorm._core.bodies.fields import (
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_object, objects_of
+from streamnorm._core.json import is_object, objects_of, string_of
 from streamnorm._core.tools import (
     AnyTool,
     CustomTool,
@@ -40,6 +40,7 @@ __all__ = [
     "choice_to_wire",
     "tools_from_wire",
     "tools_to_wire",
+    "type_in_tools",
 ]
 
 _Value: TypeAlias = dict[str, Any]
@@ -302,16 +303,21 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
         choice = _choice(object_at(value, "$"))
     except DecodeError as exc:
         raise within(exc, "$.tool_choice") from None
-    is_exact = _is_exact(value) and not _is_other_word(value, body)
+    is_exact = _is_exact(value) and type_in_tools(body) is None
     return choice, None if is_exact else value
 
 
-def _is_other_word(value: _Value, body: _Value) -> bool:
-    """Return whether a choice has another word for a server tool than `tools` has."""
-    unified = _KINDS.get(value["type"])
-    types = [tool.get("type") for tool in objects_of(body.get("tools"))]
-    known = {_KINDS.get(kind) for kind in types if isinstance(kind, str)}
-    return unified in known - {None} and value["type"] not in types
+def type_in_tools(body: _Value) -> str | None:
+    """Return the type that `tools` has for the server tool that is chosen by another one.
+
+    None if the choice names a type that `tools` has, or no server tool of `tools`.
+    """
+    choice = body.get("tool_choice")
+    kind = choice.get("type") if is_object(choice) else None
+    types = [string_of(tool, "type") for tool in objects_of(body.get("tools"))]
+    if not isinstance(kind, str) or kind not in _KINDS or kind in types:
+        return None
+    return next((other for other in types if _KINDS.get(other) == _KINDS[kind]), None)
 
 
 def _choice(value: _Value) -> ToolChoice:

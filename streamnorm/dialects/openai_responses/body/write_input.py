@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
@@ -24,7 +23,7 @@ from streamnorm._core.bodies.error_marks import mark_error
 from streamnorm._core.bodies.request import InputMessage, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.ids import tag_signature
-from streamnorm._core.json import is_array, is_object, object_in
+from streamnorm._core.json import object_in
 from streamnorm.dialects.openai_responses.body.content import (
     Owner,
     content_to_wire,
@@ -35,13 +34,11 @@ from streamnorm.dialects.openai_responses.items.server_tools import result_to_wi
 from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["fit_input", "input_to_wire"]
+__all__ = ["input_to_wire"]
 
 _Item: TypeAlias = dict[str, Any]
 _Part: TypeAlias = Text | Refusal | OpaqueBlock
 
-# An id of an item that was minted here, or by an earlier version.
-_MINTED_ID = re.compile(r"[a-z]+_sn_")
 _USER_ITEMS = frozenset(
     {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
 )
@@ -56,38 +53,8 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
         if items is None:
             write = partial(writer.items_of, message, number)
             items = context.written(message, number, write)
-        writer.add(message, _fitted(items, message, number, context))
+        writer.add(message, items)
     return writer.items
-
-
-def fit_input(
-    items: list[Any], messages: Iterable[InputMessage], context: WriteContext
-) -> list[Any]:
-    """Return the input of a request that was not changed, as the server accepts it.
-
-    Args:
-        items: The items, as they were read.
-        messages: The messages that they were read as.
-        context: Capabilities of the target.
-    """
-    fitted: dict[int, _Item] = {}
-    for number, message in enumerate(messages):
-        before = message.source.value
-        after = _fitted(before, message, number, context)
-        fitted |= {id(item): new for item, new in zip(before, after, strict=True)}
-    return [fitted[id(item)] for item in items]
-
-
-def _fitted(
-    items: list[_Item], message: InputMessage, number: int, context: WriteContext
-) -> list[_Item]:
-    """Return the items of a message without what the target refuses of them."""
-    can = context.capabilities
-    if can.complete_answers and message.role == "assistant":
-        items = [_completed(item, f"{number}_{at}") for at, item in enumerate(items)]
-    if not can.new_item_ids:
-        items = [_without_minted_id(item) for item in items]
-    return items
 
 
 class _InputWriter:
@@ -199,8 +166,7 @@ class _InputWriter:
             if is_continued:
                 self.items[-1]["content"].append(_part(block, part))
             else:
-                place = f"{number}_{position}"
-                self.items.append(self._message(block, fields, part, _minted_id(place)))
+                self.items.append(self._message(block, fields, part, f"msg_sn_{number}_{position}"))
 
     def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a block of text; one that is plain text is an easy message."""
@@ -266,46 +232,6 @@ class _InputWriter:
         if call.namespace is not None:
             item["namespace"] = call.namespace
         return item | own_fields(call.extra)
-
-
-def _minted_id(place: str) -> str:
-    """Return an id for a message that has none, the same one each time."""
-    return f"msg_sn_{place}"
-
-
-def _without_minted_id(item: _Item) -> _Item:
-    id = item.get("id")
-    if not isinstance(id, str) or _MINTED_ID.match(id) is None:
-        return item
-    return {name: value for name, value in item.items() if name != "id"}
-
-
-def _completed(item: _Item, place: str) -> _Item:
-    """Return an item of an answer with the fields that strict servers demand of output text.
-
-    A message of one text without annotations is written as that text, which needs none.
-
-    Args:
-        item: The item, whatever its type.
-        place: Its place in the history, of which an id is made.
-    """
-    parts = item.get("content")
-    if item.get("role") != "assistant" or not is_array(parts):
-        return item
-    texts = [part for part in parts if is_object(part) and part.get("type") == "output_text"]
-    has_annotations = all(part.get("annotations") is not None for part in texts)
-    if not texts or (item.get("id") and item.get("status") and has_annotations):
-        return item
-    if len(parts) == 1 and not (item.get("id") or texts[0].get("annotations")):
-        return {**item, "content": texts[0].get("text")}
-    id, status = item.get("id") or _minted_id(place), item.get("status") or "completed"
-    known = {**item, "type": "message", "id": id, "status": status}
-    return {**known, "content": [_with_annotations(part) for part in parts]}
-
-
-def _with_annotations(part: Any) -> Any:
-    is_text = is_object(part) and part.get("type") == "output_text"
-    return {**part, "annotations": part.get("annotations") or []} if is_text else part
 
 
 def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:

@@ -116,8 +116,8 @@ def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that a part of its type does not have."""
     for path, _, part in _parts(facts):
         known = _PART_FIELDS.get(string_of(part, "type"))
-        for name in part if known is not None else ():
-            if name not in known:
+        for name in part:
+            if known is not None and name not in known:
                 yield Finding(f"{path}.{name}", name=name)
 
 

@@ -10,6 +10,7 @@ from support.request_targets import Projection, assistant, call, own, request, r
 
 from streamnorm import (
     Audio,
+    CacheMark,
     Citation,
     Document,
     EncodeError,
@@ -69,6 +70,18 @@ def test_unknown_citations_are_dropped() -> None:
     done = blocks_of(Text("a", (known, other)), Text("b", (known,)), role="assistant")
     assert done.messages == [("assistant", (Text("a", (known,)), Text("b", (known,))))]
     assert done.lost == {"citations": 1}
+
+
+def test_unknown_citations_of_results_and_instructions_are_dropped() -> None:
+    known, other = Citation("known"), Citation("other")
+    cited = ToolResult("a", (Text("ok", (known, other)),))
+    asked = request(assistant(call("a")), user(cited), system=(Text("s", (other,)),))
+    done = Projection(asked)
+    assert done.messages[1][1] == (ToolResult("a", (Text("ok", (known,)),)),)
+    assert done.request.system == (Text("s"),)
+    assert done.lost == {"citations": 2}
+    kept = request(assistant(call("a")), user(cited), system=(Text("s", (known,)),))
+    assert Projection(kept, only_refusals=True).request is kept
 
 
 def test_signatures_go_to_their_vendor_alone() -> None:
@@ -269,6 +282,8 @@ def test_reference_to_a_tool_is_text_elsewhere() -> None:
     done = Projection(asked, name_pattern="[a-z_]+")
     assert done.messages[1][1] == (ToolResult("c", (Text("[tool get_weather__80af2a19 loaded]"),)),)
     assert done.lost == {"tool_reference": 1, "tool_renamed": 1}
+    marked = OpaqueBlock("other", "tool_reference", '{"tool_name":"f"}', cache=CacheMark("1h"))
+    assert blocks_of(marked).messages[0][1] == (Text("[tool f loaded]", cache=CacheMark("1h")),)
     mine = OpaqueBlock("target", "tool_reference", "{}")
     assert blocks_of(mine).messages == [("user", (mine,))]
 
@@ -423,12 +438,14 @@ def test_calls_follow_text_where_a_message_has_no_order() -> None:
 
 
 def test_extra_fields_within_a_result_are_lost_by_name() -> None:
-    from streamnorm import ToolResult
-
     inner = Text("ok", extra={"other": {"phase": 1}})
     done = Projection(request(assistant(call("a")), user(ToolResult("a", (inner,)))))
     assert done.messages[1][1] == (result("a"),)
     assert done.lost == {"phase": 1}
+    image = Image(url="https://a/b.png", extra={"other": {"transformations": {}}})
+    done = Projection(request(assistant(call("a")), user(ToolResult("a", (image,)))))
+    assert done.messages[1][1] == (ToolResult("a", (Image(url="https://a/b.png"),)),)
+    assert done.lost == {"transformations": 1}
 
 
 def test_calls_stand_together_where_nothing_may_be_between_them() -> None:
@@ -465,3 +482,27 @@ def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
     assert Projection(mine, reasoning_required=required, native=True).request is mine
     served = Projection(mine, reasoning_required=required)
     assert served.messages[0][1] == (empty, call("b"))
+
+
+def test_ids_of_the_dialect_that_a_server_refuses_are_changed_with_a_loss() -> None:
+    asked = own(
+        request(own(user("q")), own(assistant(call("call_1"))), own(user(result("call_1"))))
+    )
+    assert Projection(asked, only_refusals=True).request is asked
+    done = Projection(asked, only_refusals=True, id_pattern="[a-z0-9]{9}", max_id_chars=9)
+    (written,) = done.request.messages[1].tool_calls
+    assert len(written.id) == 9
+    assert done.request.messages[2].tool_results[0].tool_call_id == written.id
+    assert done.lost == {"tool_id_changed": 1}
+
+
+def test_citations_of_the_dialect_stay_for_its_servers() -> None:
+    cited = Text("a", (Citation("unknown"),))
+    asked = own(request(own(user("q")), own(assistant(cited))))
+    assert Projection(asked, only_refusals=True).request is asked
+
+
+def test_reasoning_of_the_dialect_is_demanded_where_it_is_written() -> None:
+    """The writer adds it, so that the rest of the message stays spelt as it was."""
+    asked = own(request(own(user("q")), own(assistant("a"))))
+    assert Projection(asked, only_refusals=True, reasoning_required=True).request is asked

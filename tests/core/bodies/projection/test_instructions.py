@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec import structs
 from support.request_targets import (
+    EVERYTHING,
     Projection,
     assistant,
     call,
@@ -13,7 +16,9 @@ from support.request_targets import (
     user,
 )
 
-from streamnorm import CacheMark, Image, InputMessage, Text
+from streamnorm import CacheMark, EncodeError, Image, InputMessage, Text
+from streamnorm._core.bodies.projection.instructions import place_instructions
+from streamnorm._core.losses import Losses
 
 DEVELOPER = InputMessage("developer", (Text("Dev."),))
 
@@ -129,11 +134,68 @@ def test_runs_of_one_role_are_joined_where_roles_must_alternate() -> None:
         ("user", (Text("A\n\nB"),)),
         ("assistant", (Text("C"), call("c"))),
         ("user", (result("c"),)),
+        ("assistant", (Text("OK."),)),
         ("user", (Text("D"), Image("image/png", "aGk="))),
     ]
-    assert done.lost == {"messages_merged": 2}
+    assert done.lost == {"messages_merged": 2, "assistant_filled": 1}
     alternating = request(user("A"), assistant("B"))
     assert Projection(alternating, strict_alternation=True).request is alternating
+
+
+def test_calls_and_results_are_no_turns_where_roles_must_alternate() -> None:
+    """Templates of Mistral's models count neither."""
+    asked = request(
+        system("S"),
+        assistant(call("a")),
+        user(result("a")),
+        user("A"),
+        assistant(call("b")),
+        user(result("b")),
+        assistant("B"),
+    )
+    assert Projection(asked, strict_alternation=True, system="message").request is asked
+
+
+@pytest.mark.parametrize(
+    ("messages", "path"),
+    [
+        ((assistant("A"), user("B")), "messages[0]"),
+        ((user("A"), assistant(call("a")), user(result("a")), assistant("B")), None),
+        ((user("A"), assistant("B"), user(result("x")), assistant("C")), "messages[3]"),
+    ],
+)
+def test_a_turn_of_the_assistant_needs_one_of_the_user_before_it(
+    messages: tuple[InputMessage, ...], path: str | None
+) -> None:
+    can = structs.replace(EVERYTHING, strict_alternation=True)
+    if path is None:
+        assert place_instructions((), messages, can, Losses()) == ((), messages)
+        return
+    with pytest.raises(EncodeError, match="a message of the assistant, expected one") as raised:
+        place_instructions((), messages, can, Losses())
+    assert raised.value.path == path
+
+
+def test_a_message_of_the_user_is_demanded_where_a_server_demands_one() -> None:
+    for messages in ((system("A"),), (system("A"), assistant(call("a")), user(result("a")))):
+        with pytest.raises(EncodeError, match="messages: no message of the user, expected one"):
+            Projection(request(*messages), user_message=True)
+    asked = request(user("A"))
+    assert Projection(asked, user_message=True).request is asked
+
+
+def test_leading_instructions_of_the_dialect_leave_messages_where_the_server_refuses_them() -> None:
+    asked = own(request(own(system("A")), own(user("B"))))
+    assert Projection(asked, only_refusals=True, inline_system="after_user").request is asked
+    done = Projection(asked, only_refusals=True, inline_system="text")
+    assert (done.request.system, roles(done)) == ((Text("A"),), ["user"])
+    assert done.lost == {"system_moved": 1}
+
+
+def test_a_demoted_instruction_keeps_its_name() -> None:
+    asked = request(user("A"), structs.replace(system("B"), name="ann"))
+    done = Projection(asked, inline_system="text")
+    assert done.request.messages[1].name == "ann"
 
 
 def test_a_last_message_of_the_assistant_is_said_not_to_be_continued() -> None:

@@ -167,3 +167,9 @@ def test_the_request_s_mark_lives_as_long_as_that_of_its_last_block() -> None:
         assert done.lost == lost
     empty = own(request(cache=MARK))
     assert Projection(empty, counts_request_mark=True).request is empty
+
+
+def test_lifetimes_of_the_dialect_stay_where_nothing_is_known_of_them() -> None:
+    mine = own(request(own(user(Text("a", cache=CacheMark("2h"))))))
+    assert Projection(mine, only_refusals=True, mark_ttls={}).request is mine
+    assert Projection(mine, mark_ttls={}).lost == {"cache_ttl": 1}

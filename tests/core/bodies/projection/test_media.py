@@ -198,3 +198,17 @@ def test_a_pdf_that_was_sent_as_an_image_is_a_document() -> None:
     for known in (None, FORMATS | {"application/pdf"}):
         kept = request(user("Read:", pdf))
         assert Projection(kept, images=known).request is kept
+
+
+def test_media_of_the_dialect_go_where_the_server_takes_them() -> None:
+    text = Document("text/plain", "a")
+    linked = Document(url="https://example.com/a.pdf")
+    image = Image(url="https://example.com/a.png", detail="new")
+    asked = own(request(own(user(text, linked, image))))
+    assert Projection(asked, only_refusals=True).request is asked
+    can = {"text_documents": False, "document_urls": False}
+    kept = Projection(asked, **can)
+    assert kept.messages[0][1][:2] == (text, linked)
+    done = Projection(asked, only_refusals=True, **can)
+    assert done.messages == [("user", (Text("<document>\na\n</document>"), image))]
+    assert done.lost == {"document_as_text": 1, "document_dropped": 1}

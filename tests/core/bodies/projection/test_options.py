@@ -21,6 +21,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.losses import Losses
 
+OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 NOTHING = BodyCapabilities(dialect="target", fields=frozenset())
 
 
@@ -464,10 +465,50 @@ def test_refused_option_of_another_type_is_dropped_from_the_fields_of_the_dialec
 
 
 def test_name_of_a_schema_in_other_characters_is_a_loss() -> None:
-    named = asked(output=OutputFormat("json_schema", {}, "my schema"))
+    named = asked(output=OutputFormat("json_schema", OBJECT, "my schema"))
     done = Projection(named, output_name_pattern="[a-z]+")
-    assert done.request.output == OutputFormat("json_schema", {})
+    assert done.request.output == OutputFormat("json_schema", OBJECT)
     assert done.lost == {"schema_name": 1}
     for name in ("schema", None):
-        legal = asked(output=OutputFormat("json_schema", {}, name))
+        legal = asked(output=OutputFormat("json_schema", OBJECT, name))
         assert Projection(legal, output_name_pattern="[a-z]+").request is legal
+
+
+def test_another_value_than_the_only_one_is_dropped() -> None:
+    """Kimi has one temperature while it thinks, and one without (kodustech/kodus-ai#1120)."""
+    can: dict[str, Any] = {
+        "fixed_values": {"temperature": 1.0, "top_p": 0.95},
+        "fixed_values_off": {"temperature": 0.6},
+        "reasons_by_default": True,
+    }
+    done = Projection(asked(temperature=0.5, top_p=0.9, seed=7), **can)
+    assert done.request == asked(seed=7)
+    assert done.lost == {"temperature": 1, "top_p": 1}
+    off = ReasoningOptions("off")
+    done = Projection(asked(temperature=1, top_p=0.9, reasoning=off), **can)
+    assert done.request == asked(top_p=0.9, reasoning=off)
+    assert done.lost == {"temperature": 1}
+    for legal in (
+        asked(temperature=1, top_p=0.95),
+        asked(temperature=0.6, reasoning=off),
+        asked(),
+    ):
+        assert Projection(legal, **can).request is legal
+    both = {**can, "fixed_values_off": None}
+    assert Projection(asked(temperature=0.6, reasoning=off), **both).lost == {"temperature": 1}
+    gone = Projection(asked(temperature=0.5), fields=ALL_FIELDS - {"temperature"}, **can)
+    assert gone.lost == {"temperature": 1}
+
+
+def test_needless_option_of_the_dialect_that_is_dropped_is_a_loss() -> None:
+    fields = ALL_FIELDS - {"parallel_tool_calls"}
+    assert Projection(asked(parallel_tool_calls=True), fields=fields).lost == {}
+    mine = own(asked(parallel_tool_calls=True))
+    done = Projection(mine, fields=fields, only_refusals=True)
+    assert done.lost == {"parallel_tool_calls": 1}
+
+
+def test_service_tier_of_the_dialect_is_the_server_s_own_word() -> None:
+    mine = own(asked(service_tier="turbo"))
+    assert Projection(mine, only_refusals=True).request is mine
+    assert Projection(mine).lost == {"service_tier": 1}

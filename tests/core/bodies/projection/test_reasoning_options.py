@@ -22,6 +22,7 @@ from streamnorm import (
     EncodeError,
     InputMessage,
     LossyEncoding,
+    OutputFormat,
     Reasoning,
     ReasoningOptions,
     RedactedReasoning,
@@ -155,3 +156,100 @@ def test_tools_of_a_model_that_always_reasons_are_an_error_that_names_the_dialec
     with pytest.raises(EncodeError, match=r"always reasons, expected dialect other$") as caught:
         Projection(asked, reasons_by_default=True, efforts=("low", "high"), **WITHOUT)
     assert caught.value.path == "tools"
+
+
+# Servers with words of their own
+
+
+NEEDS: dict[str, Any] = {"reasoning_needs": frozenset({"stream", "text"}), "thinking": "effort"}
+HIGH = ReasoningOptions(effort="high")
+
+
+def test_reasoning_is_switched_off_where_the_request_lacks_what_it_needs() -> None:
+    """Qwen thinks in streams of text alone (vybestack/llxprt-code#229, presenton/presenton#184)."""
+    schema = OutputFormat("json_object")
+    for fields in ({}, {"stream": False}, {"stream": True, "output": schema}):
+        done = Projection(request(user("q"), reasoning=HIGH, **fields), **NEEDS)
+        assert done.request.reasoning == OFF
+        assert done.lost == {"reasoning": 1}
+    asked = request(user("q"), reasoning=HIGH, stream=True, output=OutputFormat("text"))
+    assert Projection(asked, **NEEDS).request is asked
+
+
+def test_reasoning_that_nobody_asks_for_is_switched_off_where_it_is_the_default() -> None:
+    asked = request(user("q"))
+    assert Projection(asked, **NEEDS).request is asked
+    assert Projection(asked, **NEEDS, reasons_by_default=True).request.reasoning == OFF
+    off = request(user("q"), reasoning=ReasoningOptions(effort="none"))
+    assert Projection(off, **NEEDS, reasons_by_default=True).lost == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "modes", "written"),
+    [
+        (OFF, [], ReasoningOptions(effort="none")),
+        (OFF, ["off"], OFF),
+        (ReasoningOptions(effort="none"), ["off"], OFF),
+        (ReasoningOptions(effort="none"), ["adaptive"], ReasoningOptions(effort="none")),
+        (ReasoningOptions("adaptive"), ["off"], None),
+        (ReasoningOptions("adaptive", "low"), ["adaptive"], ReasoningOptions("adaptive", "low")),
+        (BUDGET, ["budget"], BUDGET),
+        (BUDGET, ["adaptive"], ReasoningOptions("adaptive", "low")),
+        (BUDGET, [], ReasoningOptions(effort="low")),
+    ],
+)
+def test_modes_are_those_that_a_server_of_efforts_has_fields_for(
+    options: ReasoningOptions, modes: list[str], written: ReasoningOptions | None
+) -> None:
+    fields: dict[str, Any] = {mode: {"thinks": mode} for mode in modes}
+    budget = replaced_tokens(options, 4096)
+    done = Projection(
+        request(user("q"), reasoning=budget), thinking="effort", reasoning_fields=fields
+    )
+    assert done.request.reasoning == written
+
+
+def replaced_tokens(options: ReasoningOptions, tokens: int) -> ReasoningOptions:
+    """Return options with a budget of low effort, if they have one."""
+    return structs.replace(options, budget_tokens=tokens) if options.budget_tokens else options
+
+
+@pytest.mark.parametrize(
+    ("options", "can", "written"),
+    [
+        (ReasoningOptions("adaptive"), {"thinking": "budget"}, (None, 10_000)),
+        (ReasoningOptions("adaptive", "low"), {"thinking": "budget"}, (None, 2048)),
+        (BUDGET, {"thinking": "adaptive", "thinking_budgets": False}, ("low", None)),
+    ],
+)
+def test_mode_of_the_dialect_that_a_server_refuses_is_another_one(
+    options: ReasoningOptions, can: dict[str, Any], written: tuple[str | None, int | None]
+) -> None:
+    done = Projection(own(request(own(user("q")), reasoning=options)), only_refusals=True, **can)
+    assert done.request.reasoning is not None
+    assert (done.request.reasoning.effort, done.request.reasoning.budget_tokens) == written
+    assert done.lost == {"reasoning": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "can"),
+    [
+        (ReasoningOptions("adaptive"), {"thinking": "effort"}),
+        (BUDGET, {"thinking": "effort"}),
+        (BUDGET, {"thinking": "adaptive"}),
+        (OFF, {"thinking": "effort"}),
+        (ReasoningOptions(effort="a word of its own"), {}),
+    ],
+)
+def test_words_of_the_dialect_stay_where_its_server_takes_them(
+    options: ReasoningOptions, can: dict[str, Any]
+) -> None:
+    asked = own(request(own(user("q")), reasoning=options))
+    assert Projection(asked, only_refusals=True, **can).request is asked
+
+
+def test_effort_of_the_dialect_that_a_server_lacks_is_the_nearest() -> None:
+    asked = own(request(own(user("q")), reasoning=ReasoningOptions(effort="minimal")))
+    done = Projection(asked, only_refusals=True, efforts=("low", "high"))
+    assert done.request.reasoning == ReasoningOptions(effort="low")
+    assert done.lost == {"effort_changed": 1}

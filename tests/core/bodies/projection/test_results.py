@@ -345,3 +345,44 @@ def test_messages_of_the_target_stay_where_results_of_added_ones_are_filled_in()
     done = Projection(request(*before, CALLS, user(result("a")), assistant("Done.")), "fill")
     assert all(map(is_, done.request.messages, before))
     assert done.lost == {"result_filled": 1}
+
+
+# Servers of the client's own dialect
+
+
+def whole(*messages: InputMessage) -> Any:
+    """Return a request of the target's dialect."""
+    return own(request(*map(own, messages)))
+
+
+def test_results_of_the_dialect_are_parted_from_text_where_a_server_refuses_both() -> None:
+    """MiniMax refuses text after a result (anomalyco/opencode#32609)."""
+    asked = whole(
+        user("a"), assistant(call("c")), user(result("c"), "b", extra={"target": {"x": 1}})
+    )
+    done = Projection(asked, only_refusals=True, mixed_results=False)
+    assert [(message.blocks, message.extra) for message in done.request.messages[2:]] == [
+        ((result("c"),), {"target": {"x": 1}}),
+        ((Text("b"),), None),
+    ]
+    assert done.lost == {"message_split": 1}
+    alone = whole(user("a"), assistant(call("c")), user(result("c")), user("b"))
+    assert Projection(alone, only_refusals=True, mixed_results=False).request is alone
+
+
+def test_result_of_no_call_is_an_error_where_a_server_refuses_it() -> None:
+    """MiniMax has no tool for its id (MiniMax-AI/MiniMax-M2#76)."""
+    asked = whole(user("a"), user("b", result("c")), assistant(call("c")))
+    assert Projection(asked, only_refusals=True).request is asked
+    with pytest.raises(EncodeError, match="result of no call") as raised:
+        Projection(asked, only_refusals=True, orphan_results=False)
+    assert raised.value.path == "messages[1].blocks[1]"
+    legal = whole(user("a"), assistant(call("c")), user(result("c")))
+    assert Projection(legal, only_refusals=True, orphan_results=False).request is legal
+
+
+def test_result_of_no_call_is_repaired_if_the_client_asks() -> None:
+    asked = whole(user("a"), user(result("c")))
+    done = Projection(asked, "fill", only_refusals=True, orphan_results=False)
+    assert done.messages[1] == ("user", (Text("[result of tool call c]"), Text("ok")))
+    assert done.lost == {"orphan_result": 1}

@@ -96,7 +96,9 @@ def test_namespaces_are_flattened_in_tools_history_and_choice() -> None:
         "crm__get": ToolName("get", "crm"),
         "crm__put": ToolName("put", "crm", is_custom=True),
     }
-    assert done.lost == {"namespace_flattened": 3}  # with the description
+    assert done.lost == {"namespace_flattened": 3}  # with the description, once
+    undescribed = (Tool("get", namespace=Namespace("crm")), Tool("put", namespace=Namespace("crm")))
+    assert offered(*undescribed, **FLAT).lost == {"namespace_flattened": 2}
 
 
 def test_a_flattened_name_that_another_tool_has_is_an_error() -> None:

@@ -107,10 +107,13 @@ def test_what_reasoning_shows_needs_reasoning(
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
-        ({"type": "json_schema", "schema": SCHEMA}, OutputFormat("json_schema", SCHEMA)),
+        (
+            {"type": "json_schema", "schema": SCHEMA},
+            OutputFormat("json_schema", SCHEMA, strict=True),
+        ),
         (
             {"type": "json_schema", "schema": SCHEMA, "name": "ans"},
-            OutputFormat("json_schema", SCHEMA, extra={"anthropic": {"name": "ans"}}),
+            OutputFormat("json_schema", SCHEMA, strict=True, extra={"anthropic": {"name": "ans"}}),
         ),
     ],
 )
@@ -149,7 +152,7 @@ def test_schema_is_all_of_the_output() -> None:
     assert wrote.losses == [
         ("schema_name", "dropped"),
         ("schema_description", "dropped"),
-        ("schema_strict", "dropped"),
+        ("schema_strict", "enforced"),
     ]
 
 

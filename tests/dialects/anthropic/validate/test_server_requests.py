@@ -153,6 +153,15 @@ ROWS = [
         )
         for server in ("qwen", "minimax", "vllm")
     ),
+    RuleRow(
+        "qwen.context_management",
+        "qwen",
+        "qwen3-max",
+        {**messages(USER), "context_management": {"edits": []}},
+        "context_management",
+        "context_management: Extra inputs are not permitted",
+        {"context_management": None},
+    ),
     *(
         RuleRow(
             "vllm.thinking",

@@ -84,7 +84,7 @@ def test_an_integer_may_be_a_decimal_number() -> None:
         ({"responseMimeType": JSON}, OutputFormat("json_object")),
         (
             {"responseMimeType": JSON, "responseJsonSchema": SCHEMA},
-            OutputFormat("json_schema", SCHEMA),
+            OutputFormat("json_schema", SCHEMA, strict=True),
         ),
     ],
     ids=repr,
@@ -104,13 +104,13 @@ def test_the_form_of_the_answer_is_read_and_written(
                 "response_mime_type": JSON,
                 "response_schema": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
             },
-            OutputFormat("json_schema", SCHEMA),
+            OutputFormat("json_schema", SCHEMA, strict=True),
             {},
         ),
-        ({"responseJsonSchema": SCHEMA}, OutputFormat("json_schema", SCHEMA), {}),
+        ({"responseJsonSchema": SCHEMA}, OutputFormat("json_schema", SCHEMA, strict=True), {}),
         (
             {"responseJsonSchema": SCHEMA, "responseSchema": {"type": "OBJECT"}},
-            OutputFormat("json_schema", SCHEMA),
+            OutputFormat("json_schema", SCHEMA, strict=True),
             {"generationConfig.responseSchema": {"type": "OBJECT"}},
         ),
         ({"responseMimeType": None}, None, {"generationConfig.responseMimeType": None}),
@@ -134,7 +134,7 @@ def test_other_spellings_of_the_form_are_read(
 
 
 def test_names_of_schemas_have_no_field() -> None:
-    done = written(output=OutputFormat("json_schema", SCHEMA, "ans", "d", True))
+    done = written(output=OutputFormat("json_schema", SCHEMA, "ans", "d", strict=False))
     assert done.lost == {"schema_name": 1, "schema_description": 1, "schema_strict": 1}
     config = {"responseMimeType": JSON, "responseJsonSchema": SCHEMA}
     assert done.body["generationConfig"] == config

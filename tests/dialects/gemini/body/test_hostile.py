@@ -91,7 +91,7 @@ REQUEST: dict[str, Any] = {
         "topK": 40,
         "stopSequences": ["x"],
         "responseMimeType": "application/json",
-        "responseSchema": {"type": "STRING", "nullable": True},
+        "responseSchema": {"type": "OBJECT", "nullable": True},
         "thinkingConfig": {"thinkingBudget": 8, "includeThoughts": True},
     },
     "serviceTier": "flex",

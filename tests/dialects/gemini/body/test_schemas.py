@@ -17,6 +17,10 @@ from streamnorm.dialects.gemini.body.schemas import json_schema
         ({"type": "string", "minLength": "3"}, {"type": "string", "minLength": 3}),
         ({"type": ["STRING", "null"]}, {"type": ["STRING", "null"]}),
         ({"type": "TYPE_UNSPECIFIED", "title": "A"}, {"title": "A"}),
+        (
+            {"type": 6, "properties": {"a": {"type": 0}, "b": {"type": 9}, "c": {"type": True}}},
+            {"type": "object", "properties": {"a": {}, "b": {"type": 9}, "c": {"type": True}}},
+        ),
         ({"type": "STRING", "format": "enum", "enum": ["a"]}, {"type": "string", "enum": ["a"]}),
         ({"type": "STRING", "format": "date-time"}, {"type": "string", "format": "date-time"}),
         ({"type": "STRING", "nullable": True}, {"type": ["string", "null"]}),
@@ -42,6 +46,7 @@ from streamnorm.dialects.gemini.body.schemas import json_schema
             {
                 "type": "object",
                 "properties": {"max_items": {"type": "integer"}, "type": {"type": "string"}},
+                "propertyOrdering": ["type", "max_items"],
                 "additionalProperties": False,
                 "required": ["type"],
             },

@@ -6,7 +6,7 @@ from json import dumps
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, reject
 from openai.types.chat import ChatCompletion
 from support.bodies import make_source
 from support.seeded import Draws, draws
@@ -225,7 +225,10 @@ def test_a_body_is_read_as_the_stream_of_the_same_answer(d: Draws) -> None:
     source = d.pick(("anthropic", "openai_chat", "openai_responses", "gemini"))
     message = accumulate(decode(make_source(d, source).frames, source).events)
     assume(message.stop_reason is not None)
-    encoded = encode_message(message, "openai_chat")
+    try:
+        encoded = encode_message(message, "openai_chat")
+    except EncodeError:  # a call that waits for the client in a form of its dialect
+        reject()
     ChatCompletion.model_validate(encoded.body)
     writer = encoder("openai_chat")
     stream = b"".join(map(writer.encode, message_events(message))) + writer.close()

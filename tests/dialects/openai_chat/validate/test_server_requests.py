@@ -23,7 +23,8 @@ CALL: dict[str, Any] = {
 }
 CALLING: dict[str, Any] = {"role": "assistant", "tool_calls": [CALL]}
 RESULT: dict[str, Any] = {"role": "tool", "tool_call_id": "call00001", "content": "1"}
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+OBJECT = {"type": "object"}
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": OBJECT}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
 FILE = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERg=="}}
 SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
@@ -37,6 +38,10 @@ MARKED = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
 
 def messages(*values: dict[str, Any]) -> dict[str, Any]:
     return {"messages": list(values)}
+
+
+def function(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "parameters": schema}}
 
 
 def said(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +93,32 @@ ROWS = [
         )
         for server in ("deepseek", "mistral", "vllm", "ollama", "compatible")
     ),
+    *(
+        RuleRow(
+            "compatible.custom_tools",
+            server,
+            "m",
+            {**messages(USER), "tools": [*TOOLS, {"type": "custom", "custom": {"name": "g"}}]},
+            "tools[1]",
+            "tools[1]: unknown variant, expected `function`",
+            {"tools": TOOLS},
+            "copilot",
+        )
+        for server in ("deepseek", "openrouter", "llamacpp")
+    ),
+    *(
+        RuleRow(
+            "compatible.allowed_tools",
+            "groq",
+            "m",
+            {**messages(USER), "tools": TOOLS, "tool_choice": {"type": kind}},
+            "tool_choice.type",
+            f"tool_choice.type: unknown variant `{kind}`, expected `function`",
+            {"tool_choice": NAMED},
+            "copilot",
+        )
+        for kind in ("allowed_tools", "custom")
+    ),
     # DeepSeek
     without_reasoning(
         "deepseek.reasoning_content", "deepseek", "deepseek-v4", DEEPSEEK_BACK, "deepseek/other"
@@ -108,6 +139,13 @@ ROWS = [
         "deepseek/deepseek-chat",
     ),
     unforced(
+        "deepseek.tool_choice",
+        "deepseek",
+        "deepseek-r1",
+        DEEPSEEK_UNFORCED,
+        "deepseek/deepseek-chat",
+    ),
+    unforced(
         "deepseek.tool_choice_asked",
         "deepseek",
         "deepseek-chat",
@@ -116,13 +154,13 @@ ROWS = [
         **ON,
     ),
     RuleRow(
-        "deepseek.reasoning_before_user",
+        "deepseek.no_reasoning_content",
         "deepseek",
         "deepseek-r1",
         messages(USER, {**ASSISTANT, "reasoning_content": "…"}, USER),
         "messages[1].reasoning_content",
-        "reasoning_content is not allowed in messages[1].reasoning_content",
-        messages(USER, ASSISTANT, USER, {**ASSISTANT, "reasoning_content": "…"}),
+        "messages[1].reasoning_content: reasoning_content is not allowed in the input messages",
+        messages(USER, ASSISTANT, USER),
         "deepseek/deepseek-v4",
     ),
     RuleRow(
@@ -210,6 +248,16 @@ ROWS = [
             "openrouter",
         )
         for part in (FILE, SOUND)
+    ),
+    RuleRow(
+        "kimi.schema_dialect",
+        "kimi",
+        "kimi-k3",
+        {**messages(USER), "tools": [function({**OBJECT, "$schema": "…"})]},
+        "tools[0].function.parameters.$schema",
+        "tools.function.parameters is not a valid moonshot flavored json schema, details:"
+        " <$schema is not allowed>",
+        {"tools": [function(OBJECT)]},
     ),
     RuleRow(
         "kimi.thinking_and_effort",
@@ -362,6 +410,30 @@ ROWS = [
         " mode",
         "kimi",
         **THINKS,
+    ),
+    *(
+        RuleRow(
+            "qwen.json_mode_by_default",
+            "qwen",
+            "Qwen3-235B-A22B",
+            {**messages(USER), "stream": True, "response_format": form},
+            "response_format.type",
+            "Json mode response is not supported when enable_thinking is true",
+            {"enable_thinking": False},
+            "qwen/qwen-plus",
+        )
+        for form in (SCHEMA, {"type": "json_object"})
+    ),
+    RuleRow(
+        "qwen.tool_choice_by_default",
+        "qwen",
+        "qwen3-32b",
+        {**messages(USER), "stream": True, "tools": TOOLS, "tool_choice": NAMED},
+        "tool_choice",
+        "The tool_choice parameter does not support being set to required or object in thinking"
+        " mode",
+        {"enable_thinking": False},
+        "qwen/qwen-plus",
     ),
     RuleRow(
         "qwen.streams_alone",
@@ -762,7 +834,7 @@ def test_every_rule_of_a_compatible_server_has_a_row() -> None:
         for rule in shipped_rules()
         if rule.dialect == "openai_chat" and rule.servers.isdisjoint(SERVERS)
     }
-    rules = {name for name in rules if ".schema_" not in name}  # they have tests of their own
+    rules = {name for name in rules if ".schema_" not in name} | {"kimi.schema_dialect"}
     assert rules - {row.rule for row in ROWS} == set()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from openai.types.responses import ResponseStreamEvent
@@ -16,6 +16,8 @@ from streamnorm import (
     CitationDelta,
     Event,
     JSONDelta,
+    Message,
+    MessageStart,
     MessageStop,
     Opaque,
     Ping,
@@ -31,6 +33,9 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
+    accumulate,
+    encode_message,
+    translate_request,
 )
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
@@ -192,6 +197,59 @@ def test_every_delta_names_its_item(payloads: Payloads) -> None:
     assert named
     for event in named:
         assert event["item_id"] == items[event["output_index"]]["id"]
+
+
+PREFIXES = {
+    "message": "msg_",
+    "function_call": "fc_",
+    "custom_tool_call": "ctc_",
+    "reasoning": "rs_",
+}
+
+
+@pytest.mark.parametrize("id", ["chatcmpl-1", "msg_01X", "gen-1", "0d5e-1", "", "resp_1"])
+def test_ids_begin_as_those_of_their_items(id: str) -> None:
+    """Clients send them back: "message id must be a string starting with 'msg_'"
+    (CherryHQ/cherry-studio#20237).
+    """
+    payloads, _ = write([MessageStart(id, "m"), *in_turn(), *END])
+    items = [*begun_items(payloads).values(), *payloads[-1]["response"]["output"]]
+    assert {item["type"] for item in items} == PREFIXES.keys()
+    assert all(item["id"].startswith(PREFIXES[item["type"]]) for item in items)
+    assert payloads[-1]["response"]["id"].startswith("resp_")
+
+    told = accumulate([MessageStart(id, "m"), *in_turn(), *END])
+    whole = encode_message(told, "openai_responses").body
+    assert {item["type"] for item in whole["output"]} == PREFIXES.keys()
+    assert all(item["id"].startswith(PREFIXES[item["type"]]) for item in whole["output"])
+    assert whole["id"].startswith("resp_")
+
+
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_call_in_a_namespace_has_its_plain_name(kind: Literal["function", "custom"]) -> None:
+    """Codex knows no tool by another: "unsupported custom tool call: functions__exec"
+    (router-for-me/CLIProxyAPI#4850).
+    """
+    call = ToolCall("c1", "exec", kind=kind, namespace="functions")
+    events = [BlockStart(0, call), JSONDelta(0, "{}"), BlockStop(0), MessageStop("tool_use")]
+    payloads, _ = write([MESSAGE_START, *events])
+    whole = encode_message(accumulate([MESSAGE_START, *events]), "openai_responses").body
+    items = [*begun_items(payloads).values(), *done_items(payloads).values(), *whole["output"]]
+    assert [(item["name"], item["namespace"]) for item in items] == [("exec", "functions")] * 3
+
+
+def test_flat_call_of_another_vendor_is_given_its_namespace() -> None:
+    exec_tool = {"type": "custom", "name": "exec"}
+    group = {"type": "namespace", "name": "functions", "description": "", "tools": [exec_tool]}
+    request = {"model": "m", "input": "hi", "tools": [group]}
+    translated = translate_request(request, to="anthropic", dialect="openai_responses")
+    (tool,) = translated.body["tools"]
+    flat = ToolCall("c1", tool["name"], '{"input":"ls"}')
+    answer = Message("m", "m", (flat,), stop_reason="tool_use")
+    body = encode_message(answer, "openai_responses", reply=translated.reply).body
+    (item,) = body["output"]
+    assert item["type"] == "custom_tool_call"
+    assert (item["name"], item["namespace"], item["input"]) == ("exec", "functions", "ls")
 
 
 def test_output_indexes_are_dense_and_used_once(payloads: Payloads) -> None:

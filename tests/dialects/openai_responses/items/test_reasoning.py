@@ -15,6 +15,7 @@ from support.openai_responses.frames import (
     done,
     event,
 )
+from support.openai_responses.streams import find, write
 
 from streamnorm import (
     BlockStart,
@@ -178,6 +179,19 @@ def test_encrypted_content_of_the_start_is_not_final() -> None:
     begun = added(0, "reasoning", id="rs_1", encrypted_content="half")
     assert body(begun, item()) == [STARTED, BlockStop(0)]
     assert body(begun) == [STARTED, BlockStop(0)]
+
+
+@pytest.mark.parametrize("said", [[], [summary("a")]])
+def test_encrypted_content_is_that_of_the_complete_item(said: list[bytes]) -> None:
+    """That of the start may be incomplete: OpenAI does not verify it (openai/codex#8119)."""
+    begun = added(0, "reasoning", id="rs_1", summary=[], encrypted_content="half")
+    end = item(summary=parts("a") if said else [], encrypted_content="whole")
+    decoded = decode(START, begun, *said, end, completed())
+    signatures = [event for event in decoded.events if isinstance(event, SignatureDelta)]
+    assert signatures == [SignatureDelta(0, "whole", "openai", "rs_1")]
+    payloads, _ = write(decoded.events, extras=True)
+    assert "encrypted_content" not in find(payloads, "output_item.added")[0]["item"]
+    assert find(payloads, "output_item.done")[0]["item"]["encrypted_content"] == "whole"
 
 
 @pytest.mark.parametrize("late", [summary("b"), summary("b", 1), raw("b")])

@@ -1,0 +1,69 @@
+"""Written bodies as a server takes them, where no list of fields says how.
+
+What a profile demands holds of items that were written and of those that are spelt as the
+client sent them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.openai_responses.body.tools import type_in_tools
+
+__all__ = ["fit_body"]
+
+# An id of an item that was minted here.
+_MINTED_ID = re.compile(r"[a-z]+_sn_")
+
+
+def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a written body as the server takes it; the given one is not changed."""
+    can = context.capabilities
+    items = body.get("input")
+    if is_array(items) and can.complete_answers:
+        items = [_completed(item, number) for number, item in enumerate(items)]
+        body = {**body, "input": items}
+    if is_array(items) and not can.new_item_ids:
+        body = {**body, "input": [_without_minted_id(item) for item in items]}
+    kind = type_in_tools(body) if can.exact_choices else None
+    if kind is not None:
+        body = {**body, "tool_choice": {**body["tool_choice"], "type": kind}}
+    return body
+
+
+def _without_minted_id(item: dict[str, Any]) -> dict[str, Any]:
+    id = item.get("id")
+    if not isinstance(id, str) or _MINTED_ID.match(id) is None:
+        return item
+    return {name: value for name, value in item.items() if name != "id"}
+
+
+def _completed(item: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return an item with the fields that strict servers demand of the assistant's text.
+
+    A message of one text without annotations is written as that text, which needs none.
+
+    Args:
+        item: The item, whatever its type.
+        number: Its number, of which an id is made.
+    """
+    parts = item.get("content")
+    if item.get("role") != "assistant" or not is_array(parts):
+        return item
+    texts = [part for part in parts if is_object(part) and part.get("type") == "output_text"]
+    has_annotations = all(part.get("annotations") is not None for part in texts)
+    if not texts or (item.get("id") and item.get("status") and has_annotations):
+        return item
+    if len(parts) == 1 and not (item.get("id") or texts[0].get("annotations")):
+        return {**item, "content": texts[0].get("text")}
+    id, status = item.get("id") or f"msg_sn_{number}", item.get("status") or "completed"
+    known = {**item, "type": "message", "id": id, "status": status}
+    return {**known, "content": [_with_annotations(part) for part in parts]}
+
+
+def _with_annotations(part: Any) -> Any:
+    is_text = is_object(part) and part.get("type") == "output_text"
+    return {**part, "annotations": part.get("annotations") or []} if is_text else part

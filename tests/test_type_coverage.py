@@ -1,0 +1,254 @@
+"""Whether anything of the official SDKs' types is dropped in silence, and what says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+import pytest
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from google.genai.types import GenerateContentResponse
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
+from support.body_types import problems
+from support.type_cases.accepted import CHANGED, SILENT
+from support.type_cases.answers import anthropic_content, gemini_parts, response_output
+from support.type_cases.case import JSON, Case, cases_of
+from support.type_cases.coverage import KINDS, SOURCES, cover
+from support.type_cases.equality import difference, said
+from support.type_cases.judge import Result, fate_of
+from support.type_cases.walk import ABSENT, Variant, label_of, members, variants
+
+from streamnorm import (
+    DecodeError,
+    EncodeError,
+    UpstreamError,
+    decode_message,
+    translate_message,
+)
+from streamnorm._core.losses.client_calls import CLIENT_KINDS
+
+_SAMPLE = 100
+_DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_source = pytest.mark.parametrize("source", SOURCES)
+
+
+# The figure
+
+
+@each_kind
+@each_source
+def test_nothing_of_a_sample_is_dropped_in_silence(source: str, kind: str) -> None:
+    coverage = cover(source, kind, sample=_SAMPLE)
+    assert coverage.cases == min(_SAMPLE, len(list(_cases(source, kind))))
+    assert list(map(str, coverage.findings)) == []
+
+
+@pytest.mark.slow
+@each_kind
+@each_source
+def test_nothing_is_dropped_in_silence(source: str, kind: str) -> None:
+    assert list(map(str, cover(source, kind).findings)) == []
+
+
+@pytest.mark.slow
+def test_each_accepted_class_has_a_case() -> None:
+    used = {row for source in SOURCES for kind in KINDS for row in cover(source, kind).accepted}
+    assert {*SILENT, *CHANGED} - used == set()
+
+
+def _cases(source: str, kind: str) -> list[Case]:
+    beta = {"beta": True} if source.endswith(" (beta)") else {}
+    return list(KINDS[kind].cases(source.removesuffix(" (beta)"), **beta))
+
+
+def test_the_command_prints_the_figure_and_the_finds() -> None:
+    command = [sys.executable, str(Path(__file__).parent / "type_coverage/run.py")]
+    command += ["--source", "gemini", "--kind", "answers", "--sample", "20", "--seed", "3"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    heads, row, end = found.stdout.splitlines()
+    assert heads.split()[:4] == ["source", "kind", "cases", "equal"]
+    assert row.split()[:3] == ["gemini", "answers", "20"]
+    assert end == "0 finds"
+
+
+# What a case is made of
+
+
+@each_source
+def test_requests_are_of_the_types_of_the_sdk(source: str) -> None:
+    dialect, beta = source.removesuffix(" (beta)"), source.endswith(" (beta)")
+    for case in _cases(source, "requests")[::7]:
+        body = case.body
+        if "webSearch" in case.path or any(word in case.path for word in _NOT_PLAIN_JSON):
+            continue
+        assert problems(dialect, body, beta=beta) == [], case.path
+
+
+# The SDK of Google reads these from JSON only in its own way: bytes and times are no strings.
+_NOT_PLAIN_JSON = ("Audio", "timeRangeFilter")
+
+_ANSWERS: dict[str, type[BaseModel]] = {
+    "openai_chat": ChatCompletion,
+    "openai_responses": Response,
+    "anthropic": BetaMessage,
+    "anthropic (beta)": BetaMessage,
+    "gemini": GenerateContentResponse,
+}
+_EVENTS: dict[str, Any] = {
+    "openai_chat": ChatCompletionChunk,
+    "openai_responses": ResponseStreamEvent,
+    "anthropic": BetaRawMessageStreamEvent,
+    "anthropic (beta)": BetaRawMessageStreamEvent,
+    "gemini": GenerateContentResponse,
+}
+
+
+@each_source
+def test_answers_and_events_are_of_the_types_of_the_sdk(source: str) -> None:
+    events = {label_of(event): TypeAdapter(event) for event in members(_EVENTS[source])}
+    for case in _cases(source, "answers")[::19]:
+        _ANSWERS[source].model_validate(case.body)
+    for case in _cases(source, "streams")[::19]:
+        for frame in case.body["frames"]:
+            # What an event says of a text, such as null, is repeated where other types say it.
+            is_repeated = "logprobs" in case.path and not case.path.startswith(
+                frame.get("type", "-")
+            )
+            if is_repeated:
+                continue
+            found = events.get(frame.get("type", ""), next(iter(events.values())))
+            found.validate_python(frame)
+
+
+class _Inner(TypedDict, total=False):
+    level: Literal["low", "high"]
+
+
+class _Outer(TypedDict, total=False):
+    type: Literal["outer"]
+    inner: _Inner
+    names: list[str]
+    flag: bool | None
+
+
+def test_a_type_has_a_variant_for_each_member_literal_and_field() -> None:
+    found = {variant.path: variant for variant in variants(_Outer)}
+    assert {path: variant.value for path, variant in found.items()} == {
+        "": {},
+        ".type=outer": {"type": "outer"},
+        ".inner": {"inner": {}},
+        ".inner.level=low": {"inner": {"level": "low"}},
+        ".inner.level=high": {"inner": {"level": "high"}},
+        ".names[]": {"names": ["names_A"]},
+        ".flag": {"flag": True},
+        ".flag=false": {"flag": False},
+        ".flag=null": {"flag": None},
+    }
+    assert found[".inner.level=low"].without == ({"inner": {}}, {})
+    assert found[".names[]"].other == {"names": ["names_B"]}
+    assert [path for path, variant in found.items() if variant.is_null] == [
+        *("", ".inner", ".flag=null")
+    ]
+
+
+# What is said of a case
+
+
+def judge(outputs: dict[str, Result]) -> str:
+    """Return the fate of a field `a` of a request that also has a field `b`."""
+    whole = Variant(".a=x", {"b": 1, "a": "x"}, {"b": 1, "a": "y"}, ({"b": 1},))
+
+    def build(value: Any) -> JSON:
+        return {} if value is ABSENT else dict(value)
+
+    (case,) = cases_of("openai_chat", "", [whole], build)
+    keys = {"b": "without", "": "nothing"}
+
+    def translate(body: JSON, dialect: str, target: str) -> Result:
+        return outputs[body.get("a", "") or keys["b" if body else ""]]
+
+    return fate_of(case, "gemini", translate).fate
+
+
+LOST = {("a", "request", "dropped"): 1}
+OTHER_LOSS = {("c", "request", "dropped"): 1}
+
+
+@pytest.mark.parametrize(
+    ("fate", "x", "y", "without", "nothing"),
+    [
+        ("carried", Result("1", {}), Result("2", {}), Result("3", {}), Result("", {})),
+        ("silent", Result("1", {}), Result("1", {}), Result("1", {}), Result("", {})),
+        ("loss", Result("1", LOST), Result("1", LOST), Result("1", {}), Result("", {})),
+        ("loss", Result("1", LOST), Result("1", {}), Result("1", {}), Result("", {})),
+        ("refused", Result("", {}, "no"), Result("1", {}), Result("1", {}), Result("", {})),
+        # Lost with what holds it, or beside it.
+        ("loss", Result("1", OTHER_LOSS), *[Result("1", OTHER_LOSS)] * 2, Result("1", {})),
+        ("silent", Result("1", OTHER_LOSS), *[Result("1", OTHER_LOSS)] * 2, Result("", {})),
+    ],
+)
+def test_the_fate_of_a_field(
+    fate: str, x: Result, y: Result, without: Result, nothing: Result
+) -> None:
+    assert judge({"x": x, "y": y, "without": without, "nothing": nothing}) == fate
+
+
+def test_a_difference_names_its_place() -> None:
+    assert difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}) == ""
+    assert difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}) == "$.a[1].b is 3, expected 2"
+    assert difference({"a": 1}, {}) == "$.a is gone"
+    assert difference({}, {"a": 1}) == "$.a is added"
+    assert difference([1], [1, 2]) == "$ has 2 elements, expected 1"
+    assert said({"a": None, "b": {"c": None}, "d": {}}) == {"d": {}}
+
+
+# An answer that has nothing else
+
+
+_ALONE: dict[str, tuple[Callable[[str, Any], JSON], str]] = {
+    "openai_responses": (response_output, "output["),
+    "anthropic": (anthropic_content, "content["),
+    "gemini": (gemini_parts, "candidates[].content.parts[]."),
+}
+
+
+@pytest.mark.parametrize("source", _ALONE)
+def test_no_item_alone_becomes_a_clean_and_empty_answer(source: str) -> None:
+    _, prefix = _ALONE[source]
+    seen: set[str] = set()
+    for case in _cases("anthropic (beta)" if source == "anthropic" else source, "answers"):
+        is_item = case.path.startswith(prefix) and case.path.count("[") == prefix.count("[")
+        if not is_item or case.is_null:
+            continue
+        body = _without_text(case.body, source)
+        kind = case.path.removeprefix(prefix).rstrip("]")
+        for target in _DIALECTS:
+            if target == source or kind in seen:
+                continue
+            try:
+                made = translate_message(body, to=target, dialect=source)
+            except (DecodeError, EncodeError, UpstreamError):
+                continue
+            assert kind not in CLIENT_KINDS or kind in ("shell_call", "tool_search_call")
+            assert made.losses or decode_message(made.body, target).blocks, (case.path, target)
+        seen.add(kind)
+    assert seen
+
+
+def _without_text(body: JSON, source: str) -> JSON:
+    """Return an answer without the text that stands beside all items."""
+    if source == "openai_responses":
+        return {**body, "output": [item for item in body["output"] if item.get("id") != "msg_1"]}
+    if source == "anthropic":
+        content = [block for block in body["content"] if block.get("text") != "Done."]
+        return {**body, "content": content}
+    (candidate,) = body["candidates"]
+    parts = [part for part in candidate["content"]["parts"] if part != {"text": "Done."}]
+    return {**body, "candidates": [{**candidate, "content": {"role": "model", "parts": parts}}]}
