@@ -56,6 +56,17 @@ FEATURES = {
 }
 
 LOSSES = {
+    "arguments": ("arguments that a server reads as JSON alone", "written as JSON"),
+    "budget_changed": ("a budget beyond what the model has", "written as the nearest"),
+    "cache_mark_moved": ("a cache mark within a tool result", "written on the result"),
+    "context_management": ("edits of the context without what they need", "dropped"),
+    "effort": ("an effort beside reasoning that is switched off", "dropped"),
+    "message_split": ("results beside other content", "written as two messages"),
+    "metadata": ("labels beyond the bounds of the server", "dropped"),
+    "prefill_dropped": ("a last message of the assistant that is refused", "dropped"),
+    "schema_name": ("a name of a schema that the server refuses", "dropped"),
+    "schema_strict": ("whether a schema is enforced", "written as the target can"),
+    "tool_input": ("arguments that are no object", "written as an object"),
     "allowed_tools_filtered": ("tools that the choice leaves out", "not offered"),
     "arguments_raw": ("arguments that are no JSON object", 'written as `{"_raw": …}`'),
     "arguments_repaired": (
