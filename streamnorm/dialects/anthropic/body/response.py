@@ -132,6 +132,7 @@ def revise_response(
 def _projected(message: Message, losses: Losses) -> Message:
     """Return a message reduced to what a response can carry."""
     projector = Projector(_CAPABILITIES, losses)
+    projector.vendor_fields.are_carried = came_from(message, DIALECT)
     events = [out for event in message_events(message) for out in projector.push(event)]
     if isinstance(last := events[-1], StreamError):
         broken = "call with broken arguments, expected a JSON object"

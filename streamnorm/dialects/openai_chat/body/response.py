@@ -63,6 +63,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     if message.stop_reason is None:
         raise EncodeError("message without a stop reason, expected a finished one", path="")
     projector = Projector(CAPABILITIES, losses)
+    projector.vendor_fields.are_carried = came_from(message, DIALECT)
     events = [out for event in message_events(message) for out in projector.push(event)]
     if isinstance(last := events[-1], StreamError):
         raise EncodeError(last.message, path="blocks")
