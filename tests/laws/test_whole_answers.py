@@ -30,7 +30,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
 MODEL_FIELDS = {"gemini": "modelVersion"}
 
-BODY_ALONE = frozenset({"broken_arguments", "choices"})
+BODY_ALONE = frozenset({"broken_arguments", "choices", "extra"})
 """Losses of a body that are none of a stream, or that a single message does not show."""
 
 CONTENT = frozenset(
