@@ -141,7 +141,8 @@ def encode_count_request(
     if count is None:
         return None
     asked = request
-    if request.max_tokens is None and not is_own(request, dialect):
+    is_left = is_own(request, dialect) and not known.knows(server, dialect)
+    if request.max_tokens is None and not is_left:
         # A message needs the field and a count has none: its default is no loss.
         asked = structs.replace(request, max_tokens=can.max_tokens)
     encoded = encode_request(

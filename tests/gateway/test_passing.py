@@ -88,3 +88,22 @@ async def test_key_is_that_of_the_configuration(
     assert CANARY not in str(sent.headers)
     assert caller.status == 401
     assert CANARY not in str(caller.headers)
+
+
+async def test_server_that_is_named_is_sent_what_it_takes() -> None:
+    """What DeepSeek refuses of Claude Code's requests is changed, and the rest is as it was."""
+    message = b'[ {"role":"user", "content":"a\\u00e9"} ]'
+    fields = b'"output_config": {"effort":"high"}, "thinking": {"type":"disabled"}, "x": 1.50'
+    body = b'{"model": "m", "max_tokens": 5, "messages": %b, %b}' % (message, fields)
+    upstream = ScriptedUpstream({})
+    async with served(upstream, strict=False) as url:
+        config = UpstreamConfig(dialect="anthropic", base_url=url, server="deepseek")
+        async with opened({"local": config}) as app:
+            await called(app, "/v1/messages", body)
+            await called(app, "/v1/messages", body.replace(b"disabled", b"enabled"))
+    changed, passed = upstream.requests
+    assert changed.body == (
+        b'{"model":"m","max_tokens":5,"messages":%b,"thinking":{"type":"disabled"},"x":1.50}'
+        % message
+    )
+    assert passed.body == body.replace(b"disabled", b"enabled")

@@ -369,7 +369,7 @@ MESSAGES: list[Row] = [
         "deepseek-v4",
         {**messages(TURN), "tools": [], "tool_choice": {"type": "any"}},
         {**messages(TURN), "tools": []},
-        WEAK,
+        ["tool_choice", *WEAK],
     ),
     (
         "deepseek",

@@ -135,9 +135,9 @@ def test_body_for_one_cloud_goes_to_the_other() -> None:
     assert lost == ["anthropic_version"]
 
 
-@pytest.mark.parametrize("server", ["copilot", "qwen", "deepseek"])
+@pytest.mark.parametrize("server", ["qwen", "deepseek"])
 def test_context_management_goes_with_its_beta(server: str) -> None:
-    """claude-code#21612 #39589 #51700, litellm#26240, copilot-api#217."""
+    """claude-code#21612 #39589 #51700, litellm#26240."""
     body = {"messages": MESSAGES, "context_management": {"edits": [{"type": "clear_x"}]}}
     headers = {"anthropic-beta": "context-management-2025-06-27"}
     fitted, lost = fitted_for(body, "anthropic", server, headers=headers)

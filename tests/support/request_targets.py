@@ -70,6 +70,7 @@ class Projection:
         repair: Policy for tool results.
         missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for the target.
+        named: Whether the target is known by its name.
         can: Capabilities that are not those of `EVERYTHING`.
 
     Attributes:
@@ -85,6 +86,7 @@ class Projection:
         *,
         missing_tools: MissingTools = "error",
         native: bool = False,
+        named: bool = False,
         **can: Any,
     ) -> None:
         losses = Losses()
@@ -98,6 +100,7 @@ class Projection:
             repair=repair,
             missing_tools=missing_tools,
             native=native,
+            named=named,
         )
         self.lost: Counter[str] = Counter()
         for loss in losses.list():

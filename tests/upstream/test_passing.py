@@ -204,3 +204,78 @@ def test_size_is_bounded() -> None:
     assert passed(MESSAGES, limits=Limits(max_event_bytes=size)).body == MESSAGES
     found = refusal(MESSAGES, limits=Limits(max_event_bytes=size - 1))
     assert found == f"{size} bytes, expected at most {size - 1}"
+
+
+# Named servers
+
+
+CHAT = "/v1/chat/completions"
+ODD = rb'{"messages": [ {"role":"user", "content":"\u00e9"} ], "top_p": 1.0, "model": "grok-4"'
+
+
+def test_request_passes_byte_for_byte_where_its_server_refuses_nothing() -> None:
+    sent = passed(ODD + b"}", CHAT, "openai_chat", server="xai")
+    assert sent.body == ODD + b"}"
+    assert (sent.losses, sent.reply, sent.request) == ((), Reply(), None)
+
+
+def test_only_what_its_server_refuses_is_changed() -> None:
+    sent = passed(ODD + b', "stop": ["a"]}', CHAT, "openai_chat", server="xai")
+    assert sent.body == (
+        rb'{"messages":[ {"role":"user", "content":"\u00e9"} ],"top_p":1.0,"model":"grok-4"}'
+    )
+    assert [loss.feature for loss in sent.losses] == ["stop_dropped"]
+
+
+def test_server_is_sent_its_own_name_of_the_model() -> None:
+    options: dict[str, Any] = {"server": "xai", "model_map": {"grok-4": "grok-2"}}
+    sent = passed(ODD + b', "stop": ["a"]}', CHAT, "openai_chat", **options)
+    assert json.loads(sent.body)["model"] == "grok-2"
+    assert json.loads(sent.body)["stop"] == ["a"]
+    assert b'[ {"role":"user", "content":"\\u00e9"} ]' in sent.body
+
+
+def test_beta_that_its_server_does_not_know_goes_with_its_field() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"a"}],"context_management":{"x":1}}'
+    named = {"anthropic-beta": "context-management-2025-06-27, other", "anthropic-version": "v"}
+    sent = passed(body, headers=named, server="qwen")
+    assert sent.body == b'{"model":"m","messages":[{"role":"user","content":"a"}]}'
+    assert sent.headers["anthropic-beta"] == "other"
+    assert sent.headers["anthropic-version"] == "v"
+    alone = {"anthropic-beta": "context-management-2025-06-27"}
+    assert "anthropic-beta" not in passed(body, headers=alone, server="qwen").headers
+    assert passed(body, headers=named, server="kimi").headers["anthropic-beta"] == (
+        "context-management-2025-06-27,other"
+    )
+
+
+def test_server_with_a_path_of_its_own_is_sent_there() -> None:
+    body = b'{"model":"claude-opus-4-8","max_tokens":5,"messages":[{"role":"user","content":"a"}]}'
+    sent = passed(body, query={"beta": "true"}, server="bedrock")
+    assert sent.url == "https://h/tenant/model/claude-opus-4-8/invoke"
+    assert json.loads(sent.body) == {
+        "max_tokens": 5,
+        "messages": [{"role": "user", "content": "a"}],
+        "anthropic_version": "bedrock-2023-05-31",
+    }
+
+
+def test_request_that_cannot_be_read_is_the_server_s_affair() -> None:
+    body = b'{"model": "m", "messages": 5}'
+    assert passed(body, CHAT, "openai_chat", server="xai").body == body
+
+
+def test_request_that_its_server_refuses_in_every_form_is_refused() -> None:
+    body = b'{"model":"glm-4.6","messages":[{"role":"system","content":"a"}]}'
+    with pytest.raises(RequestRefused, match="no message of the user") as raised:
+        passed(body, CHAT, "openai_chat", server="glm")
+    assert raised.value.error.status_hint == 400
+    assert raised.value.error.extra == {"param": "messages"}
+
+
+def test_tools_that_its_server_has_under_another_kind_are_restored() -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "a"}], "tools": [{}]}
+    body["tools"] = [{"type": "custom", "custom": {"name": "f"}}]
+    sent = passed(json.dumps(body).encode(), CHAT, "openai_chat", server="groq")
+    assert json.loads(sent.body)["tools"][0]["type"] == "function"
+    assert sent.reply.tools["f"].is_custom

@@ -309,6 +309,18 @@ def test_refusal_may_have_headers() -> None:
     assert RequestRefused("no", 429, headers={"retry-after": "1"}).headers == {"retry-after": "1"}
 
 
+ODD = rb'{ "model":"m", "messages": [ {"role":"user", "content":"\u00e9"} ], "top_p": 1.0 }'
+
+
+@pytest.mark.parametrize("server", [None, "xai"])
+def test_request_of_the_upstream_s_dialect_is_sent_byte_for_byte(server: str | None) -> None:
+    request = structs.replace(received("/v1/chat/completions", {}), body=ODD)
+    assert asked(request, "openai_chat", upstream("openai_chat", server=server)).body == ODD
+    other = upstream("openai_chat", server=server, model="n")
+    sent = asked(request, "openai_chat", other).body
+    assert b'"messages":[ {"role":"user", "content":"\\u00e9"} ],"top_p":1.0' in sent
+
+
 THREADS = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
 
 

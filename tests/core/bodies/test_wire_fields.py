@@ -112,6 +112,34 @@ def test_unknown_fields_are_removed_where_the_known_ones_are_listed() -> None:
     assert list(lost) == [("b", "request", "dropped"), ("c", "request", "dropped")]
 
 
+def test_unknown_fields_of_objects_are_removed_and_counted() -> None:
+    known = {
+        "a": frozenset({"b", "c"}),
+        "a.c": frozenset({"d"}),
+        "e": frozenset({"f"}),
+    }
+    body = {
+        "a": [{"b": 1, "odd": 2, "none": None}, {"c": {"d": 1, "x": 2}}, 3],
+        "e": {"f": 1, "g": 2},
+    }
+    fitted, lost = fit(body, known_fields=known)
+    assert fitted.body == {"a": [{"b": 1}, {"c": {"d": 1}}, 3], "e": {"f": 1}}
+    assert lost == {
+        (name, where, "dropped"): 1 for name, where in (("odd", "a"), ("x", "a"), ("g", "e"))
+    }
+    legal = {"a": [{"b": 1}, {"c": {"d": 1}}], "e": {"f": 1}}
+    assert fit(legal, known_fields=known)[0].body is legal
+
+
+def test_a_choice_goes_with_all_tools() -> None:
+    body = {"tools": [{"type": "x"}], "tool_choice": {"type": "auto"}, "m": 1}
+    fitted, lost = fit(body, denied_fields=frozenset({"tools[type=x]"}))
+    assert fitted.body == {"m": 1}
+    assert lost[("tool_choice", "request", "dropped with all tools")] == 1
+    alone = {"tool_choice": "auto"}
+    assert fit(alone, denied_fields=frozenset({"tools"}))[0].body is alone
+
+
 def test_fields_of_the_url_are_no_loss() -> None:
     fitted, lost = fit(
         {"model": "m", "a": 1},

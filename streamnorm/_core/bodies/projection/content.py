@@ -284,6 +284,8 @@ class ContentProjector:
         if not self._is_illegal(id):
             return id
         if self._can.only_refusals:
+            if not id:  # which has no field
+                return id
             self._losses.add("tool_id_changed", "messages", "written in the server's characters")
         escaped = escape_id(id)
         if not self._is_illegal(escaped):

@@ -92,7 +92,7 @@ def place_instructions(
             rest = tuple(_demoted(message, losses) for message in rest)
     messages = same_parts(messages, first + rest)
     if can.strict_alternation:
-        messages = _alternating(_merged(messages, losses), losses)
+        messages = _alternating(_merged(messages, can, losses), losses)
     if can.results_then_assistant:
         messages = _answered(messages, losses)
     if can.user_message and not any(map(_is_question, messages)):
@@ -108,7 +108,15 @@ def _leaves_messages(first: tuple[InputMessage, ...], can: BodyCapabilities) -> 
 
 def _is_question(message: InputMessage) -> bool:
     """Return whether a message is the user's, and not the result of a tool alone."""
-    return message.role == "user" and len(message.tool_results) < len(message.blocks)
+    if message.role != "user":
+        return False
+    return not message.tool_results or len(message.tool_results) < len(message.blocks)
+
+
+def _is_turn(message: InputMessage) -> bool:
+    """Return whether templates count a message: calls and results they do not."""
+    is_answer = message.role == "assistant"
+    return not message.tool_calls if is_answer else _is_question(message)
 
 
 def _is_one_text(system: tuple[Text, ...]) -> bool:
@@ -196,7 +204,9 @@ def _one_instruction(instructions: list[InputMessage], losses: Losses) -> InputM
     return InputMessage("system", tuple(block for each in instructions for block in each.blocks))
 
 
-def _merged(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+def _merged(
+    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
+) -> tuple[InputMessage, ...]:
     """Return messages of which no two with the same role follow each other.
 
     Results of tools stay apart from other messages of the user.
@@ -207,6 +217,9 @@ def _merged(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMe
         if last is None or last.role != message.role or last.tool_results or message.tool_results:
             merged.append(message)
             continue
+        if can.only_refusals and not (_is_turn(last) and _is_turn(message)):
+            merged.append(message)
+            continue
         losses.add("messages_merged", "messages", "joined by a blank line")
         merged[-1] = structs.replace(last, blocks=_joined(last.blocks, message.blocks))
     return same_parts(messages, tuple(merged))
@@ -215,18 +228,15 @@ def _merged(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMe
 def _alternating(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
     """Return messages of the user and the assistant in turns, of which the user has the first.
 
-    Templates count neither a message with calls nor one with results.
-
     Raises:
         EncodeError: The turn is the user's.
     """
     placed: list[InputMessage] = []
     expected = "user"
     for position, message in enumerate(messages):
-        is_answer = message.role == "assistant"
-        is_counted = not message.tool_calls if is_answer else _is_question(message)
+        is_counted = _is_turn(message)
         if is_counted and message.role != expected:
-            if is_answer:
+            if message.role == "assistant":
                 raise EncodeError(
                     "a message of the assistant, expected one of the user before it",
                     path=f"messages[{position}]",

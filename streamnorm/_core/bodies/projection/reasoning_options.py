@@ -242,7 +242,8 @@ def _continues_without_reasoning(messages: tuple[InputMessage, ...]) -> bool:
     answer = messages[start:end]
     if end < len(messages) and not any(message.tool_calls for message in answer):
         return False
-    return bool(answer) and not isinstance(answer[0].blocks[0], Reasoning | RedactedReasoning)
+    first = next((block for message in answer for block in message.blocks), None)
+    return first is not None and not isinstance(first, Reasoning | RedactedReasoning)
 
 
 def _in_words_of(

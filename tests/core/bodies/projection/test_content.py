@@ -506,3 +506,8 @@ def test_reasoning_of_the_dialect_is_demanded_where_it_is_written() -> None:
     """The writer adds it, so that the rest of the message stays spelt as it was."""
     asked = own(request(own(user("q")), own(assistant("a"))))
     assert Projection(asked, only_refusals=True, reasoning_required=True).request is asked
+
+
+def test_call_of_the_dialect_without_an_id_is_given_none() -> None:
+    asked = own(request(own(user("q")), own(assistant(call("")))))
+    assert Projection(asked, only_refusals=True, max_id_chars=9, id_pattern=".{9}").request is asked

@@ -238,3 +238,11 @@ def test_extra_fields_of_the_instructions_are_lost_by_name() -> None:
     done = Projection(request(user("Hi"), system=(mine, other)))
     assert done.request.system == (mine, Text("B"))
     assert done.lost == {"b": 1}
+
+
+def test_calls_of_the_dialect_stay_apart_where_roles_must_alternate() -> None:
+    asked = own(request(own(user("A")), own(assistant("B")), own(assistant(call("c")))))
+    assert Projection(asked, only_refusals=True, strict_alternation=True).request is asked
+    two = own(request(own(user("A")), own(user("B"))))
+    done = Projection(two, only_refusals=True, strict_alternation=True)
+    assert done.messages == [("user", (Text("A\n\nB"),))]

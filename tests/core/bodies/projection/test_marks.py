@@ -124,6 +124,51 @@ def test_lifetimes_do_not_grow_where_they_must_fall() -> None:
     assert Projection(mine, request_ttls=ttls, falling_ttls=True).request is mine
 
 
+def test_marks_within_results_move_to_them_where_they_have_no_place() -> None:
+    hour = CacheMark("1h")
+    for marks, outer, expected, lost in (
+        ((None, hour), None, hour, {"cache_mark_moved": 1}),
+        ((MARK, hour), None, hour, {"cache_mark_moved": 1, "cache_mark_dropped": 1}),
+        ((None, hour), MARK, MARK, {"cache_mark_dropped": 1}),
+        ((None, None), MARK, MARK, {}),
+    ):
+        content = tuple(Text("r", cache=mark) for mark in marks)
+        asked = request(assistant(call("c")), user(ToolResult("c", content, cache=outer)))
+        done = Projection(asked, marks_in_results=False)
+        plain = ToolResult("c", (Text("r"), Text("r")), cache=expected)
+        assert done.messages[1] == ("user", (plain,))
+        assert done.lost == lost
+        mine = own(asked)
+        assert Projection(mine, marks_in_results=False).request is mine
+
+
+def test_the_request_s_mark_is_one_of_those_that_are_counted() -> None:
+    asked = request(user(Text("a", cache=MARK), Text("b", cache=MARK), "c"), cache=MARK)
+    done = Projection(asked, max_marks=2, counts_request_mark=True)
+    assert done.messages == [("user", (Text("a"), Text("b", cache=MARK), Text("c")))]
+    assert done.request.cache == MARK
+    assert done.lost == {"cache_mark_dropped": 1}
+    assert Projection(asked, max_marks=2).request is asked
+    fields = ALL_FIELDS - {"cache"}
+    fewer = Projection(asked, max_marks=2, counts_request_mark=True, fields=fields)
+    assert fewer.messages == [("user", asked.messages[0].blocks)]
+
+
+def test_the_request_s_mark_lives_as_long_as_that_of_its_last_block() -> None:
+    hour = CacheMark("1h")
+    for whole, last, expected, lost in (
+        (MARK, hour, hour, {"cache_ttl": 1}),
+        (hour, hour, hour, {}),
+        (hour, None, hour, {}),
+    ):
+        asked = request(user("a", Text("b", cache=last)), cache=whole)
+        done = Projection(asked, counts_request_mark=True, request_ttls={"1h": "1h"})
+        assert done.request.cache == expected
+        assert done.lost == lost
+    empty = own(request(cache=MARK))
+    assert Projection(empty, counts_request_mark=True).request is empty
+
+
 def test_lifetimes_of_the_dialect_stay_where_nothing_is_known_of_them() -> None:
     mine = own(request(own(user(Text("a", cache=CacheMark("2h"))))))
     assert Projection(mine, only_refusals=True, mark_ttls={}).request is mine

@@ -188,6 +188,18 @@ def test_broken_image_of_a_chat_client_reaches_its_own_vendor_alone(target: str,
     assert caught.value.path == "messages[0].blocks[0]"
 
 
+def test_a_pdf_that_was_sent_as_an_image_is_a_document() -> None:
+    pdf = Image("application/pdf", "JVBERi0=")
+    done = Projection(request(user("Read:", pdf)), images=FORMATS)
+    assert done.messages == [("user", (Text("Read:"), Document("application/pdf", "JVBERi0=")))]
+    assert done.lost == {}
+    none = Projection(request(user("Read:", pdf)), images=FORMATS, documents=False)
+    assert none.lost == {"document_dropped": 1}
+    for known in (None, FORMATS | {"application/pdf"}):
+        kept = request(user("Read:", pdf))
+        assert Projection(kept, images=known).request is kept
+
+
 def test_media_of_the_dialect_go_where_the_server_takes_them() -> None:
     text = Document("text/plain", "a")
     linked = Document(url="https://example.com/a.pdf")

@@ -222,12 +222,75 @@ def test_levels_stand_for_modes_and_budgets_where_those_are_refused() -> None:
         assert done.request.reasoning == (None if word is None else effort(word))
 
 
-def test_a_budget_stays_below_the_tokens_of_the_answer() -> None:
+def test_stops_of_white_space_are_dropped_where_they_are_refused() -> None:
+    blank = asked(stop=("\n\n", "END", ""))
+    done = Projection(blank, blank_stops=False)
+    assert done.request.stop == ("END",)
+    assert done.lost == {"stop_dropped": 1}
+    assert Projection(blank).request is blank
+    first = Projection(blank, blank_stops=False, max_stops=0)
+    assert first.request.stop == ()
+    legal = asked(stop=("END",))
+    assert Projection(legal, blank_stops=False).request is legal
+
+
+@pytest.mark.parametrize("field", ["user", "safety_identifier"])
+def test_personal_names_of_end_users_are_hashed(field: str) -> None:
+    done = Projection(asked(**{field: "ann@example.com"}), personal_users=r"@")
+    assert getattr(done.request, field) == sha256(b"ann@example.com").hexdigest()
+    assert done.lost == {"user_hashed": 1}
+    opaque = asked(**{field: "user-1"})
+    assert Projection(opaque, personal_users=r"@").request is opaque
+
+
+def test_values_that_are_accepted_beside_reasoning_stay() -> None:
+    can: dict[str, Any] = {
+        "reasoning_excludes": frozenset({"temperature", "top_k"}),
+        "reasoning_accepts": {"temperature": 1},
+    }
+    default = asked(reasoning=ADAPTIVE, temperature=1)
+    assert Projection(default, **can).request is default
+    done = Projection(asked(reasoning=ADAPTIVE, temperature=0.5, top_k=1), **can)
+    assert done.request == asked(reasoning=ADAPTIVE)
+    assert done.lost == {"temperature": 1, "top_k": 1}
+
+
+def test_a_budget_stands_for_the_adaptive_mode_where_only_budgets_are() -> None:
+    can: dict[str, Any] = {"thinking": "budget", "adaptive_budgets": False}
+    for options, tokens in ((ADAPTIVE, 10_000), (ReasoningOptions("adaptive", "high"), 16_384)):
+        done = Projection(asked(reasoning=options), **can)
+        assert done.request.reasoning == budget(tokens)
+        assert done.lost == {"reasoning": 1}
+    kept = asked(reasoning=ADAPTIVE)
+    assert Projection(kept, thinking="budget").request is kept
+
+
+def test_a_budget_leaves_room_for_the_answer() -> None:
     can: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
     full = asked(reasoning=budget(4096), max_tokens=4096)
-    assert Projection(full, **can).request.reasoning == budget(4095)
-    none = Projection(asked(reasoning=effort("high"), max_tokens=1024), **can)
-    assert none.request.reasoning == OFF
+    done = Projection(full, **can)
+    assert done.request.reasoning == budget(3072)
+    assert done.lost == {"budget_changed": 1}
+    for options, max_tokens, expected in (
+        (budget(4095), 4096, budget(4095)),  # as the client says, which is legal
+        (budget(512), 4096, budget(1024)),
+        (budget(512), 2047, OFF),
+        (budget(0), 4096, OFF),
+        (effort("high"), 20_000, budget(15_000)),
+        (effort("high"), 2048, budget(1024)),
+        (effort("high"), 2047, OFF),
+        (effort("low"), 20_000, budget(2048)),
+    ):
+        sized = asked(reasoning=options, max_tokens=max_tokens)
+        assert Projection(sized, **can).request.reasoning == expected
+    # Where the request does not say, the model's own bound counts.
+    default = Projection(asked(reasoning=effort("xhigh")), max_tokens=32_000, **can)
+    assert default.request.reasoning == budget(24_000)
+    mine = own(asked(reasoning=budget(31_999)))
+    assert Projection(mine, max_tokens=32_000, **can).request is mine
+    assert Projection(mine, max_tokens=8_000, **can).request is mine
+    named = Projection(mine, named=True, max_tokens=8_000, **can)
+    assert named.request.reasoning == budget(6_000)
     assert Projection(full, thinking="budget").request is full
     assert Projection(full, native=True, **can).request is full
 

@@ -14,6 +14,7 @@ from streamnorm import (
     Grammar,
     MCPServer,
     Namespace,
+    ReasoningOptions,
     ServerTool,
     Tool,
     ToolCall,
@@ -278,6 +279,34 @@ def test_a_choice_falls_with_the_last_tool() -> None:
     assert none.request.tool_choice == ToolChoice("none")
     alone = Projection(request(user("Go"), tool_choice=ToolChoice("auto")))
     assert alone.request.tool_choice == ToolChoice("auto")
+
+
+def test_a_choice_without_tools_is_dropped_where_it_is_refused() -> None:
+    asked = request(user("Go"), tool_choice=ToolChoice("none"))
+    done = Projection(asked, lone_choice=False)
+    assert done.request.tool_choice is None
+    assert done.lost == {"tool_choice": 1}
+    assert Projection(asked).request is asked
+    mine = own(asked)
+    assert Projection(mine, lone_choice=False).request is mine
+    assert Projection(mine, lone_choice=False, named=True).request.tool_choice is None
+
+
+def test_a_choice_is_weakened_beside_a_budget() -> None:
+    can: dict[str, Any] = {"thinking": "budget", "budget_choices": frozenset({"auto", "none"})}
+    for options, expected in (
+        (ReasoningOptions("budget", budget_tokens=2048), "auto"),
+        (ReasoningOptions("adaptive"), "required"),
+        (None, "required"),
+    ):
+        asked = request(
+            user("Go"),
+            tools=(Tool("f"),),
+            tool_choice=ToolChoice("required"),
+            reasoning=options,
+        )
+        done = Projection(asked, **can)
+        assert done.request.tool_choice == ToolChoice(expected)  # type: ignore[arg-type]  # a mode
 
 
 def test_server_tools_are_dropped_beside_functions_where_both_are_refused() -> None:

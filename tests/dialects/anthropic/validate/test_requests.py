@@ -381,7 +381,7 @@ CONTENT = [
                 looped(thinking(signature)),
                 looped(thinking("EqQB+/8=")),
             )
-            for signature in ("", "sn1.openai.gAAA", "gAAA-_8")
+            for signature in ("", "sn1.openai.gAAA", "EqQB CkYI")
         ),
         (
             "redacted_data",

@@ -36,7 +36,7 @@ __all__ = [
 _MAX_MARKS = 4
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")  # in either alphabet
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 

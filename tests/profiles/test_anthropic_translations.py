@@ -1,0 +1,216 @@
+"""Requests of other clients as Anthropic and the clouds with its models accept them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamnorm import Encoded, Loss, translate_request, validate_request
+
+QUESTION = {"role": "user", "content": "q"}
+FUNCTION = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+LOOP = [
+    QUESTION,
+    {"role": "assistant", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "call_1", "content": "r"},
+]
+
+
+def translated(
+    body: dict[str, Any],
+    model: str,
+    server: str | None = None,
+    dialect: str = "openai_chat",
+) -> Encoded:
+    """Return a request for a model of Anthropic, which the provider accepts."""
+    path = f"/v1beta/models/{model}:generateContent" if dialect == "gemini" else None
+    named = body if dialect == "gemini" else {**body, "model": model}
+    encoded = translate_request(named, dialect=dialect, to="anthropic", server=server, path=path)
+    found = validate_request(
+        encoded.body, "anthropic", model=model, server=server, headers=encoded.headers
+    )
+    assert found == []
+    return encoded
+
+
+def features(encoded: Encoded) -> list[str]:
+    return [loss.feature for loss in encoded.losses]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "thinking", "effort", "lost"),
+    [
+        ("claude-sonnet-4-5", {"reasoning_effort": "high"}, 16_384, None, []),
+        ("claude-opus-4-1", {"reasoning_effort": "xhigh"}, 24_000, None, []),
+        (
+            "claude-haiku-4-5",
+            {"reasoning_effort": "high", "max_completion_tokens": 4096},
+            3072,
+            None,
+            [],
+        ),
+        (
+            "claude-haiku-4-5",
+            {"reasoning_effort": "low", "max_completion_tokens": 2000},
+            "disabled",
+            None,
+            ["reasoning"],
+        ),
+        ("claude-opus-4-6", {"reasoning_effort": "xhigh"}, "adaptive", "max", ["effort_changed"]),
+        ("claude-opus-5", {"reasoning_effort": "minimal"}, "adaptive", "low", []),
+        ("claude-opus-5-5", {"reasoning_effort": "none"}, None, None, ["effort_changed"]),
+        ("claude-3-5-sonnet-20241022", {"reasoning_effort": "low"}, None, None, ["reasoning"]),
+    ],
+)
+def test_effort_is_what_the_model_has(
+    model: str, asked: dict[str, Any], thinking: object, effort: str | None, lost: list[str]
+) -> None:
+    encoded = translated({"messages": [QUESTION], **asked}, model)
+    value = encoded.body.get("thinking")
+    if isinstance(thinking, int):
+        assert value == {"type": "enabled", "budget_tokens": thinking}
+    else:
+        assert value == (None if thinking is None else {"type": thinking})
+    assert encoded.body.get("output_config") == (None if effort is None else {"effort": effort})
+    assert [name for name in features(encoded) if name != "max_tokens_defaulted"] == lost
+
+
+def test_small_budget_of_gemini_is_raised_to_the_least() -> None:
+    config = {"thinkingConfig": {"thinkingBudget": 512}, "maxOutputTokens": 4096}
+    body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], "generationConfig": config}
+    encoded = translated(body, "claude-sonnet-4-5", dialect="gemini")
+    assert encoded.body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+    assert features(encoded) == ["budget_changed"]
+
+
+def test_thinking_is_switched_off_in_a_running_tool_loop() -> None:
+    """anomalyco/opencode#3077."""
+    body = {"messages": LOOP, "tools": [FUNCTION], "reasoning_effort": "high"}
+    encoded = translated(body, "claude-sonnet-4-5")
+    assert encoded.body["thinking"] == {"type": "disabled"}
+    assert "reasoning" in features(encoded)
+    adaptive = translated(body, "claude-opus-4-6")
+    assert adaptive.body["thinking"] == {"type": "adaptive"}
+
+
+def test_sampling_is_dropped_where_the_model_thinks() -> None:
+    body = {"messages": [QUESTION], "temperature": 0.5, "reasoning_effort": "high"}
+    for server, model in ((None, "claude-opus-5"), ("copilot", "claude-opus-4.6")):
+        encoded = translated(body, model, server)
+        assert "temperature" not in encoded.body
+        assert "temperature" in features(encoded)
+    default = translated({**body, "temperature": 1}, "claude-opus-4.6", "copilot")
+    assert default.body["temperature"] == 1
+
+
+def test_forced_choice_is_weakened_beside_a_budget() -> None:
+    """can1357/oh-my-pi#341."""
+    tool = {"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"type": "object"}}]}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "q"}]}],
+        "tools": [tool],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 2048}},
+    }
+    encoded = translated(body, "claude-opus-4.6", "copilot", "gemini")
+    assert encoded.body["tool_choice"] == {"type": "auto"}
+    assert "tool_choice_weakened" in features(encoded)
+
+
+@pytest.mark.parametrize(
+    ("server", "model", "is_kept"),
+    [
+        (None, "claude-haiku-4-5", True),
+        (None, "claude-opus-4-6", False),
+        (None, "claude-fable-5", False),
+        ("vertex", "claude-opus-4-8", False),
+        ("copilot", "claude-sonnet-4.5", False),
+    ],
+)
+def test_prefill_is_dropped_where_it_is_refused(
+    server: str | None, model: str, is_kept: bool
+) -> None:
+    """cortexkit/magic-context#511, vybestack/llxprt-code#3695."""
+    body = {"messages": [QUESTION, {"role": "assistant", "content": "So:"}]}
+    encoded = translated(body, model, server)
+    assert len(encoded.body["messages"]) == 1 + is_kept
+    assert ("prefill_dropped" in features(encoded)) is not is_kept
+
+
+def test_empty_texts_are_dropped() -> None:
+    body = {
+        "messages": [
+            {"role": "system", "content": "  "},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": ""}, {"type": "text", "text": "q"}],
+            },
+        ]
+    }
+    encoded = translated(body, "claude-opus-5")
+    assert "system" not in encoded.body
+    assert encoded.body["messages"] == [QUESTION]
+
+
+def test_stops_of_white_space_are_dropped() -> None:
+    """BerriAI/litellm#3286."""
+    encoded = translated({"messages": [QUESTION], "stop": ["\n\n", "END"]}, "claude-opus-4-5")
+    assert encoded.body["stop_sequences"] == ["END"]
+    assert "stop_dropped" in features(encoded)
+
+
+@pytest.mark.parametrize("user", ["ann@example.com", "+49 30 1234567"])
+def test_personal_names_of_end_users_are_hashed(user: str) -> None:
+    """BerriAI/litellm#10106."""
+    encoded = translated({"messages": [QUESTION], "user": user}, "claude-opus-4-5")
+    assert len(encoded.body["metadata"]["user_id"]) == 64
+    assert "user_hashed" in features(encoded)
+
+
+def test_pdf_is_a_document() -> None:
+    """expectedparrot/edsl#2057."""
+    url = {"url": "data:application/pdf;base64,JVBERi0="}
+    body = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}]}
+    encoded = translated(body, "claude-opus-5")
+    (block,) = encoded.body["messages"][0]["content"]
+    assert block["type"] == "document"
+    assert block["source"] == {
+        "type": "base64",
+        "media_type": "application/pdf",
+        "data": "JVBERi0=",
+    }
+
+
+def test_instructions_in_a_row_are_one_message() -> None:
+    """maximhq/bifrost#3945."""
+    told = [{"role": "system", "content": text} for text in ("s", "t")]
+    encoded = translated({"messages": [QUESTION, *told]}, "claude-opus-5")
+    assert [message["role"] for message in encoded.body["messages"]] == ["user", "system"]
+    assert Loss("messages_merged", "messages", 1, "instructions joined") in encoded.losses
+
+
+def test_mark_within_a_result_moves_to_it() -> None:
+    """caozhiyuan/copilot-api#241."""
+    mark = {"mode": "explicit"}
+    body = {
+        "input": [
+            {"role": "user", "content": "q"},
+            {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+            {
+                "type": "function_call_output",
+                "call_id": "call_1",
+                "output": [
+                    {"type": "input_text", "text": "r", "prompt_cache_breakpoint": mark},
+                    {"type": "input_text", "text": "s"},
+                ],
+            },
+        ],
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+    }
+    encoded = translated(body, "claude-opus-5", dialect="openai_responses")
+    (result,) = encoded.body["messages"][2]["content"]
+    assert result["cache_control"] == {"type": "ephemeral"}
+    assert all("cache_control" not in block for block in result["content"])
+    assert "cache_mark_moved" in features(encoded)

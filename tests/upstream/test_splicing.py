@@ -1,0 +1,53 @@
+"""The bytes of a changed body: what is unchanged stays as the client wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from streamnorm._upstream.splicing import splice
+
+DATA = b'{ "model": "m",\n"n": 1.50, "messages": [ {"a": 1e2}, {"b" : 2}, "c"],"x":"\\u00e9" }'
+
+
+def decoded(data: bytes = DATA) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.json.decode(data)
+    return body
+
+
+def test_unchanged_body_is_the_same_bytes() -> None:
+    body = decoded()
+    assert splice(DATA, body, dict(body)) is DATA
+
+
+def test_unchanged_fields_are_the_same_bytes() -> None:
+    body = decoded()
+    assert splice(DATA, body, {**body, "model": "n", "new": [1]}) == (
+        b'{"model":"n","n":1.50,"messages":[ {"a": 1e2}, {"b" : 2}, "c"],"x":"\\u00e9","new":[1]}'
+    )
+
+
+def test_unchanged_objects_of_a_changed_array_are_the_same_bytes() -> None:
+    body = decoded()
+    first, second, text = body["messages"]
+    after = {"messages": [first, {"new": 0}, text, second], "x": body["x"]}
+    assert splice(DATA, body, after) == (
+        b'{"messages":[{"a": 1e2},{"new":0},"c",{"b" : 2}],"x":"\\u00e9"}'
+    )
+
+
+def test_array_that_was_none_is_written() -> None:
+    body = decoded()
+    assert splice(DATA, body, {"model": ["m"]}) == b'{"model":["m"]}'
+
+
+def test_other_order_is_another_body() -> None:
+    body = decoded(b'{"a":1.0,"b":2}')
+    assert splice(b'{"a":1.0,"b":2}', body, {"b": body["b"], "a": body["a"]}) == b'{"b":2,"a":1.0}'
+
+
+def test_body_with_half_of_a_character_is_written_anew() -> None:
+    data = b'{"model":"m","x":"\\ud800"}'
+    body = {"model": "m", "x": "\ufffd"}
+    assert splice(data, body, {**body, "model": "n"}) == '{"model":"n","x":"\ufffd"}'.encode()
