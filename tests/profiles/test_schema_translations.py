@@ -253,6 +253,14 @@ def test_array_of_gemini_has_no_form_for_openai(target: str) -> None:
     assert output_of(made, ANTHROPIC) == ({"type": "array", "items": TEXT}, True)
 
 
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+def test_object_of_gemini_that_may_be_null_is_an_object(target: str) -> None:
+    schema = {"type": "OBJECT", "nullable": True, "properties": {"a": {"type": "STRING"}}}
+    made = translated(gemini_response({**schema, "required": ["a"]}), GEMINI, target)
+    assert output_of(made, target) == (closed(a=TEXT), True)
+    assert losses(made)["schema.type"] == "written as object"
+
+
 # What is refused
 
 

@@ -16,7 +16,6 @@ sees one level of such a type, while an error would make the whole conversation 
 The result depends on the schema alone, so that the encoding of a tool never changes.
 """
 
-from streamnorm._core.schemas.ambiguous import is_ambiguous
 from streamnorm._core.schemas.simplify import simplify_schema
 
-__all__ = ["is_ambiguous", "simplify_schema"]
+__all__ = ["simplify_schema"]

@@ -11,7 +11,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import OutputFormat, is_own
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas import is_ambiguous, simplify_schema
+from streamnorm._core.schemas import simplify_schema
 from streamnorm._core.schemas.needs import fit_needs
 from streamnorm._core.schemas.strict import (
     EnforcedSchemas,
@@ -19,6 +19,7 @@ from streamnorm._core.schemas.strict import (
     fit_enforced,
     free_properties,
 )
+from streamnorm._core.schemas.walk import types_of
 from streamnorm._core.tools import Tool
 
 __all__ = ["ToolSchemas", "project_output_schema"]
@@ -60,12 +61,7 @@ class ToolSchemas:
             if strict:
                 losses.add("strict", "tools", "dropped")
             strict = None
-        # A client of the dialect knows what its server reads.
-        if (
-            schema is not None
-            and can.schema == "simple"
-            and (not can.only_refusals or is_ambiguous(schema))
-        ):
+        if schema is not None and can.schema == "simple":
             schema = simplify_schema(schema, losses, path=path)
         if schema is not None and (can.only_refusals or not is_own(tool, can.dialect)):
             schema = fit_needs(
@@ -139,7 +135,8 @@ def project_output_schema(
         EncodeError: The schema has no legal form, or was to be enforced and cannot be.
     """
     before = schema = output.schema or {}
-    if "object" in can.output_schema_needs and schema.get("type", "object") != "object":
+    is_object = "type" not in schema or "object" in types_of(schema)
+    if "object" in can.output_schema_needs and not is_object:
         raise EncodeError(
             "a schema of an answer that is no object, expected one of an object", path=_OUTPUT
         )
