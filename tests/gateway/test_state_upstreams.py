@@ -59,7 +59,7 @@ async def test_model_that_does_not_reason_is_not_asked_for_its_reasoning(
 
 async def test_request_without_state_passes_as_it_is() -> None:
     upstream = ScriptedUpstream({"/v1/responses": Answered({}, 500)})
-    body = b'{"model": "m", "input": "Hi.",  "store": false, "unknown": 1}'
+    body = b'{"model": "m", "input": "Hi.",  "store": false, "top_p": 1.0}'
     async with served(upstream) as url, opened(url, dialect=NATIVE, state="memory:") as app:
         await requested(app, "/v1/responses", body)
     assert upstream.requests[0].body == body

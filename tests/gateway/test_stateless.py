@@ -120,10 +120,14 @@ async def test_answer_says_that_it_is_not_stored(
 
 async def test_upstream_of_the_dialect_has_state_of_its_own() -> None:
     upstream = ScriptedUpstream({})
-    body = json.dumps({**REQUEST, "previous_response_id": "resp_1", "conversation": "c"}).encode()
+    bodies = [
+        json.dumps({**REQUEST, **state}).encode()
+        for state in ({"previous_response_id": "resp_1"}, {"conversation": "c"})
+    ]
     async with served(upstream) as url, opened(url, dialect="openai_responses") as app:
-        await asked(app, RESPONSES, body)
-    assert upstream.requests[0].body == body
+        for body in bodies:
+            await asked(app, RESPONSES, body)
+    assert [request.body for request in upstream.requests] == bodies
 
 
 async def test_answer_in_the_background_of_the_upstream_passes() -> None:

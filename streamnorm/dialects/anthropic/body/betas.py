@@ -39,8 +39,8 @@ def with_needed_betas(
     """Return betas, and those after them that fields of a body need."""
     known = can.allowed_betas
     for beta in _BETAS:
-        is_there = any(name in betas for name in (beta.name, *beta.also))
-        if not is_there and (known is None or beta.name in known) and beta.is_needed(body):
+        names = [name for name in (beta.name, *beta.also) if known is None or name in known]
+        if not any(name in betas for name in names) and beta.name in names and beta.is_needed(body):
             betas = (*betas, beta.name)
     return betas
 
@@ -113,7 +113,11 @@ _BETAS = (
     _Beta("mcp-client-2025-04-04", _has_servers_alone, _MCP),
     _Beta("context-management-2025-06-27", _has_edit(compacts=False)),
     _Beta("compact-2026-01-12", _has_edit(compacts=True)),
-    _Beta("mid-conversation-output-config-2026-07-01", _has_system_field("output_config")),
+    _Beta(
+        "mid-conversation-output-config-2026-07-01",
+        _has_system_field("output_config"),
+        ("per-turn-control-2026-07-01",),  # as Claude Code names it
+    ),
     _Beta("mid-conversation-system-clear-at-2026-08-21", _has_system_field("clear_at")),
     _Beta("mid-conversation-tool-changes-2026-07-01", _has_tool_change),
     _Beta("thinking-binding-controls-2026-08-01", _has("thinking", "block_binding")),

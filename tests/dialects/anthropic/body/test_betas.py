@@ -90,6 +90,14 @@ def test_later_beta_of_mcp_servers_is_as_good(name: str) -> None:
     assert write(read({"anthropic-beta": name}, **servers)).betas == [name]
 
 
+def test_beta_by_its_second_name_is_as_good_where_the_server_knows_it() -> None:
+    fields = {"messages": [{"role": "system", "content": "a", "output_config": {"effort": "low"}}]}
+    first, second = "mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"
+    request = read({"anthropic-beta": second}, **fields)
+    assert write(request).betas == [second]
+    assert first in write(request, allowed_betas=frozenset({first})).betas
+
+
 def test_servers_without_toolsets_need_the_older_beta() -> None:
     request = read(mcp_servers=FIELDS[0][1]["mcp_servers"])
     assert write(request).betas == ["mcp-client-2025-04-04"]

@@ -548,9 +548,12 @@ def test_count_of_tokens_needs_no_bound() -> None:
     assert validate_request(body, "anthropic", path="/v1/messages/count_tokens") == []
 
 
-def test_system_message_may_change_its_fields_alone() -> None:
+@pytest.mark.parametrize(
+    "beta", ["mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"]
+)
+def test_system_message_may_change_its_fields_alone(beta: str) -> None:
     body = request(user("q"), {"role": "system", "output_config": {"effort": "low"}})
-    headers = {"anthropic-beta": "mid-conversation-output-config-2026-07-01"}
+    headers = {"anthropic-beta": beta}
     assert validate_request(body, "anthropic", model=OPUS, headers=headers) == []
 
 

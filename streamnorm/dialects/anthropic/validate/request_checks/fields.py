@@ -52,7 +52,8 @@ _MESSAGES = {
 }
 _SYSTEM_BETAS = {
     "clear_at": ("mid-conversation-system-clear-at-",),
-    "output_config": ("mid-conversation-output-config-",),
+    # Claude Code 2.1.330 enables it by the second name.
+    "output_config": ("mid-conversation-output-config-", "per-turn-control-"),
 }
 
 _RESULT = "type tool_use_id content cache_control"
