@@ -493,10 +493,10 @@ def target_of(
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
-    if version is None and not is_named and is_own(request, base.dialect):
-        # Another model of a server without a name that refuses what the client's model does.
-        if can == profiles.resolve(base, model=request.source.part.model):
-            return base
+    is_nameless = version is None and not is_named and is_own(request, base.dialect)
+    # Another model of a server without a name that refuses what the client's model does.
+    if is_nameless and can == profiles.resolve(base, model=request.source.part.model):
+        return base
     if not can.available:
         raise EncodeError(
             f"not answered by {server} in dialect {base.dialect}, expected another dialect",

@@ -354,7 +354,7 @@ def test_thread_is_refused_where_no_server_holds_it(
     )
 
 
-@pytest.mark.parametrize("server", [None, "anthropic", "vertex"])
+@pytest.mark.parametrize("server", [None, "anthropic"])
 def test_thread_is_relayed_to_anthropic(server: str | None) -> None:
     body = {**MESSAGES, "model": "claude-opus-5", "thread": {"type": "create"}}
     sent = asked(received("/v1/messages", body), "anthropic", upstream("anthropic", server=server))

@@ -99,10 +99,12 @@ def without_foreign_reasoning(
     kept: list[InputBlock] = []
     known = (None, can.reasoning_issuer)
     is_lost = can.stored_reasoning and not stored
+    # OpenAI's Chat Completions has no field for reasoning; servers that have one have profiles.
+    is_refused = can.reasoning_issuer is None and not can.reasoning_text
     for block in blocks:
         is_bare = isinstance(block, Reasoning) and block.signature is None
         if isinstance(block, Reasoning | RedactedReasoning) and (
-            block.issuer not in known or (is_bare and is_lost)
+            is_refused or block.issuer not in known or (is_bare and is_lost)
         ):
             losses.add("reasoning_dropped", "messages", "dropped")
         else:
