@@ -209,7 +209,9 @@ async def test_whole_answer_passes_unchanged(
 
 
 @dialects
-async def test_normalized_request_that_nothing_refuses_says_the_same(dialect: str, normalizing: Gateways) -> None:
+async def test_normalized_request_that_nothing_refuses_says_the_same(
+    dialect: str, normalizing: Gateways
+) -> None:
     content = json.dumps(REQUESTS[dialect].body, indent=3)
     upstream = Replay(next(known for known in STREAMS if known.dialect == dialect))
     normalizing.upstream.app = ReplayApp(upstream)

@@ -41,7 +41,9 @@ def keep_fields(
     unmapped = (source.part.extra or {}).get(source.dialect, {})
     kept: dict[str, Any] = {}
     for name, value in before.items():
-        held = _REST if name in unmapped else parts.get(name, _REST)
+        held = parts.get(name, _REST)
+        if name in unmapped:  # it may be mapped in part
+            held = (*held, *_REST)
         is_same = changed.isdisjoint(held)
         if name in unread or (is_same and (name in body or not is_spelt)):
             kept[name] = value

@@ -80,7 +80,8 @@ def test_field_and_beta_are_one_loss_at_another_server(server: str) -> None:
 
 def test_beta_without_its_field_is_a_loss_of_its_own() -> None:
     made = encoded("anthropic", "vertex", BETA, field=None)
-    assert lost(made) == [Loss("beta", "request", 1, "not known to the server")]
+    dropped = Loss("safeguards", "request", 1, "dropped")
+    assert lost(made) == [dropped, Loss("beta", "request", 1, "not known to the server")]
 
 
 ANSWER: dict[str, Any] = {
