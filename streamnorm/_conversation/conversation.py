@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TypeAlias
 
 from msgspec import UNSET, structs
@@ -234,7 +234,7 @@ class Conversation:
         known = self._dumps.get(key)
         if known is None:
             request = self._asked(model, cache)
-            filled = self._filled.keys() if repair == "fill" else frozenset()
+            filled: Set[tuple[int, str]] = self._filled.keys() if repair == "fill" else frozenset()
             known = encode_grown_request(request, name, self._memo(target), filled, **options)
             while len(self._dumps) >= _MAX_TARGETS:
                 del self._dumps[next(iter(self._dumps))]

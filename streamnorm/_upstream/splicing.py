@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from streamnorm._core.json import FAST_ERRORS, dumps, is_array
+from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
 
 __all__ = ["splice"]
 
@@ -49,7 +49,7 @@ def _spliced_items(written: Raw, before: list[Any], after: list[Any]) -> Raw:
     raws = {
         id(item): raw
         for item, raw in zip(before, _ITEMS.decode(written), strict=True)
-        if isinstance(item, dict | list)
+        if is_object(item) or is_array(item)
     }
     items = [raws.get(id(item)) or Raw(dumps(item)) for item in after]
     return Raw(msgspec.json.encode(items))

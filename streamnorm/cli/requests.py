@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from streamnorm._core.errors import DecodeError, RecordingError, StreamnormError, UnknownDialect
+from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli.console import (
@@ -70,7 +71,7 @@ def stored_request(source: Source, url: str | None) -> StoredRequest:
     if "streamnorm_recording" in body:
         companion = decode_companion(data, Path(source.name), _LIMITS)[0]
         request = companion.request
-        if request is None or not isinstance(request.body, dict):
+        if request is None or not is_object(request.body):
             raise RecordingError(f"{source.name}: a recording without the JSON body of its request")
         url = url or request.url
         found = StoredRequest(

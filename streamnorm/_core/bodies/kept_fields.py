@@ -38,7 +38,8 @@ def keep_fields(
         for name in request.__struct_fields__
         if name != "source" and getattr(request, name) is not getattr(source.part, name)
     }
-    unmapped = (source.part.extra or {}).get(source.dialect, {})
+    extra: Mapping[str, Mapping[str, Any]] = source.part.extra or {}
+    unmapped = extra.get(source.dialect, {})
     kept: dict[str, Any] = {}
     for name, value in before.items():
         held = parts.get(name, _REST)

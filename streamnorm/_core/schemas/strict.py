@@ -203,7 +203,8 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 def _free(schema: dict[str, Any]) -> Iterator[str]:
     """Yield the properties that are not required."""
     required = schema.get("required")
-    names = {name for name in required if isinstance(name, str)} if is_array(required) else set()
+    named = required if is_array(required) else []
+    names = {name for name in named if isinstance(name, str)}
     for name in _properties(schema):
         if name not in names:
             yield name

@@ -229,7 +229,7 @@ def _with_citations(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str
         numbers.append(known.setdefault(compact(chunk), len(chunks)))
         if numbers[-1] == len(chunks):
             chunks.append(chunk)
-    supports = [
+    supports: list[dict[str, Any]] = [
         {**support, "groundingChunkIndices": [numbers[n] for n in support["groundingChunkIndices"]]}
         for support in grounding[_SUPPORTS]
     ]

@@ -160,7 +160,7 @@ class Length(_Check, frozen=True, tag="length"):
     most: int | None = None
 
     def check(self, place: str, value: Any) -> Iterator[Finding]:
-        if not isinstance(value, str | list | dict):
+        if not (isinstance(value, str) or is_array(value) or is_object(value)):
             return
         count = len(value)
         if count < self.least:

@@ -120,7 +120,8 @@ class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
         path = path_of(schema.place, node.steps)
         context = PLACES[self.context](schema.place, schema.root, node)
         at = f"{path}.{keyword}" if keyword else path
-        return Finding(at, name=schema.name, context=context, **{"value": keyword, **fields})
+        fields.setdefault("value", keyword)
+        return Finding(at, name=schema.name, context=context, **fields)
 
 
 class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
@@ -213,7 +214,7 @@ class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword
             return False
         if isinstance(value, str) and any(text in value for text in self.never):
             return False
-        return not (isinstance(value, list | dict) and len(value) < self.least)
+        return not ((is_array(value) or is_object(value)) and len(value) < self.least)
 
 
 class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_required"):
@@ -222,7 +223,8 @@ class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_requir
     def check(self, schema: _Schema) -> Iterator[Finding]:
         for node in nodes_of(schema.root):
             required = node.schema.get("required")
-            names = required if is_array(required) else []
+            named = required if is_array(required) else []
+            names = {name for name in named if isinstance(name, str)}
             for name in node.properties:
                 if name not in names:
                     yield self._finding(schema, node, "required", value=name)
@@ -372,7 +374,8 @@ class SchemaTotals(_SchemasCheck, frozen=True, kw_only=True, tag="schema_totals"
 
 def _optional_count(node: SchemaNode) -> int:
     required = node.schema.get("required")
-    names = {name for name in required if isinstance(name, str)} if is_array(required) else set()
+    named = required if is_array(required) else []
+    names = {name for name in named if isinstance(name, str)}
     return sum(name not in names for name in node.properties)
 
 

@@ -83,7 +83,7 @@ class ToolSchemas:
     ) -> tuple[dict[str, Any], bool | None]:
         """Return the schema of a strict tool, and whether the tool stays strict."""
         # The root of a tool without properties has no parameters, and not any.
-        whole = schema if "properties" in schema else {**schema, "properties": {}}
+        whole: dict[str, Any] = schema if "properties" in schema else {**schema, "properties": {}}
         try:
             fitted, lost = fit_enforced(whole, form, path)
             self._budget.take(fitted, is_tool=True)
@@ -100,7 +100,9 @@ class _Budget:
 
     def __init__(self, form: EnforcedSchemas) -> None:
         self._form = form
-        self._tools = self._optional = self._unions = 0
+        self._tools: int = 0
+        self._optional: int = 0
+        self._unions: int = 0
 
     def take(self, schema: dict[str, Any], *, is_tool: bool) -> None:
         """Count a schema.
