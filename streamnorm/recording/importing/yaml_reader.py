@@ -22,6 +22,9 @@ __all__ = ["Foreign", "Plain", "Unreadable", "json_value", "read_yaml"]
 # Bound on the expansion of all aliases together, in characters and values.
 _MAX_REPEATED = 1024 * 1024
 
+# libyaml reads ahead of its events, and gives up by itself at 1,000 levels.
+_SCANNER_TOO_DEEP = "exceeded maximum nesting depth"
+
 _TAG = "tag:yaml.org,2002:"
 # Python 2 wrote the latter two; vcrpy still reads them.
 _TEXT_TAGS = {None, "!", _TAG + "str", _TAG + "python/str", _TAG + "python/unicode"}
@@ -84,6 +87,8 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         for event in events:
             builder.take(event)
     except yaml.YAMLError as exc:
+        if getattr(exc, "problem", None) == _SCANNER_TOO_DEEP:
+            raise Unreadable(f"nested deeper than {max_depth}") from exc
         # Its text may quote the file.
         mark = getattr(exc, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
