@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence, Set
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from msgspec import structs
@@ -32,21 +33,42 @@ the positions of their messages and their ids."""
 NO_RESULT = "No result was recorded for this tool call."
 
 
-class _Waiting:
-    """Calls of one message that came without an id and have no result."""
+class _OpenCalls:
+    """Calls of the last answer that have no result, in their order.
+
+    Attributes:
+        ids: Ids of all calls of the answer, answered ones included.
+    """
 
     def __init__(self) -> None:
-        self._ids: deque[str] = deque()
-        self._by_name: dict[str, deque[str]] = {}
+        self.ids: set[str] = set()
         self._answered: set[str] = set()
+        self._queues: dict[tuple[bool, str], deque[str]] = {}
 
-    def add(self, id: str, name: str) -> None:
-        self._ids.append(id)
-        self._by_name.setdefault(name, deque()).append(id)
+    def add(self, call: ToolCall, *, minted: bool) -> None:
+        """Add a call.
 
-    def take(self, name: str) -> str | None:
-        """Remove and return the first call of a name, or of any; None if there is none."""
-        ids = self._by_name.get(name, deque()) if name else self._ids
+        Args:
+            call: The call, with its id.
+            minted: Whether the call came without an id.
+        """
+        self.ids.add(call.id)
+        for name in {call.name, ""}:
+            for only_minted in {False, minted}:
+                self._queues.setdefault((only_minted, name), deque()).append(call.id)
+
+    def set_answered(self, id: str) -> None:
+        """Remove a call that a result names by its id."""
+        self._answered.add(id)
+
+    def take(self, name: str, *, only_minted: bool) -> str | None:
+        """Remove the first call, and return its id; None if there is none.
+
+        Args:
+            name: Name of the tool; empty for any.
+            only_minted: Whether only calls that came without an id are meant.
+        """
+        ids = self._queues.get((only_minted, name), deque())
         while ids:
             id = ids.popleft()
             if id not in self._answered:
@@ -60,8 +82,10 @@ def mint_ids(
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls and results all have ids.
 
-    A result without an id, or with one that no call has, answers the first call without an id
-    that has its name, if it names one, else the first.
+    A result without an id answers the first call of its name that no other result names by its
+    id, or the first call if the result has no name either: google-genai's automatic function
+    calling repeats the name of a call, and leaves out its id.  A result with an id that no call
+    has answers a call that came without one.
 
     Args:
         messages: The messages.
@@ -70,19 +94,20 @@ def mint_ids(
     """
     if not any(map(_lacks_id, messages[settled:])):
         return messages
-    minted: list[InputMessage] = []
-    known: set[str] = set()  # ids of the last calls
-    waiting = _Waiting()
-    for position, message in enumerate(messages):
-        if position < settled:
-            minted.append(message)
-            continue
-        if message.role == "assistant":
-            waiting = _Waiting()
-            blocks = _with_call_ids(message.blocks, position, waiting)
-            known = {block.id for block in blocks if isinstance(block, ToolCall)}
+    minted = list(messages[:settled])
+    calls = _OpenCalls()
+    follows_assistant = False
+    for position, message in enumerate(messages[settled:], settled):
+        is_assistant = message.role == "assistant"
+        if is_assistant:
+            if not follows_assistant:  # calls of consecutive messages are of one answer
+                calls = _OpenCalls()
+            blocks = _with_call_ids(message.blocks, position, calls)
         else:
-            blocks = _with_result_ids(message.blocks, known, waiting, losses)
+            if follows_assistant:
+                _find_answered(messages, position, calls)
+            blocks = _with_result_ids(message.blocks, calls, losses)
+        follows_assistant = is_assistant
         changed = same_parts(message.blocks, blocks) is not message.blocks
         minted.append(structs.replace(message, blocks=blocks) if changed else message)
     return tuple(minted)
@@ -100,29 +125,39 @@ def _lacks_id(message: InputMessage) -> bool:
 
 
 def _with_call_ids(
-    blocks: tuple[InputBlock, ...], position: int, waiting: _Waiting
+    blocks: tuple[InputBlock, ...], position: int, calls: _OpenCalls
 ) -> tuple[InputBlock, ...]:
-    """Return blocks whose calls have ids; those that had none are added to `waiting`."""
+    """Return blocks whose calls have ids; the calls are added to `calls`."""
     named: list[InputBlock] = []
-    calls = 0
+    count = 0
     for block in blocks:
         if isinstance(block, ToolCall):
-            if not block.id:
-                block = structs.replace(block, id=f"call_{position}_{calls}")
-                waiting.add(block.id, block.name)
-            calls += 1
+            is_minted = not block.id
+            if is_minted:
+                block = structs.replace(block, id=f"call_{position}_{count}")
+            calls.add(block, minted=is_minted)
+            count += 1
         named.append(block)
     return tuple(named)
 
 
+def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCalls) -> None:
+    """Mark the calls that results name by their ids, up to the next message of the assistant."""
+    for message in islice(messages, start, None):
+        if message.role == "assistant":
+            return
+        for result in message.tool_results:
+            calls.set_answered(result.tool_call_id)
+
+
 def _with_result_ids(
-    blocks: tuple[InputBlock, ...], known: set[str], waiting: _Waiting, losses: Losses
+    blocks: tuple[InputBlock, ...], calls: _OpenCalls, losses: Losses
 ) -> tuple[InputBlock, ...]:
-    """Return blocks whose results have ids; `waiting` loses the calls that they answer."""
+    """Return blocks whose results have ids; `calls` loses the calls that they answer."""
     named: list[InputBlock] = []
     for block in blocks:
-        if isinstance(block, ToolResult) and block.tool_call_id not in known:
-            id = waiting.take(block.name)
+        if isinstance(block, ToolResult) and block.tool_call_id not in calls.ids:
+            id = calls.take(block.name, only_minted=bool(block.tool_call_id))
             if id is not None:
                 losses.add("result_matched_by_order", "messages", "given the id of a call")
                 block = structs.replace(block, tool_call_id=id)

@@ -178,6 +178,66 @@ def test_a_result_with_an_id_that_no_call_has_answers_a_call_without_one() -> No
         Projection(named_otherwise)
 
 
+# google-genai's automatic function calling answers a call that has an id with a
+# `functionResponse` that has none.
+
+
+def answered(*answers: ToolResult) -> list[tuple[str, str]]:
+    """Return the ids and texts of results of two calls with ids, one of `f` and one of `g`."""
+    calls = assistant(ToolCall("a", "f"), ToolCall("b", "g"))
+    done = Projection(request(user("Go"), calls, *(user(answer) for answer in answers)))
+    return [
+        (block.tool_call_id, "".join(part.text for part in block.content if isinstance(part, Text)))
+        for _, blocks in done.messages[2:]
+        for block in blocks
+        if isinstance(block, ToolResult)
+    ]
+
+
+def test_result_without_id_answers_the_call_of_its_name_that_has_an_id() -> None:
+    swapped = result("", "2", name="g"), result("", "1", name="f")
+    assert answered(*swapped) == [("a", "1"), ("b", "2")]
+    nameless = result("", "1"), result("", "2")
+    assert answered(*nameless) == [("a", "1"), ("b", "2")]
+
+
+def test_results_without_ids_of_one_name_are_matched_by_order() -> None:
+    calls = assistant(ToolCall("a", "f"), ToolCall("b", "f"))
+    done = Projection(request(calls, user(result("", "1", name="f"), result("", "2", name="f"))))
+    assert done.messages[1][1] == (result("a", "1", name="f"), result("b", "2", name="f"))
+    assert done.lost == {"result_matched_by_order": 2}
+
+
+def test_result_with_an_id_answers_its_call_before_one_without_does() -> None:
+    """Also where it comes later, in a message of its own."""
+    assert answered(result("", "2"), result("a", "1")) == [("a", "1"), ("b", "2")]
+
+
+def test_result_without_id_answers_a_call_before_later_text_of_the_assistant() -> None:
+    done = Projection(
+        request(
+            assistant(ToolCall("a", "f")),
+            assistant("One moment."),
+            assistant(ToolCall("", "g")),
+            user(result("", "2", name="g"), result("", "1", name="f")),
+        )
+    )
+    assert [block.tool_call_id for block in done.request.messages[1].tool_results] == [
+        "a",
+        "call_2_0",
+    ]
+
+
+def test_result_without_id_of_another_name_is_an_orphan() -> None:
+    with pytest.raises(EncodeError, match="result of no call"):
+        answered(result("", "1", name="h"), result("b", "2"))
+
+
+def test_result_with_an_unknown_id_answers_no_call_that_has_an_id() -> None:
+    with pytest.raises(EncodeError, match="result of no call"):
+        answered(result("unheard of", "1", name="f"), result("b", "2"), result("", name="f"))
+
+
 def test_a_result_without_id_and_call_is_an_orphan() -> None:
     with pytest.raises(EncodeError, match="result of no call"):
         Projection(request(user(result(""))))

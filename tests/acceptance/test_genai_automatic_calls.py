@@ -1,0 +1,65 @@
+"""Automatic function calling of google-genai in front of the other vendors.
+
+The SDK runs the tools itself, and sends each result under the name of its call, without the id
+that the call has (`google.genai._extra_utils.get_function_response_parts`).
+"""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+from google import genai
+from google.genai import types
+from support.strict_upstreams import strict_provider
+
+from streamnorm import Text, decode_request
+from streamnorm.testing import tool_call
+from streamnorm.transports.httpx import TranscodingTransport
+
+CALLS = [
+    tool_call("get_snow", city="Oslo"),
+    tool_call("get_rain", city="Rome"),
+    tool_call("get_snow", city="Bern"),
+]
+
+
+def get_snow(city: str) -> str:
+    """Return the snow in a city."""
+    return f"snow in {city}"
+
+
+def get_rain(city: str) -> str:
+    """Return the rain in a city."""
+    return f"rain in {city}"
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "openai_responses"])
+def test_result_of_automatic_calling_reaches_its_call(upstream: str) -> None:
+    provider = strict_provider([CALLS, "It snows in Oslo."])
+    transport = TranscodingTransport(
+        provider.transport("httpx"),
+        client="gemini",
+        upstream=upstream,
+        base_url="https://provider.test",
+    )
+    with httpx.Client(transport=transport) as http:
+        options = types.HttpOptions(base_url="https://gemini.test", httpx_client=http)
+        client = genai.Client(api_key="none", http_options=options)
+        config = types.GenerateContentConfig(tools=[get_snow, get_rain])
+        answer = client.models.generate_content(model="m-1", contents="Weather?", config=config)
+    assert answer.text == "It snows in Oslo."
+    asked = decode_request(json.dumps(provider.requests[1].body), upstream)
+    ids = [call.id for message in asked.messages for call in message.tool_calls]
+    results = {
+        result.tool_call_id: [part.text for part in result.content if isinstance(part, Text)]
+        for message in asked.messages
+        for result in message.tool_results
+    }
+    assert len(set(ids)) == 3
+    assert [json.loads(results[id][0]) for id in ids] == [
+        {"result": "snow in Oslo"},
+        {"result": "rain in Rome"},
+        {"result": "snow in Bern"},
+    ]
