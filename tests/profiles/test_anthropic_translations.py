@@ -126,7 +126,8 @@ def test_forced_choice_is_weakened_beside_a_budget() -> None:
         (None, "claude-opus-4-6", False),
         (None, "claude-fable-5", False),
         ("vertex", "claude-opus-4-8", False),
-        ("copilot", "claude-sonnet-4.5", False),
+        ("copilot", "claude-sonnet-4.5", True),
+        ("copilot", "claude-sonnet-4.6", False),
     ],
 )
 def test_prefill_is_dropped_where_it_is_refused(

@@ -34,7 +34,7 @@ ROWS = [
     Row(MESSAGES, "vertex", "m", {}, {"fields": ["cache"]}),
     # Bedrock (A): no inline system
     Row(MESSAGES, "bedrock", "anthropic.claude-opus-5-v1:0", {"inline_system": "text"}),
-    # Copilot: ids of at most 40; codex models only at /responses; A: no prefill
+    # Copilot: ids of at most 40; codex models only at /responses; A: prefill as the vendor
     chat("copilot", "gpt-4.1", {"max_id_chars": 40, "available": True}),
     chat("githubcopilot", "gpt-4.1", {"max_id_chars": 40}),
     chat("copilot", "gpt-5.1-codex", {"available": False}),
@@ -51,7 +51,8 @@ ROWS = [
     ),
     # Azure: known fields alone, and output text with annotations
     Row(RESPONSES, "azure", "gpt-4.1", {"complete_answers": True}),
-    Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": False}),
+    Row(MESSAGES, "copilot", "claude-opus-4.5", {"prefill": True}),
+    Row(MESSAGES, "copilot", "claude-opus-4.6", {"prefill": False}),
     # Azure OpenAI: no `file` parts; reasoning models refuse temperature and logit_bias
     chat("azure", "gpt-4o", {**NO_FILES, "custom_tools": True}, fields="reasoning cache"),
     chat("azure", "gpt-4o", {"null_content": False, "max_tools": 128}, fields="reasoning cache"),
@@ -112,6 +113,15 @@ ROWS = [
     chat("qwen", "qwen3-omni-flash", {"audio_data_urls": True}),
     chat("qwen", "qwq-plus", {"added_fields": {"stream": True}}),
     Row(MESSAGES, "qwen", "qwen3-max", {"inline_system": "text"}),
+    chat("qwen", "qwen3-max", roles="developer"),
+    # At least 16 tokens; a key of at most 64 characters; no JSON without a schema
+    chat("perplexity", "sonar-pro", {**WRAPS, "min_answer_tokens": 16}),
+    chat("sakana", "m", {**WRAPS, "min_answer_tokens": 16}),
+    chat("bedrock", "xai.grok-4", {"min_answer_tokens": 16}),
+    chat("bedrock", "openai.gpt-oss-120b", {"min_answer_tokens": None}),
+    chat("meta", "m", {"max_cache_key_chars": 64}),
+    Row(RESPONSES, "meta", "m", {"max_cache_key_chars": 64}),
+    chat("anthropic", "claude-opus-5", WRAPS, output_kinds="json_object"),
     # Kimi
     *(
         chat(

@@ -185,7 +185,7 @@ SAMPLING = [
         for rule, field, value in (
             ("temperature", "temperature", 0.5),
             ("nucleus", "top_p", 0.9),
-            ("nucleus", "top_k", 40),
+            ("top_k", "top_k", 40),
         )
     ),
     *(

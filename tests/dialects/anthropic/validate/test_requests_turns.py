@@ -169,8 +169,27 @@ PREFILL = [
             ("vertex", "claude-haiku-4-5@20251001"),
         ),
     )
-    for model in ("claude-opus-4-6", "claude-sonnet-4.6", OPUS, "claude-fable-5-1")
+    for model in (
+        "claude-opus-4-6",
+        "claude-sonnet-4.6",
+        OPUS,
+        "claude-fable-5",
+        "claude-fable-5-1",
+    )
     for legal in (request(*PREFILLED, user("on")), request(user("q"), assistant(SEARCH)))
+]
+PREFILL += [
+    Refusal(
+        "anthropic.prefill",
+        request(*PREFILLED),
+        "messages[1]",
+        NO_PREFILL,
+        request(*PREFILLED, user("on")),
+        model,
+        "copilot",
+        others=(("copilot", "claude-sonnet-4.5"), ("copilot", "claude-haiku-4.5")),
+    )
+    for model in ("claude-opus-4.6", "claude-sonnet-4.6")
 ]
 SYSTEM = [
     *(
@@ -229,16 +248,6 @@ SYSTEM = [
         "messages.1: role 'system' must precede an 'assistant' message or end the array",
         request(user("q"), user("r"), system("s")),
         OPUS,
-    ),
-    Refusal(
-        "copilot.prefill",
-        request(*PREFILLED),
-        "messages[1]",
-        NO_PREFILL,
-        request(*PREFILLED, user("on")),
-        "claude-sonnet-4.5",
-        "copilot",
-        others=((None, "claude-sonnet-4.5"),),
     ),
 ]
 

@@ -151,7 +151,16 @@ ROWS = [
             "messages[1].role: unknown variant `system`, expected `user` or `assistant`",
             messages(USER),
         )
-        for server in ("qwen", "minimax", "vllm")
+        for server in ("qwen", "vllm")
+    ),
+    RuleRow(
+        "minimax.system_role",
+        "minimax",
+        "minimax-m2",
+        messages(USER, SYSTEM),
+        "messages[1].role",
+        "invalid params, chat content has invalid message role: system (2013)",
+        messages(USER),
     ),
     RuleRow(
         "qwen.context_management",

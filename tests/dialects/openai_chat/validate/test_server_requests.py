@@ -66,6 +66,7 @@ def unforced(rule: str, server: str, model: str, message: str, free: str, **fiel
     )
 
 
+NO_DEVELOPER = "developer is not one of ['system', 'assistant', 'user', 'tool', 'function']"
 DEEPSEEK_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."
 DEEPSEEK_UNFORCED = "Thinking mode does not support this tool_choice"
 QWEN_STREAMS = "parameter.enable_thinking must be set to false for non-streaming calls"
@@ -87,11 +88,62 @@ ROWS = [
             "m",
             messages(DEVELOPER, USER),
             "messages[0].role",
-            "The request is invalid: developer is not one of ['system', 'assistant', 'user',"
-            " 'tool', 'function'] - 'messages.0.role'",
+            f"The request is invalid: {NO_DEVELOPER}",
             messages(SYSTEM, USER),
         )
-        for server in ("deepseek", "mistral", "vllm", "ollama", "compatible")
+        for server in ("mistral", "vllm", "ollama", "compatible")
+    ),
+    RuleRow(
+        "deepseek.developer",
+        "deepseek",
+        "deepseek-chat",
+        messages(SYSTEM, DEVELOPER, USER),
+        "messages[1].role",
+        "Failed to deserialize the JSON body into the target type: messages[1].role: unknown"
+        " variant `developer`, expected one of `system`, `user`, `assistant`, `tool`,"
+        " `latest_reminder`",
+        messages(SYSTEM, USER),
+    ),
+    RuleRow(
+        "qwen.developer",
+        "qwen",
+        "qwen3-max",
+        messages(DEVELOPER, USER),
+        "messages[0].role",
+        f"{NO_DEVELOPER} - 'messages[0].role'",
+        messages(SYSTEM, USER),
+    ),
+    # Bounds on an answer
+    *(
+        RuleRow(
+            rule,
+            server,
+            model,
+            {**messages(USER), name: 15},
+            name,
+            "max_tokens must be at least 16",
+            {name: 16},
+            free,
+        )
+        for rule, server, model, free in (
+            ("perplexity.max_tokens", "perplexity", "sonar-reasoning-pro", "groq"),
+            ("perplexity.max_tokens", "sakana", "m", "groq"),
+            ("bedrock.max_tokens", "bedrock", "xai.grok-4-3", "bedrock/openai.gpt-oss-120b"),
+        )
+        for name in ("max_tokens", "max_completion_tokens")
+    ),
+    # Anthropic's endpoint for OpenAI's SDK
+    *(
+        RuleRow(
+            "anthropic.response_format",
+            "anthropic",
+            "claude-opus-4-8",
+            {**messages(USER), "response_format": {"type": kind}},
+            "response_format.type",
+            "response_format.type: Input should be 'json_schema'",
+            {"response_format": SCHEMA},
+        )
+        for kind in ("json_object", "text")
     ),
     *(
         RuleRow(

@@ -25,11 +25,13 @@ def without(item: dict[str, Any], name: str) -> dict[str, Any]:
 def incomplete(server: str, item: dict[str, Any], path: str, accepted: dict[str, Any]) -> Case:
     """Return the case of a message of the assistant that lacks a field."""
     name = path.rpartition(".")[2]
+    is_azure = server == "azure"
+    said = f"Required property '{name}' is missing ({path})"
     return Case(
-        "azure.annotations",
+        "azure.annotations" if is_azure else "vllm.annotations",
         items(item),
         path,
-        f"Required property '{name}' is missing ({path})",
+        said if is_azure else f"1 validation error: {path}: Field required",
         items(accepted),
         server,
         free="copilot",
