@@ -11,6 +11,7 @@ from streamnorm import (
     translate_request,
     validate_request,
 )
+from support.rule_cases import RefusedRequest
 
 __all__ = [
     "CALL",
@@ -80,6 +81,19 @@ class Case(NamedTuple):
     def __str__(self) -> str:
         return f"{self.rule}-{self.server or 'vendor'}-{self.model}-{self.path}"
 
+    @property
+    def dialect(self) -> str:
+        return "openai_chat"
+
+    @property
+    def request(self) -> RefusedRequest:
+        return RefusedRequest({"model": self.model, "messages": [USER], **self.refused}, self.model)
+
+    @property
+    def elsewhere(self) -> list[tuple[str | None, str]]:
+        server, _, model = self.free.partition("/")
+        return [(server or None, model or self.model)]
+
     def check(self) -> None:
         """Check that the rule refuses one body, and not the other, nor either elsewhere."""
         (found,) = self._violations(self.refused, self.server, self.model)
@@ -88,8 +102,8 @@ class Case(NamedTuple):
         accepted = {name: value for name, value in merged.items() if value is not None}
         legal = {"model": self.model, "messages": [USER], **accepted}
         assert validate_request(legal, "openai_chat", server=self.server) == []
-        server, _, model = self.free.partition("/")
-        assert self._violations(self.refused, server or None, model or self.model) == []
+        for server, model in self.elsewhere:
+            assert self._violations(self.refused, server, model) == []
 
     def check_repair(self, server: str) -> None:
         """Check that a client's refused request reaches a named server legal, or not at all."""

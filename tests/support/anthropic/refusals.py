@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from streamnorm import RequestViolation, validate_request
+from support.rule_cases import RefusedRequest
 
 __all__ = [
     "Refusal",
@@ -54,6 +55,18 @@ class Refusal(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.rule}-{self.path}"
+
+    @property
+    def dialect(self) -> str:
+        return "anthropic"
+
+    @property
+    def request(self) -> RefusedRequest:
+        return RefusedRequest(self.refused, self.model, self.headers)
+
+    @property
+    def elsewhere(self) -> tuple[tuple[str | None, str], ...]:
+        return self.others
 
     def check(self) -> None:
         """Compare what the rules say of both bodies, and of the same body elsewhere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from streamnorm import RequestViolation, validate_request
+from support.rule_cases import RefusedRequest
 
 __all__ = [
     "ANSWER",
@@ -86,6 +87,19 @@ class Case(NamedTuple):
     def __str__(self) -> str:
         return f"{self.rule}-{self.server or 'vendor'}-{self.model}-{self.path}"
 
+    @property
+    def dialect(self) -> str:
+        return "openai_responses"
+
+    @property
+    def request(self) -> RefusedRequest:
+        return RefusedRequest({"model": self.model, **items(), **self.refused}, self.model)
+
+    @property
+    def elsewhere(self) -> list[tuple[str | None, str]]:
+        server, _, model = self.free.partition("/")
+        return [(server or None, model or self.model)]
+
     def check(self) -> None:
         """Check that the rule refuses one body, and not the other, nor either elsewhere."""
         (found,) = self._violations(self.refused, self.server, self.model)
@@ -95,8 +109,8 @@ class Case(NamedTuple):
         accepted = {name: value for name, value in merged.items() if value is not None}
         legal = {"model": self.model, **items(), **accepted}
         assert validate_request(legal, "openai_responses", server=self.server) == []
-        server, _, model = self.free.partition("/")
-        assert self._violations(self.refused, server or None, model or self.model) == []
+        for server, model in self.elsewhere:
+            assert self._violations(self.refused, server, model) == []
 
     def _violations(
         self, fields: dict[str, Any], server: str | None, model: str

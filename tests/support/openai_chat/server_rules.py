@@ -1,0 +1,86 @@
+"""Requests to servers that are compatible with Chat Completions, which break one rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.rule_rows import RuleRow
+
+__all__ = [
+    "ASSISTANT",
+    "CALL",
+    "CALLING",
+    "DETAIL",
+    "DEVELOPER",
+    "FILE",
+    "IMAGE",
+    "MARKED",
+    "NAMED",
+    "OBJECT",
+    "OFF",
+    "ON",
+    "RESULT",
+    "SCHEMA",
+    "SOUND",
+    "SYSTEM",
+    "TOOLS",
+    "USER",
+    "function",
+    "messages",
+    "said",
+    "unforced",
+    "without_reasoning",
+]
+
+USER: dict[str, Any] = {"role": "user", "content": "Hi"}
+SYSTEM: dict[str, Any] = {"role": "system", "content": "Be brief."}
+DEVELOPER: dict[str, Any] = {"role": "developer", "content": "Be brief."}
+ASSISTANT: dict[str, Any] = {"role": "assistant", "content": "Hello"}
+CALL: dict[str, Any] = {
+    "id": "call00001",
+    "type": "function",
+    "function": {"name": "f", "arguments": "{}"},
+}
+CALLING: dict[str, Any] = {"role": "assistant", "tool_calls": [CALL]}
+RESULT: dict[str, Any] = {"role": "tool", "tool_call_id": "call00001", "content": "1"}
+OBJECT = {"type": "object"}
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": OBJECT}}]
+NAMED = {"type": "function", "function": {"name": "f"}}
+FILE = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERg=="}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "r", "schema": {"type": "object"}}}
+OFF = {"thinking": {"type": "disabled"}}
+ON = {"thinking": {"type": "enabled"}}
+DETAIL = {"type": "reasoning.text", "text": "…", "format": "anthropic-claude-v1"}
+MARKED = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+
+
+def messages(*values: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": list(values)}
+
+
+def function(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "parameters": schema}}
+
+
+def said(*parts: dict[str, Any]) -> dict[str, Any]:
+    return messages({"role": "user", "content": list(parts)})
+
+
+def without_reasoning(
+    rule: str, server: str, model: str, message: str, free: str, **fields: Any
+) -> RuleRow:
+    """Return the row of a server that wants the reasoning of calls back."""
+    path = "messages[1].reasoning_content"
+    legal = messages(USER, {**CALLING, "reasoning_content": ""}, RESULT)
+    refused = {**messages(USER, CALLING, RESULT), **fields}
+    return RuleRow(rule, server, model, refused, path, message, legal, free)
+
+
+def unforced(rule: str, server: str, model: str, message: str, free: str, **fields: Any) -> RuleRow:
+    """Return the row of a server that lets no tool be forced."""
+    refused = {**messages(USER), "tools": TOOLS, "tool_choice": NAMED, **fields}
+    return RuleRow(
+        rule, server, model, refused, "tool_choice", message, {"tool_choice": "auto"}, free
+    )
