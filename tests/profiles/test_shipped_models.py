@@ -245,11 +245,21 @@ GEMINI = [
             "mixed_tools": False,
             "signature_placeholder": None,
             "reasoning_off": True,
+            # no thinkingLevel; budgets of 0 to 24576
+            "efforts": (),
+            "min_budget": 1,
+            "max_budget": 24_576,
         },
-        {"efforts": []},
     ),
-    # pro: not 0
-    Row("gemini", None, "models/gemini-2.5-pro", {"thinking": "budget", "reasoning_off": False}),
+    # 0, or 512 to 24576
+    Row("gemini", None, "gemini-2.5-flash-lite", {"min_budget": 512, "max_budget": 24_576}),
+    # pro: not 0, but 128 to 32768
+    Row(
+        "gemini",
+        None,
+        "models/gemini-2.5-pro",
+        {"thinking": "budget", "reasoning_off": False, "min_budget": 128, "max_budget": 32_768},
+    ),
     # thinkingLevel; signatures; media in results
     *(
         Row(

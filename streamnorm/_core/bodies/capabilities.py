@@ -31,6 +31,9 @@ _OF_THE_DIALECT = (
     "thinking",
     "thinking_budgets",
     "bounded_budgets",
+    "min_budget",
+    "max_budget",
+    "signed_budgets",
     "reasoning_issuer",
     "reasoning_form",
     "signed",
@@ -155,7 +158,10 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             with an effort, or one of several levels.
         thinking_budgets: A target with adaptive modes or levels takes budgets, too.
         adaptive_budgets: A target with budgets takes reasoning without one, too.
-        bounded_budgets: A budget is at least 1,024, and less than the tokens of the answer.
+        bounded_budgets: A budget has bounds, and is less than the tokens of the answer.
+        min_budget: The smallest budget, where budgets are bounded.
+        max_budget: The largest budget, where budgets are bounded; None = any.
+        signed_budgets: With a budget, an answer that goes on begins with signed reasoning.
         shows_reasoning: A field for what of the reasoning the answer shows.
         reasoning_off: Reasoning can be switched off.
         efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
@@ -322,6 +328,9 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     thinking_budgets: bool = True
     adaptive_budgets: bool = True
     bounded_budgets: bool = False
+    min_budget: int = 1024
+    max_budget: int | None = None
+    signed_budgets: bool = False
     shows_reasoning: bool = True
     reasoning_off: bool = True
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

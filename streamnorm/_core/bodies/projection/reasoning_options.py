@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import Any
 
 from msgspec import structs
@@ -34,7 +35,6 @@ _BUDGETS = {
 # The largest budget that each effort stands for.
 _EFFORT_OF_BUDGET = ((0, "none"), (1536, "minimal"), (6000, "low"), (13_000, "medium"))
 _HIGH_BUDGET = 24_000
-_MIN_BUDGET = 1024
 _MIN_ANSWER = 1024
 
 
@@ -110,7 +110,7 @@ def _in_words(
     # An effort alone is what a client of the dialect says, too.
     elif not own or (options.mode is not None and can.thinking != "effort"):
         asked = options
-        if options.mode == "adaptive" and can.thinking == "budget" and not can.adaptive_budgets:
+        if _needs_budget(options, can):
             asked = _with_effort(options)
             losses.add("reasoning", "request", "written as a budget")
         projected = _with_said_budget(projected, _in_words_of(can, asked, max_tokens), losses)
@@ -120,7 +120,9 @@ def _in_words(
     is_off = projected.mode == "off"
     if is_off and not can.reasoning_off:
         losses.add("effort_changed", "request", "reasoning cannot be switched off")
-        projected = structs.replace(projected, mode=None)
+        least = can.min_budget if can.thinking == "budget" and can.bounded_budgets else None
+        mode = None if least is None else "budget"
+        projected = structs.replace(projected, mode=mode, budget_tokens=least)
     efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
     # A server of which nothing is known may have words of its own.
     is_any = can.only_refusals and efforts == _EFFORTS
@@ -171,6 +173,13 @@ def _is_accepted(options: ReasoningOptions, can: BodyCapabilities) -> bool:
             return True
 
 
+def _needs_budget(options: ReasoningOptions, can: BodyCapabilities) -> bool:
+    """Return whether a target with budgets has no word for an adaptive mode, or its effort."""
+    if options.mode != "adaptive" or can.thinking != "budget":
+        return False
+    return not can.adaptive_budgets or (options.effort is not None and not can.efforts)
+
+
 def _with_effort(options: ReasoningOptions) -> ReasoningOptions:
     """Return options of an adaptive mode with an effort that stands for its budget."""
     if options.mode != "adaptive":
@@ -217,7 +226,7 @@ def without_unsigned_budget(
         lenient: Whether such a budget is the client's affair.
     """
     options = request.reasoning
-    if options is None or options.mode != "budget" or not can.bounded_budgets or lenient:
+    if options is None or options.mode != "budget" or not can.signed_budgets or lenient:
         return options
     # Servers that verify nothing take calls after unsigned reasoning of their own.
     if is_own(request, can.dialect) and can.signature_pattern is None:
@@ -251,7 +260,6 @@ def _in_words_of(
 ) -> dict[str, Any]:
     """Return mode, effort and budget as the target says them."""
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
-    bound = max_tokens if can.bounded_budgets else None
     takes_budgets = can.thinking == "budget" or (can.thinking != "effort" and can.thinking_budgets)
     takes_modes = takes_budgets or can.thinking == "adaptive"
     # A server with efforts may have fields of its own for modes.
@@ -265,11 +273,11 @@ def _in_words_of(
         return _words("off", effort) if takes_off else _words(None, "none")
     if budget is not None:
         if takes_budgets:
-            return _with_budget(budget, effort, bound, is_said=True)
+            return _with_budget(can, budget, effort, max_tokens, is_said=True)
         return _words("adaptive" if takes_adaptive else None, effort or _effort_of(budget))
     if can.thinking == "budget" and effort is not None and mode is None:
         budget = reasoning_budget(options)
-        return _with_budget(budget, None, bound, is_said=False)
+        return _with_budget(can, budget, None, max_tokens, is_said=False)
     if can.thinking == "adaptive" and effort is not None:
         return _words("adaptive", "low" if effort == "minimal" else effort)
     return _words(mode if takes_adaptive else None, effort)
@@ -282,24 +290,34 @@ def _words(
 
 
 def _with_budget(
-    budget: int, effort: str | None, max_tokens: int | None, *, is_said: bool
+    can: BodyCapabilities,
+    budget: int,
+    effort: str | None,
+    max_tokens: int | None,
+    *,
+    is_said: bool,
 ) -> dict[str, Any]:
     """Return a budget within bounds, which leaves room for the answer.
 
     Args:
+        can: Capabilities of the target.
         budget: The budget.
         effort: The effort beside it.
-        max_tokens: Tokens of reasoning and answer; None if budgets have no bounds.
+        max_tokens: Tokens of reasoning and answer; None if they have no limit.
         is_said: Whether the client said the budget, which stays if it is legal.
     """
-    if max_tokens is None:
+    if not can.bounded_budgets:
         return _words("budget", effort, budget)
-    if not (is_said and _MIN_BUDGET <= budget < max_tokens):
-        most = max_tokens - max(max_tokens // 4, _MIN_ANSWER)
-        if budget <= 0 or most < _MIN_BUDGET:
-            return _words("off")
-        budget = min(max(budget, _MIN_BUDGET), most)
-    return _words("budget", effort, budget)
+    if budget <= 0:
+        return _words("off")
+    least, most = can.min_budget, maxsize if can.max_budget is None else can.max_budget
+    budget = min(budget, most)
+    if max_tokens is not None and not (is_said and least <= budget < max_tokens):
+        answer = max(max_tokens // 4, min(_MIN_ANSWER, max_tokens - max_tokens // 2))
+        most = min(most, max_tokens - answer)
+    if most < least:
+        return _words("budget", effort, least) if not can.reasoning_off else _words("off")
+    return _words("budget", effort, min(max(budget, least), most))
 
 
 def _effort_of(budget: int) -> str:

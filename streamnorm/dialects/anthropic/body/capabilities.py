@@ -48,6 +48,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     max_temperature=1.0,
     thinking="adaptive",
     bounded_budgets=True,
+    signed_budgets=True,
     efforts=("low", "medium", "high", "xhigh", "max"),
     reasoning_issuer="anthropic",
     marks=frozenset(["system", "tool", "assistant", *_MARKED_BLOCKS.split()]),

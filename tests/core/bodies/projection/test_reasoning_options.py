@@ -34,6 +34,10 @@ from streamnorm._core.losses import Losses
 BUDGET = ReasoningOptions("budget", budget_tokens=4096)
 OFF = ReasoningOptions("off")
 BOUNDED: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
+BOUNDS: dict[str, Any] = {**BOUNDED, "min_budget": 100, "max_budget": 5000, "max_tokens": None}
+ALWAYS: dict[str, Any] = {**BOUNDS, "reasoning_off": False}
+NO_EFFORTS: dict[str, Any] = {**BOUNDS, "efforts": ()}
+SIGNED_BUDGETS: dict[str, Any] = {**BOUNDED, "signed_budgets": True}
 SIGNED = Reasoning(("t",), "s", "vendor")
 
 
@@ -67,6 +71,46 @@ def test_reasoning_that_the_tokens_of_the_answer_leave_no_room_for_is_a_loss() -
 
 
 @pytest.mark.parametrize(
+    ("options", "max_tokens", "can", "projected", "lost"),
+    [
+        (4096, None, BOUNDS, ("budget", 4096), ""),
+        (9000, None, BOUNDS, ("budget", 5000), "budget_changed"),
+        (50, None, BOUNDS, ("budget", 100), "budget_changed"),
+        (9000, 6000, BOUNDS, ("budget", 5000), "budget_changed"),
+        (4096, 4096, BOUNDS, ("budget", 3072), "budget_changed"),
+        (4095, 4096, BOUNDS, ("budget", 4095), ""),
+        (4096, 199, BOUNDS, ("off", None), "reasoning"),
+        (4096, 201, BOUNDS, ("budget", 100), "budget_changed"),
+        (4096, 199, ALWAYS, ("budget", 100), "budget_changed"),
+        ("high", None, BOUNDS, ("budget", 5000), ""),
+        ("high", 4096, BOUNDS, ("budget", 3072), ""),
+        ("none", None, ALWAYS, ("budget", 100), "effort_changed"),
+        ("adaptive", None, NO_EFFORTS, ("adaptive", None), ""),
+        ("adaptive low", None, NO_EFFORTS, ("budget", 2048), "reasoning"),
+    ],
+    ids=repr,
+)
+def test_budget_has_the_bounds_of_the_model_and_leaves_room_for_the_answer(
+    options: int | str,
+    max_tokens: int | None,
+    can: dict[str, Any],
+    projected: tuple[str, int | None],
+    lost: str,
+) -> None:
+    if isinstance(options, int):
+        asked = ReasoningOptions("budget", budget_tokens=options)
+    elif options.startswith("adaptive"):
+        asked = ReasoningOptions("adaptive", options.partition(" ")[2] or None)
+    else:
+        asked = ReasoningOptions(effort=options)
+    done = Projection(request(user("q"), reasoning=asked, max_tokens=max_tokens), **can)
+    found = done.request.reasoning
+    assert found is not None
+    assert (found.mode, found.budget_tokens, found.effort) == (*projected, None)
+    assert done.lost == ({lost: 1} if lost else {})
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         assistant(call("c")),
@@ -80,11 +124,11 @@ def test_a_budget_is_refused_after_calls_without_their_signed_reasoning(
     answer: InputMessage,
 ) -> None:
     asked = request(user("q"), answer, user(result("c")), reasoning=BUDGET)
-    done = Projection(asked, **BOUNDED)
+    done = Projection(asked, **SIGNED_BUDGETS)
     assert done.request.reasoning == OFF
     assert done.lost["reasoning"] == 1
-    assert Projection(own(asked), **BOUNDED).request.reasoning == BUDGET
-    assert Projection(asked, bounded_budgets=False).request.reasoning == BUDGET
+    assert Projection(own(asked), **SIGNED_BUDGETS).request.reasoning == BUDGET
+    assert Projection(asked, **BOUNDED).request.reasoning == BUDGET
 
 
 @pytest.mark.parametrize(
@@ -101,7 +145,7 @@ def test_a_budget_is_refused_after_calls_without_their_signed_reasoning(
 def test_a_budget_stays_where_the_last_answer_may_continue(
     messages: tuple[InputMessage, ...],
 ) -> None:
-    done = Projection(request(*messages, reasoning=BUDGET), **BOUNDED)
+    done = Projection(request(*messages, reasoning=BUDGET), **SIGNED_BUDGETS)
     assert done.request.reasoning == BUDGET
     assert done.lost == {}
 

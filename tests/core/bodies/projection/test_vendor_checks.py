@@ -37,7 +37,11 @@ from streamnorm._core.tools import ServerTool
 MARK = CacheMark()
 SIGNED = Reasoning(("t",), "c2ln", "vendor")
 BUDGET = ReasoningOptions("budget", budget_tokens=4096)
-BOUNDED: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
+BOUNDED: dict[str, Any] = {
+    "thinking": "budget",
+    "bounded_budgets": True,
+    "signed_budgets": True,
+}
 
 
 def written(*messages: InputMessage, **fields: Any) -> Request:

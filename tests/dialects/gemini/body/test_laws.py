@@ -176,6 +176,8 @@ def comparable(request: Request) -> Request:
     is_strict = any(isinstance(tool, Tool) and tool.strict for tool in request.tools)
     if choice == ToolChoice("auto") and is_strict:
         choice = None  # the default
+    if choice is not None and choice.mode == "required" and len(choice.names) == 1:
+        choice = ToolChoice("named", choice.names)  # the other tools are not offered
     if output is not None:
         output = OutputFormat(output.kind, output.schema)
     return structs.replace(
