@@ -277,23 +277,15 @@ VENDORS = [
                     "input_schema": {
                         "type": "object",
                         "properties": {
-                            "a": {"type": "string", "anyOf": [{"enum": ["a"]}, {"minLength": 2}]}
+                            "a": {"type": "string", "anyOf": [{"enum": ["a"]}, {"enum": ["b"]}]}
                         },
                     },
                 }
             ]
         ),
         "kimi-k2.5",
-        {
-            "tools.function.parameters.properties.a": [
-                {
-                    "anyOf": [
-                        {"type": "string", "enum": ["a"]},
-                        {"type": "string", "minLength": 2},
-                    ]
-                }
-            ]
-        },
+        # The texts of both branches
+        {"tools.function.parameters.properties.a": [{"type": "string", "enum": ["a", "b"]}]},
         server="kimi",
     ),
     to_chat(
@@ -489,6 +481,66 @@ VENDORS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*OPENAI, *VENDORS], ids=str)
+def schemas(target: str, parameters: str) -> list[Translation]:
+    """Return tools of Anthropic's for a dialect of OpenAI's, which has schemas at `parameters`."""
+    untyped = {**TOOL, "input_schema": {"properties": {"a": {"type": "string"}}}}
+    of_all = {"a": {"type": "string", "allOf": [{"type": "string"}]}}
+    strict = {**OBJECT, "properties": of_all, "required": ["a"], "additionalProperties": False}
+    enforced = {**TOOL, "input_schema": strict, "strict": True}
+    optional = {**enforced, "input_schema": {**strict, "properties": {"a": {"type": "string"}}}}
+    optional["input_schema"] = {**optional["input_schema"], "required": []}
+    # Chat Completions enforces no schema unless it is told to, Responses does.
+    flag = {f"{parameters.rpartition('.')[0]}.strict": [] if target == CHAT else [False]}
+    return [
+        Translation(
+            "openai.function_schema_type",
+            MESSAGES,
+            messages(tools=[untyped]),
+            target,
+            "gpt-5",
+            {f"{parameters}.type": ["object"]},
+        ),
+        *(
+            Translation(
+                rule,
+                MESSAGES,
+                messages(tools=[tool]),
+                target,
+                "gpt-5",
+                {flag: [False]},
+                ("strict",),
+            )
+            for rule, tool in (
+                ("openai.strict_keywords", enforced),
+                ("openai.strict_required", optional),
+            )
+        ),
+    ]
+
+
+SCHEMAS = [*schemas(CHAT, "tools.function.parameters"), *schemas(RESPONSES, "tools.parameters")]
+SCHEMAS += [
+    Translation(
+        "ollama.schema_properties",
+        RESPONSES,
+        {
+            "input": "Rome?",
+            "tools": [
+                {
+                    "type": "function",
+                    "name": "f",
+                    "parameters": {"type": "object", "properties": []},
+                }
+            ],
+        },
+        CHAT,
+        "qwen3:32b",
+        {"tools.function.parameters.properties": [{}]},
+        server="ollama",
+    )
+]
+
+
+@pytest.mark.parametrize("case", [*OPENAI, *VENDORS, *SCHEMAS], ids=str)
 def test_request_is_written_as_the_rule_demands(case: Translation) -> None:
     case.check()
