@@ -507,7 +507,7 @@ def schemas(target: str, parameters: str) -> list[Translation]:
                 messages(tools=[tool]),
                 target,
                 "gpt-5",
-                {flag: [False]},
+                flag,
                 ("strict",),
             )
             for rule, tool in (
