@@ -36,14 +36,25 @@ _SPELLINGS = (
     ("maximum context length",),
     ("exceed", "context window"),  # Responses, MiniMax, oMLX
     ("exceed", "available context size"),  # llama.cpp
+    # llama.cpp, and LM Studio with MLX (ggml-org/llama.cpp#19774).
+    ("context size has been exceeded",),
     ("exceed", "max context length"),  # Ollama
+    ("input length exceeds the context length",),  # Ollama (nano-step/nano-brain#208)
     ("longer than the model's context length",),  # SGLang, Together (QwenLM/Qwen3#1321)
     ("longer than the maximum model length",),  # vLLM
+    ("input tokens", "context length is only"),  # vLLM, with `max_tokens` or without
     ("input length", "exceeds the maximum allowed"),  # SGLang (#4048), Poolside
     ("input length", "exceeds maximum allowed token size"),  # NIM
     ("input prompt", "is too long and exceeds limit"),  # vLLM (#10440)
     ("greater than the context length",),  # LM Studio
+    ("when context the overflows",),  # LM Studio (lmstudio-ai/lmstudio-bug-tracker#546)
+    ("cannot truncate prompt with n_keep",),  # LM Studio (anomalyco/opencode#11141)
+    ("reached context length of",),  # LM Studio (lmstudio-ai/lmstudio-bug-tracker#1024)
     ("input token count", "exceeds the maximum number of tokens"),  # Google's APIs
+    (
+        "input token count",
+        "model only supports up to",
+    ),  # Vertex AI (google-gemini/gemini-cli#19727)
     ("input tokens exceed",),  # Chat Completions, for a limit of the project; Nova
     ("maximum prompt length is",),  # xAI
     ("prompt token count", "exceeds the limit"),  # Copilot
@@ -54,6 +65,9 @@ _SPELLINGS = (
     ("range of input length should be",),  # DashScope
     ("`inputs`", "tokens", "must"),  # TGI, with `max_new_tokens` or without
     ("tokens in the prompt cannot exceed",),  # Cohere
+    ("sum of prompt length", "max_num_tokens"),  # TensorRT-LLM
+    ("must be less than", "max_seq_len"),  # SiliconFlow (langgenius/dify#19394)
+    ("exceed max message tokens",),  # Volcengine (agentscope-ai/QwenPaw#272)
     ("context length exceeded",),
     ("context_length_exceeded",),
 )
@@ -80,6 +94,13 @@ _INPUT_TOKENS = tuple(
         r"input length \(N",
         r"input length N exceeds",
         r"prompt \(length N\)",
+        r"prompt length \(N",
+        r"prompt_tokens \(N",
+        r"n_keep \(N",
+        r"n_keep: N",
+        r"keep the first N",
+        r"passed N input tokens",
+        r"input token count is N",
         r"prompt contains N",
         r"prompt contains at least N",
         r"request has N input tokens",
@@ -105,8 +126,8 @@ _LIMIT = tuple(
     for pattern in (
         r"> N maximum",
         r"\d > N",
-        r"context length is N",
-        r"context length of N",
+        r"context length is (?:only )?N",
+        r"context length of (?:only )?N",
         r"context length \(N",
         r"context length: N",
         r"context size \(N tokens",
@@ -117,6 +138,11 @@ _LIMIT = tuple(
         r"allowed input length of N",
         r"token size N",
         r"context window of N",
+        r"max_num_tokens \(N",
+        r"max_seq_len \(N",
+        r"n_ctx \(N",
+        r"n_ctx: N",
+        r"only supports up to N",
         r"configured limit of N",
         r"maximum prompt length is N",
         r"exceeds the limit of N",

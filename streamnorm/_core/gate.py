@@ -17,8 +17,9 @@ from msgspec import structs
 
 from streamnorm._core.codec import FormatSniffer
 from streamnorm._core.events import StreamError
+from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import upstream_error
+from streamnorm._core.provider_errors import refusal_error, upstream_error
 from streamnorm._core.stream_failures import body_kind
 
 __all__ = ["Gate", "judge"]
@@ -133,6 +134,9 @@ class Gate:
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)
         reported = self._judge_body(body)
+        if reported.kind != "upstream" and not _is_success(self._status):
+            refusal = refusal_error(object_in(str(body, "utf-8", "replace")))
+            reported = reported if refusal is None else refusal
         self._has_error = reported.kind == "upstream"
         if _is_success(self._status):
             return reported

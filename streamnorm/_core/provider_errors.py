@@ -6,11 +6,12 @@ it in one of its own; so every dialect reads the errors of all formats.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from streamnorm._core.context_overflow import context_overflow, is_context_overflow
 from streamnorm._core.events import Failed, StreamError, Truncated
-from streamnorm._core.json import clean, compact, is_array, is_object
+from streamnorm._core.json import clean, compact, is_array, is_object, object_in
 
 __all__ = [
     "Fatal",
@@ -18,6 +19,7 @@ __all__ = [
     "error_subject",
     "find_error",
     "named_error",
+    "refusal_error",
     "too_large",
     "upstream_error",
 ]
@@ -112,6 +114,8 @@ def upstream_error(
 
 # Azure's deployments; OpenRouter has no endpoints for a model.
 _MODEL_WORDS = ("model", "deployment", "no endpoints found for")
+# "Cannot POST /v1beta/models/x:generateContent" speaks of a path.
+_PATH = re.compile(r"(?<!\w)/\S*")
 
 
 def error_subject(error: StreamError) -> Literal["context", "model"] | None:
@@ -123,7 +127,7 @@ def error_subject(error: StreamError) -> Literal["context", "model"] | None:
     if context_overflow(error) is not None:
         return "context"
     param = (error.extra or {}).get("param")
-    text = f"{error.code or ''} {param or ''} {error.message}".lower()
+    text = _PATH.sub("", f"{error.code or ''} {param or ''} {error.message}".lower())
     if error.status_hint == 404 and any(word in text for word in _MODEL_WORDS):
         return "model"
     return None
@@ -161,6 +165,26 @@ def find_error(value: Any) -> StreamError | None:
     return None
 
 
+def refusal_error(value: dict[str, Any]) -> StreamError | None:
+    """Return the error in the body of a response whose status is one, or None.
+
+    There, and only there, a message at the top is an error: Bedrock, Cerebras, Cohere and
+    SiliconFlow write no `error` around it; Cloudflare writes a list.
+    """
+    if is_array(errors := value.get("errors")) and errors and is_object(errors[0]):
+        value = errors[0]
+    rest = dict(value)
+    message = rest.pop("Message", None)
+    message = rest.get("message", message)
+    if not isinstance(message, str):
+        return None
+    code = rest.pop("error_code", None)
+    code = rest.get("code", code)
+    # A number is one of the vendor's own; the response has the HTTP status.
+    code = str(code) if isinstance(code, int) else code
+    return _from_object({**rest, "message": message, "code": code})
+
+
 def named_error(data: str, value: Any) -> StreamError:
     """Return the error of an SSE event named `error`, whatever its data."""
     return find_error(value) or (
@@ -170,6 +194,8 @@ def named_error(data: str, value: Any) -> StreamError:
 
 def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:
     if not is_object(error):
+        if "statusCode" in owner and isinstance(owner.get("message"), str):  # NestJS, Fastify
+            return _from_object({"message": owner["message"], "code": owner["statusCode"]})
         return upstream_error(_text(error), code=_text(owner.get("error_type")) or None)
     if "message" not in error and "message" in owner:
         error = {**error, "message": owner["message"]}
@@ -194,12 +220,24 @@ def _from_object(error: dict[str, Any]) -> StreamError:
     if error.get("param") is not None:
         extra["param"] = error["param"]
     return upstream_error(
-        _text(error.get("message", "")),
+        _overflow_in(error.get("metadata")) or _text(error.get("message", "")),
         code=_text(code) or None,
         type=type,
         status=status if isinstance(status, int) else None,
         extra=extra,
     )
+
+
+def _overflow_in(metadata: Any) -> str | None:
+    """Return the words of a provider behind OpenRouter, if its context is full; else None.
+
+    OpenRouter itself says "Provider returned error".
+    """
+    raw = metadata.get("raw") if is_object(metadata) else None
+    if not isinstance(raw, str) or not is_context_overflow(raw):
+        return None
+    reported = find_error(object_in(raw)) if raw.lstrip().startswith("{") else None
+    return raw if reported is None else reported.message
 
 
 def _text(value: Any) -> str:

@@ -136,6 +136,33 @@ SPELLINGS = {
             "context length. Try to load the model with a larger context length"
         }
     ),
+    "LM Studio, with counts": Spelling(
+        {
+            "error": "The number of tokens to keep from the initial prompt is greater than the "
+            "context length (n_keep: 10247 >= n_ctx: 4096). Try to load the model with a larger "
+            "context length, or provide a shorter prompt."
+        },
+        *(10247, None, 4096),
+    ),
+    "LM Studio, the prompt": Spelling(
+        {
+            "error": "Trying to keep the first 14538 tokens when context the overflows. However, "
+            "the model is loaded with context length of only 2048 tokens, which is not enough. Try "
+            "to load the model with a larger context length, or provide a shorter input"
+        },
+        *(14538, None, 2048),
+    ),
+    "LM Studio, later versions": Spelling(
+        {"error": "Cannot truncate prompt with n_keep (9000) >= n_ctx (4096)"},
+        *(9000, None, 4096),
+    ),
+    "LM Studio, within the answer": Spelling(
+        {
+            "error": "Reached context length of 32000 tokens with model (arch: gpt-oss) that does "
+            "not currently support mid-generation context overflow."
+        },
+        *(None, None, 32000),
+    ),
     "LiteLLM": Spelling(
         {
             "object": "error",
@@ -165,6 +192,15 @@ SPELLINGS = {
                 "code": 500,
                 "message": "the request exceeds the available context size. try increasing the "
                 "context size or enable context shift",
+                "type": "server_error",
+            }
+        }
+    ),
+    "llama.cpp, within the answer": Spelling(
+        {
+            "error": {
+                "code": 500,
+                "message": "Context size has been exceeded.",
                 "type": "server_error",
             }
         }
@@ -204,6 +240,7 @@ SPELLINGS = {
         }
     ),
     "Ollama": Spelling({"error": "prompt too long; exceeded max context length by 12 tokens"}),
+    "Ollama, its runner": Spelling({"error": "the input length exceeds the context length"}),
     "oMLX": Spelling(
         {"detail": "Prompt too long: 32799 tokens exceeds max context window of 32768 tokens"},
         *(None, None, 32768),
@@ -234,6 +271,26 @@ SPELLINGS = {
         ),
         *(7884, 131072, 131072),
     ),
+    "OpenRouter, the provider's own": Spelling(
+        chat(
+            "Provider returned error",
+            code=400,
+            metadata={
+                "raw": '{"type":"error","error":{"type":"invalid_request_error","message":"prompt '
+                'is too long: 213462 tokens > 200000 maximum"}}',
+                "provider_name": "Anthropic",
+            },
+        ),
+        *(213462, None, 200000),
+    ),
+    "OpenRouter, plain text of the provider": Spelling(
+        chat(
+            "Provider returned error",
+            code=400,
+            metadata={"raw": "request (9 tokens) exceeds the available context size (8 tokens)"},
+        ),
+        *(9, None, 8),
+    ),
     "Poolside": Spelling(
         chat("Input length 140000 exceeds the maximum allowed input length of 131,072 tokens."),
         *(140000, None, 131072),
@@ -257,12 +314,42 @@ SPELLINGS = {
         },
         *(160062, None, 59862),
     ),
+    "SiliconFlow": Spelling(
+        {"detail": "length of prompt_tokens (40000) must be less than max_seq_len (32768)."},
+        *(40000, None, 32768),
+    ),
+    "TensorRT-LLM": Spelling(
+        chat(
+            "The sum of prompt length (72417.0), query length (0) should not exceed "
+            "max_num_tokens (69632)",
+            type="BadRequestError",
+        ),
+        *(72417, None, 69632),
+    ),
     "TGI": Spelling(
         {
             "error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. "
             "Given: 5000 `inputs` tokens and 512 `max_new_tokens`",
             "error_type": "validation",
         }
+    ),
+    "Vertex AI": Spelling(
+        {
+            "error": {
+                "code": 400,
+                "message": "Unable to submit request because the input token count is 1251952 but "
+                "model only supports up to 1048576. Reduce the input token count and try again.",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+        *(1251952, None, 1048576),
+    ),
+    "Volcengine": Spelling(
+        chat(
+            "Total tokens of image and text exceed max message tokens. Request id: 0217724139",
+            code="InvalidParameter",
+            type="BadRequest",
+        )
     ),
     "vLLM": Spelling(
         {
@@ -294,6 +381,16 @@ SPELLINGS = {
             type="BadRequestError",
         ),
         *(31745, 1024, 32768),
+    ),
+    "vLLM 0.12": Spelling(
+        chat(
+            "You passed 32769 input tokens and requested 1 output tokens. However, the model's "
+            "context length is only 32768 tokens, resulting in a maximum input length of 32767 "
+            "tokens. Please reduce the length of the input prompt.",
+            type="BadRequestError",
+            param="input_tokens",
+        ),
+        *(32769, 1, 32768),
     ),
     "vLLM, the engine": Spelling(
         {
@@ -346,6 +443,14 @@ def test_request_that_is_too_long_is_recognised(server: str) -> None:
         chat("string too long. Expected a string with maximum length 64", code="invalid_value"),
         chat("max_tokens is too large: 100000. This model supports at most 16384 tokens"),
         chat("The maximum tokens you requested exceeds the model limit of 32768"),
+        # Volcengine's limit of the answer (NousResearch/hermes-agent#51773).
+        chat(
+            "The parameter `max_tokens` specified in the request are not valid: integer above "
+            "maximum value, expected a value <= 4096, but got 8192 instead.",
+            code="InvalidParameter",
+        ),
+        chat("Provider returned error", code=400, metadata={"raw": "temperature is deprecated"}),
+        chat("Provider returned error", code=429, metadata={"raw": "prompt is too long"}),
         chat("no"),
     ],
 )
@@ -381,6 +486,8 @@ def test_status_of_the_server_stays_where_it_is_the_client_s_fault() -> None:
         (StreamError("upstream", "The API deployment does not exist", None, 404), "model"),
         (StreamError("upstream", "No endpoints found for acme/x.", None, 404), "model"),
         (StreamError("upstream", "Invalid URL (POST /v1/chat)", None, 404), None),
+        (StreamError("upstream", "Cannot POST /v1beta/models/x:generateContent", None, 404), None),
+        (StreamError("upstream", "models/x is not found for API version v1", None, 404), "model"),
         (StreamError("upstream", "Item with id 'rs_1' not found.", None, 404), None),
         (StreamError("upstream", "The model `x` is busy", None, 503), None),
     ],

@@ -230,6 +230,51 @@ def test_error_has_the_status_and_the_message_of_the_provider() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        # Bedrock: the type stands in a header.
+        ({"message": "Input is too long for requested model."}, "Input is too long", None),
+        ({"Message": "User is not authorized", "__type": "x"}, "User is not authorized", None),
+        (
+            {"message": "Too many tokens", "type": "too_many_tokens_error", "code": "c"},
+            "Too many tokens",
+            "c",
+        ),  # Cerebras
+        ({"code": 20015, "message": "no such model", "data": None}, "no such model", "20015"),
+        ({"error_code": "BAD_REQUEST", "message": "m"}, "m", "BAD_REQUEST"),  # Databricks
+        ({"errors": [{"code": 5021, "message": "m"}], "success": False}, "m", "5021"),  # Cloudflare
+    ],
+    ids=["Bedrock", "AWS", "Cerebras", "SiliconFlow", "Databricks", "Cloudflare"],
+)
+def test_message_at_the_top_is_the_error_of_an_error_status(
+    body: dict[str, Any], message: str, code: str | None
+) -> None:
+    refused = gate(400)
+    run(refused, [json.dumps(body).encode()])
+    assert refused.error is not None
+    assert refused.error.message.startswith(message)
+    assert (refused.error.kind, refused.error.code) == ("upstream", code)
+    assert (refused.error.status_hint, refused.error.retryable) == (400, False)
+    assert refused.refusal == json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"message":1}', b'{"errors":[]}', b'{"errors":["m"]}'])
+def test_error_status_whose_body_has_no_message_says_the_status(body: bytes) -> None:
+    refused = gate(400)
+    run(refused, [body])
+    assert refused.error is not None
+    assert refused.error.message == "HTTP 400 with a JSON body"
+    assert refused.refusal is None
+
+
+def test_message_of_a_success_is_no_error() -> None:
+    passed = gate(200)
+    run(passed, [b'{"message":"pong"}'])
+    assert passed.error is not None
+    assert passed.error.code == NOT_A_STREAM
+
+
+@pytest.mark.parametrize(
     ("status", "type", "retryable"),
     [
         (429, "rate_limit_error", True),

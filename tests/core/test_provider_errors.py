@@ -94,6 +94,10 @@ SHAPES: dict[str, tuple[bytes, StreamError]] = {
         frame({"message": "Rate limited", "statusCode": 429}),
         upstream("Rate limited", "429", 429, retryable=True),
     ),
+    "reason beside the message": (
+        frame({"statusCode": 404, "error": "Not Found", "message": "Cannot POST /v1/x"}),
+        upstream("Cannot POST /v1/x", "404", 404, retryable=False),
+    ),
     "line of its own": (
         b'error: {"code":500,"message":"slot lost","type":"server_error"}\n\n',
         upstream("slot lost", "server_error", 500, retryable=True),
