@@ -38,6 +38,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message, MessageSource, unchanged_body
 from streamnorm._core.provider_errors import find_error
+from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
@@ -436,7 +437,7 @@ def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     events = restorer.take(message_events(message))
     last = events[-1]
     if isinstance(last, StreamError):
-        raise EncodeError(last.message, path="blocks")
+        raise FailedAnswer(last)
     return structs.replace(accumulate(events), source=message.source)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.errors import (
+    EncodeError,
     LimitExceeded,
     NotAStream,
     RemoteProtocolError,
@@ -24,6 +25,8 @@ from streamnorm._core.messages import Message
 
 __all__ = [
     "NOT_A_STREAM",
+    "FailedAnswer",
+    "answer_failure",
     "as_exception",
     "body_kind",
     "broken_connection",
@@ -55,6 +58,23 @@ _OVERLOADED = 529
 _TOO_LONG = 400
 
 _STOPPED = "ServerStopping"  # of our gateway
+
+
+class FailedAnswer(EncodeError):
+    """A whole answer ends in an error in its target's dialect.
+
+    Attributes:
+        error: The error, in which a stream of the answer ends there.
+    """
+
+    def __init__(self, error: StreamError) -> None:
+        super().__init__(error.message, path="blocks")
+        self.error = error
+
+
+def answer_failure(exc: EncodeError) -> StreamError:
+    """Return the error for a client whose whole answer has no legal form."""
+    return exc.error if isinstance(exc, FailedAnswer) else StreamError("malformed", str(exc))
 
 
 def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> StreamError:
@@ -125,15 +145,15 @@ def body_kind(body: bytes | bytearray) -> str:
 def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) -> int:
     """Return the HTTP status of a response that reports an error before a stream begins.
 
-    It is the provider's, 400 for a request that is too long for its model, 504 for a timeout or
-    502 for all else.
+    It is that of the error, 400 for a request that is too long for its model, 504 for a timeout
+    or 502 for all else.
 
     Args:
         error: The error.
         overloaded_status: Status of an overloaded server in the client's dialect, if that is
             not the provider's.
     """
-    status = error.status_hint if error.kind == "upstream" else None
+    status = error.status_hint
     if context_overflow(error) is not None:
         return _TOO_LONG
     if status is None or status < 400:  # the provider's redirect does not concern the client

@@ -14,7 +14,12 @@ from streamnorm._core.json import dumps
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
 from streamnorm._core.messages import Message, MessageSource
-from streamnorm._core.stream_failures import NOT_A_STREAM, body_kind, response_status
+from streamnorm._core.stream_failures import (
+    NOT_A_STREAM,
+    answer_failure,
+    body_kind,
+    response_status,
+)
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
 
@@ -132,7 +137,7 @@ def whole_answer(
     try:
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
     except EncodeError as exc:
-        return StreamError("malformed", str(exc))
+        return answer_failure(exc)
     return WholeAnswer(dumps(encoded.body), outcome, encoded.losses)
 
 

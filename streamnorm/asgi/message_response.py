@@ -14,6 +14,7 @@ from streamnorm._core.events import Event, Failed, MessageStop, StreamError, Tru
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import MessageSource
+from streamnorm._core.stream_failures import answer_failure
 from streamnorm._registry import encoder, lookup
 from streamnorm.aio import Stream
 from streamnorm.asgi.error_response import send_error, send_json
@@ -147,7 +148,7 @@ class MessageResponse:
                 created=self._created,
             )
         except EncodeError as exc:
-            await send_error(exchange, StreamError("malformed", str(exc)), self._error_body)
+            await send_error(exchange, answer_failure(exc), self._error_body)
             return
         self.losses += encoded.losses
         body = compact(encoded.body).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from email.utils import formatdate
 
@@ -93,3 +94,15 @@ async def test_same_upstream_is_asked_again(
     async with served_gateway(upstream, retries=retries) as gateway:
         response = await asked(gateway.url, "anthropic")
     assert (response.status_code, len(upstream.requests)) == (status, requests)
+
+
+@pytest.mark.anyio
+async def test_call_that_waits_for_the_client_is_asked_for_once() -> None:
+    """The same request has the same answer, and costs as much again."""
+    call = {"type": "computer_call", "id": "cu_1", "call_id": "call_1", "status": "completed"}
+    answer = {"id": "resp_1", "model": "m", "status": "completed", "output": [call]}
+    upstream = StepUpstream([Head(200, JSON), json.dumps(answer).encode()])
+    async with served_gateway(upstream, retries=3, dialect="openai_responses") as gateway:
+        response = await asked(gateway.url, "anthropic", stream=False)
+    assert (response.status_code, len(upstream.requests)) == (400, 1)
+    assert response.json()["error"]["type"] == "invalid_request_error"

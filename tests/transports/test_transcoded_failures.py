@@ -54,6 +54,31 @@ async def test_error_response_of_the_same_dialect_is_not_changed(
         assert (response.status_code, response.content) == (418, error)
 
 
+@modes
+@each_family
+async def test_call_that_waits_for_the_client_is_its_bad_request(
+    family: FamilyUnderTest, mode: str
+) -> None:
+    call = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "ask", "server_label": "dice"}
+    answer = {
+        "id": "resp_1",
+        "model": "m",
+        "status": "completed",
+        "output": [{**call, "arguments": "{}"}],
+    }
+    answering = Answering(family, json=answer)
+    transport = transcoding(family, answering, upstream="openai_responses")
+    response = await fetch(family, mode, transport)
+    assert (response.status_code, response.json()["error"]) == (
+        400,
+        {
+            "type": "invalid_request_error",
+            "message": "mcp_approval_request waits for the client, expected a call that "
+            "anthropic has",
+        },
+    )
+
+
 NO_ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     "HTML": ({"content": b"<html>", "headers": {"content-type": "text/html"}}, "an HTML page"),
     "JSON": ({"json": {"id": 1}}, "expected"),

@@ -172,6 +172,28 @@ def test_answer_without_a_legal_form_is_an_error() -> None:
     assert found.kind == "malformed"
 
 
+SCREENSHOT = {
+    "id": "cu_1",
+    "type": "computer_call",
+    "call_id": "call_1",
+    "status": "completed",
+    "action": {"type": "screenshot"},
+    "pending_safety_checks": [],
+}
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "gemini"])
+def test_call_that_waits_for_the_client_is_the_error_of_a_stream(client: str) -> None:
+    """Another status than 400 would be asked again, and paid again, for the same answer."""
+    body = {**RUNNING, "status": "completed", "output": [SCREENSHOT]}
+    found = whole_answer(json.dumps(body).encode(), client, "openai_responses")
+    message = f"computer_call waits for the client, expected a call that {client} has"
+    assert found == StreamError("malformed", message, "computer_call", 400, retryable=False)
+    response = error_answer(found, client, upstream="openai_responses")
+    assert response.status == 400
+    assert json.loads(response.body)["error"]["message"] == message
+
+
 # Errors
 
 
@@ -181,7 +203,8 @@ def test_answer_without_a_legal_form_is_an_error() -> None:
         (StreamError("upstream", "no", status_hint=429), 429),
         (StreamError("upstream", "no"), 502),
         (StreamError("upstream", "moved", status_hint=307), 502),
-        (StreamError("malformed", "no", status_hint=400), 502),
+        (StreamError("malformed", "no", status_hint=400), 400),
+        (StreamError("malformed", "no"), 502),
         (StreamError("truncated", "no"), 502),
         (StreamError("stalled", "no"), 504),
     ],

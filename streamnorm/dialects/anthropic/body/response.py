@@ -18,6 +18,7 @@ from streamnorm._core.json import string_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal, too_large
+from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
@@ -135,7 +136,8 @@ def _projected(message: Message, losses: Losses) -> Message:
     projector.vendor_fields.are_carried = came_from(message, DIALECT)
     events = [out for event in message_events(message) for out in projector.push(event)]
     if isinstance(last := events[-1], StreamError):
-        broken = "call with broken arguments, expected a JSON object"
-        raise EncodeError(broken if projector.withdrawn_calls else last.message, path="blocks")
+        if projector.withdrawn_calls:
+            raise EncodeError("call with broken arguments, expected a JSON object", path="blocks")
+        raise FailedAnswer(last)
     dropped = projector.withdrawn_calls
     return accumulate(event for event in events if getattr(event, "index", None) not in dropped)

@@ -45,6 +45,7 @@ from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
+from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import (
     citations_to_wire,
@@ -202,8 +203,8 @@ class _ResponseWriter:
                 self._usage = usage
             case Opaque():
                 self._add_opaque(event)
-            case StreamError(message=message) if not self._projector.withdrawn_calls:
-                raise EncodeError(message, path="blocks")
+            case StreamError() if not self._projector.withdrawn_calls:
+                raise FailedAnswer(event)
             case MessageStop() | StreamError():
                 self._end = event
             case _:

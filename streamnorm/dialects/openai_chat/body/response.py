@@ -20,6 +20,7 @@ from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.extra import DIALECT
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
@@ -66,7 +67,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     projector.vendor_fields.are_carried = came_from(message, DIALECT)
     events = [out for event in message_events(message) for out in projector.push(event)]
     if isinstance(last := events[-1], StreamError):
-        raise EncodeError(last.message, path="blocks")
+        raise FailedAnswer(last)
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
     own = _own_fields(message)

@@ -23,6 +23,7 @@ from streamnorm._core.events import Event, MessageStart, StreamError
 from streamnorm._core.json import dumps, object_in
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
@@ -107,8 +108,8 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         start = MessageStart(message.id, message.model, {**extra, "created_at": int(created)})
     for event in (start, *rest):
         encoder.encode(event)
-    if (error := encoder.complete["error"]) is not None:
-        raise EncodeError(error["message"], path="blocks")
+    if encoder.failure is not None:
+        raise FailedAnswer(encoder.failure)
     return object_in(dumps(encoder.complete).decode())
 
 

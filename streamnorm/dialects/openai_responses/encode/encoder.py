@@ -89,6 +89,7 @@ class ResponsesEncoder(Encoder):
 
     Attributes:
         complete: The response of the terminal event; {} before it.
+        failure: The error in which the message ended; None if there is none.
     """
 
     dialect = "openai_responses"
@@ -97,6 +98,7 @@ class ResponsesEncoder(Encoder):
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
         self.complete: dict[str, Any] = {}
+        self.failure: StreamError | None = None
         self._frames = FrameWriter()
         self._response = initial_response(response_id(""), self._model or "", 0, {})
         self._has_usage = self._is_started = self._is_ended = False
@@ -330,6 +332,7 @@ class ResponsesEncoder(Encoder):
         return released + self._write_terminal(status, {**fields, "usage": usage})
 
     def _error(self, event: StreamError) -> bytes:
+        self.failure = event
         error = error_to_wire(event, extras=self.extras)
         # Clients read the error nested or flat; Codex reads `response.failed` alone.
         flat = {key: error[key] for key in ("code", "message", "param")}
