@@ -18,6 +18,7 @@ from streamnorm import (
     Conversation,
     EncodeError,
     InputMessage,
+    Loss,
     LossyEncoding,
     Message,
     Reasoning,
@@ -192,6 +193,69 @@ def test_results_that_come_late_stay_in_the_order_in_which_they_came() -> None:
     made = chat.dump("openai_chat", repair="fill")
     assert results_in(made.body)[2:] == [late("b", "two"), late("a", "one")]
     assert_prefix(before, made, "openai_chat")
+
+
+def answered() -> Conversation:
+    """Return a conversation that went on without the result of the call `a`."""
+    chat = filled()
+    chat.append(Message("m", "m", (Text("I go on."),), "end_turn"))
+    return chat
+
+
+@each_dialect
+@pytest.mark.parametrize("as_message", [False, True])
+def test_a_result_that_was_filled_in_comes_after_the_next_answer(
+    dialect: str, as_message: bool
+) -> None:
+    chat = answered()
+    before = chat.dump(dialect, repair="fill")
+    if as_message:
+        chat.append(InputMessage("user", (ToolResult("a", (Text("one"),)),)))
+    else:
+        chat.append_tool_result("a", "one")
+    made = chat.dump(dialect, repair="fill")
+    assert_prefix(before, made, dialect)
+    assert Loss("late_result", "messages", 1, "written as user content") in made.losses
+    again = Conversation.from_json(chat.to_json())
+    assert again == chat
+    assert again.dump(dialect, repair="fill") == made
+
+
+def test_late_result_is_the_user_s_last_message() -> None:
+    chat = answered()
+    chat.append_tool_result("a", "one")
+    made = chat.dump("openai_chat", repair="fill")
+    assert results_in(made.body)[2:] == [("assistant", None, "I go on."), late("a", "one")]
+    with pytest.raises(EncodeError, match="call without a result"):
+        chat.dump("openai_chat")
+
+
+def test_late_result_is_one() -> None:
+    chat = answered()
+    chat.append_tool_result("a", "one")
+    for id in ("a", "b"):
+        with pytest.raises(EncodeError, match="after the next assistant message"):
+            chat.append_tool_result(id, "two")
+
+
+def test_late_result_of_an_id_that_a_later_call_has_is_that_call_s() -> None:
+    chat = filled()
+    chat.append(SAID)
+    chat.append(Message("m", "m", (ToolCall("a", "f"),), "tool_use"))
+    chat.append_tool_result("a", "one")
+    made = chat.dump("openai_chat", repair="fill")
+    assert results_in(made.body)[-1] == ("tool", "a", "one")
+    with pytest.raises(EncodeError, match="second result"):
+        chat.append_tool_result("a", "two")
+
+
+def test_result_of_a_call_that_was_not_filled_in_is_not_late() -> None:
+    chat = Conversation(Request(model="m", messages=(SAID,)))
+    chat.append(Message("m", "m", (ToolCall("a", "f"),), "tool_use"))
+    chat.append(SAID)
+    chat.append(Message("m", "m", (Text("I go on."),), "end_turn"))
+    with pytest.raises(EncodeError, match="after the next assistant message"):
+        chat.append_tool_result("a", "one")
 
 
 def test_an_id_that_a_later_call_has_is_not_filled_in() -> None:

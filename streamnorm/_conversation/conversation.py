@@ -55,11 +55,11 @@ class Conversation:
         request: Request = Request(),  # noqa: B008 - frozen
     ) -> None:
         self._base = self._request = request
-        self._calls = OpenCalls()
+        self._filled: dict[tuple[int, str], None] = {}  # calls that a dump has filled in
+        self._calls = OpenCalls(self._filled.keys())
         for position, message in enumerate(request.messages):
             self._calls.add(message, position)
         self._messages = [*request.messages]
-        self._filled: dict[tuple[int, str], None] = {}  # calls that a dump has filled in
         self._dumps: dict[_Key, Encoded] = {}
         self._memos: dict[_Key, EncodingMemo] = {}
 
@@ -148,7 +148,8 @@ class Conversation:
     ) -> None:
         """Append the result of a tool call.
 
-        Results that follow each other are one message, in the order of their calls.
+        Results that follow each other are one message, in the order of their calls.  A call that
+        a dump has filled in waits for its result also after the next answer.
 
         Args:
             id: Id of the call.
@@ -164,7 +165,7 @@ class Conversation:
         last = self._messages[-1]
         is_begun = len(self._messages) > len(self._base.messages) and last.source is None
         # What is late comes after all that was dumped, in the order in which it comes.
-        is_begun = is_begun and self._calls.position(id) not in self._filled
+        is_begun = is_begun and not self._calls.is_filled(id)
         if not (is_begun and last.blocks and last.blocks == last.tool_results):
             self._add(message)
             return
@@ -267,9 +268,9 @@ class Conversation:
         """
         stored = stored_from_json(data, Limits())
         conversation = cls(stored.request)
+        conversation._filled.update(dict.fromkeys(stored.filled or ()))
         for message in stored.appended:
             conversation._add(message)
-        conversation._filled = dict.fromkeys(stored.filled or ())
         return conversation
 
     def _stored(self) -> Stored:

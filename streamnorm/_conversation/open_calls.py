@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Set
 
 from msgspec import structs
 
@@ -20,9 +20,18 @@ class OpenCalls:
 
     A result belongs to a call of the last assistant message before it; assistant messages
     that follow each other are one.  A call without an id has the one that encoders give it.
+
+    The provider was told that a call that a dump has filled in has no result, and may have gone
+    on without: its result may come later, whatever was said since.
+
+    Args:
+        filled: Calls that dumps have filled in, as the positions of their messages and their
+            ids; it may grow.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, filled: Set[tuple[int, str]]) -> None:
+        self._filled = filled
+        self._late: set[str] = set()  # ids of the calls before that were filled in
         self._turn: dict[str, int] = {}  # order of the calls of the last turn, by id
         self._messages: dict[str, int] = {}  # positions of their messages
         self._open: dict[str, ToolCall] = {}  # those without a result
@@ -38,9 +47,9 @@ class OpenCalls:
         """Return the open calls as the positions of their messages and their ids."""
         return tuple((self._messages[id], id) for id in self._open)
 
-    def position(self, id: str) -> tuple[int, str]:
-        """Return an open call as the position of its message and its id."""
-        return self._messages[id], id
+    def is_filled(self, id: str) -> bool:
+        """Return whether a call that waits for a result was filled in."""
+        return (self._messages[id], id) in self._filled if id in self._open else id in self._late
 
     def order(self) -> dict[str, int]:
         """Return the order of the calls of the last turn, by id."""
@@ -64,7 +73,7 @@ class OpenCalls:
         Raises:
             EncodeError: It does not.
         """
-        if id in self._open:
+        if id in self._open or id in self._late:
             return
         name = repr(id[:_MAX_ID_CHARS])
         if id in self._turn:
@@ -100,7 +109,9 @@ class OpenCalls:
             calls[id] = call
         if not self._in_turn:
             self._earlier.update(self._turn)
+            self._late.update(filter(self.is_filled, self._open))
             self._turn, self._messages, self._open, self._unnamed = {}, {}, {}, set()
+        self._late.difference_update(calls)
         for id in calls:
             self._turn[id], self._messages[id] = len(self._turn), position
         self._open |= calls
@@ -119,7 +130,8 @@ class OpenCalls:
                 self.check_open(id, path)
                 answered[id] = None
         for id in answered:
-            del self._open[id]
+            if self._open.pop(id, None) is None:
+                self._late.discard(id)
         self._in_turn = False
 
     def _call_of(self, result: ToolResult, answered: Container[str]) -> str:

@@ -29,6 +29,7 @@ from streamnorm import (
     Request,
     Text,
     Tool,
+    ToolCall,
     decode_message,
     decode_request,
     encode_message,
@@ -220,13 +221,18 @@ def made_conversation(d: Draws, dialect: str) -> Conversation:
 @given(d=draws(250))
 def test_a_history_begins_with_one_whose_results_were_filled_in(target: str, d: Draws) -> None:
     chat = made_conversation(d, d.pick(DIALECTS))
+    late: tuple[ToolCall, ...] = ()
     for _ in range(3):
         append_answer(chat, d, d.pick(DIALECTS))
         last = chat.messages[-1]
         if last.role == "assistant" and not (last.text.strip() or last.tool_calls):
             chat.append(InputMessage("assistant", (Text("So."),)))
         before = dumped(chat, target)
-        for call in reversed(chat.open_tool_calls()):
+        calls, waiting = chat.open_tool_calls(), late
+        late = calls[: d.below(len(calls) + 1)] if before is not None else ()
+        if {call.id for call in waiting} & {call.id for call in calls}:
+            waiting = ()  # their ids are those of other calls now
+        for call in d.shuffled([*calls[len(late) :], *waiting]):
             chat.append_tool_result(call.id, f"result of {call.name}")
             after = dumped(Conversation.from_json(chat.to_json()) if d.flag() else chat, target)
             if before is not None and after is not None:
