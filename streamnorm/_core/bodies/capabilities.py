@@ -39,6 +39,7 @@ _OF_THE_DIALECT = (
     "signed",
     "service_tiers",
     "request_ttls",
+    "counts_written_marks",
 )
 _PARTS = "text image document audio video opaque"
 _CALLS = "tool_call tool_result server_tool_call server_tool_result"
@@ -201,6 +202,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         request_ttls: The same for the mark of the whole request.
         falling_ttls: A mark's lifetime is not longer than that of a mark before it.
         max_marks: Number of cache marks.
+        counts_written_marks: They are counted in the written body, which has marks in fields that
+            are not read.
         counts_request_mark: The mark of the whole request is one of them, on the last block.
         service_tiers: The target's word, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
@@ -360,6 +363,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     request_ttls: dict[str, str] = {}
     falling_ttls: bool = False
     max_marks: int = 4
+    counts_written_marks: bool = False
     counts_request_mark: bool = False
     service_tiers: dict[str, str] = {}
     max_user_chars: int | None = None

@@ -36,7 +36,7 @@ def project_marks(
     excess = projector.kept - can.max_marks
     if can.counts_request_mark and marked.cache is not None and "cache" in can.fields:
         excess += 1
-    if lenient or excess <= 0:
+    if lenient or can.counts_written_marks or excess <= 0:
         return marked
     # The last marks cover what the first ones do.
     return _MarkProjector(can, losses, lenient=lenient, to_drop=excess).project(marked)

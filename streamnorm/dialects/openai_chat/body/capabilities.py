@@ -53,6 +53,7 @@ CAPABILITIES = BodyCapabilities(
     marks=frozenset({"text", "image", "document", "audio", "tool_result"}),
     mark_ttls={"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"},
     request_ttls={"": "", "30m": "30m"},
+    counts_written_marks=True,  # OpenRouter's clients mark messages and tools, too
     service_tiers={tier: tier for tier in _TIERS},
     max_user_chars=128,
     max_cache_key_chars=64,

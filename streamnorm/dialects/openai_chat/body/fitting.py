@@ -35,7 +35,7 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
         EncodeError: Arguments of a call are no JSON, and the server refuses that.
     """
     can = context.capabilities
-    if can.only_refusals and can.max_marks < maxsize:
+    if can.max_marks < maxsize:
         body = _with_few_marks(body, context)
     if not _has_demands(can):
         return body
