@@ -332,7 +332,8 @@ def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) 
     if len(names) == len(choice.names):
         return choice
     losses.add("tool_choice", "request", "tools that are not offered left out")
-    return structs.replace(choice, names=names)
+    is_forced = choice.mode == "required" and len(names) == 1
+    return structs.replace(choice, mode="named" if is_forced else choice.mode, names=names)
 
 
 def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
