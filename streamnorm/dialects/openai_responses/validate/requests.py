@@ -89,7 +89,7 @@ def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
         for place, part in _objects(item.get("content"), f"{path}.content"):
             yield place, is_answer, part
     for path, item in _items(facts):
-        if item.get("type") in _CALLS:
+        if string_of(item, "type") in _CALLS:
             for place, part in _objects(item.get("output"), f"{path}.output"):
                 yield place, False, part
 
