@@ -31,13 +31,16 @@ CALLS: list[Any] = [
     tool_call("get_weather", city="Rome"),
 ]
 ANSWER = "It snows in both."
+_SIGNED = {
+    "anthropic": Reasoning(("It is winter.",), "c2ln", "anthropic"),
+    "openai_responses": Reasoning(("It is winter.",), "gAAAAAB0", "openai", id="rs_1"),
+}
 
 
 def _signed_calls(request: FakeRequest) -> list[Any]:
     """Return the calls, their reasoning signed where the vendor wants it back so."""
-    if request.dialect != "anthropic":
-        return CALLS
-    return [Reasoning(("It is winter.",), "c2ln", "anthropic"), *CALLS[1:]]
+    signed = _SIGNED.get(request.dialect or "")
+    return CALLS if signed is None else [signed, *CALLS[1:]]
 
 
 TASK: list[Any] = [_signed_calls, ANSWER]

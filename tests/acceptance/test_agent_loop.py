@@ -44,11 +44,13 @@ async def get_weather(city: str, **others: object) -> dict[str, object]:
     return {"city": city, "snow": True}
 
 
-async def run_agent(client: httpx.AsyncClient, chat: Conversation, dialects: list[str]) -> None:
+async def run_agent(
+    client: httpx.AsyncClient, chat: Conversation, dialects: list[str], server: str | None = None
+) -> None:
     """Ask until no tool is called; each turn goes to the next provider."""
     while True:
         dialect = dialects.pop(0)
-        request = chat.dump(dialect, arguments="raw")
+        request = chat.dump(dialect, arguments="raw", server=server)
         url = f"https://api.example{request.path}"
         async with connect(client, "POST", url, json=request.body) as stream:
             with chat.append_stream(dialect=dialect, reply=request.reply) as answer:
@@ -60,9 +62,10 @@ async def run_agent(client: httpx.AsyncClient, chat: Conversation, dialects: lis
         chat.append(InputMessage("user", results))
 
 
-def ask() -> Conversation:
+def ask(*tools: Tool) -> Conversation:
     """Return a conversation with a question."""
-    return Conversation(Request(model="m-1", messages=(QUESTION,), tools=TOOLS, stream=True))
+    offered = (*TOOLS, *tools)
+    return Conversation(Request(model="m-1", messages=(QUESTION,), tools=offered, stream=True))
 
 
 def sent(provider: FakeProvider, number: int, dialect: str) -> Request:
@@ -142,13 +145,20 @@ def recordings_with_calls() -> list[Path]:
     "path", recordings_with_calls(), ids=lambda path: "-".join(path.parts[-3:])
 )
 async def test_an_agent_on_a_recording(path: Path) -> None:
-    """The first answer is a recorded one, whatever its tools are called; each provider goes on."""
-    dialect = path.parts[-3]
+    """The first answer is a recorded one, whatever its tools are called; each provider goes on.
+
+    In its own dialect the recorded server does: the ids that Copilot mints, OpenAI refuses.
+    """
+    dialect, server = path.parts[-3:-1]
+    # Anthropic refuses the results of a tool search that found a tool which is not offered.
+    names = {call.name for call in Recording.load(path).message().tool_calls}
+    tools = [Tool(name, "Recorded", {"type": "object"}) for name in sorted(names - {"get_weather"})]
     for second in DIALECTS:
-        provider = strict_provider([path, "Done."])
-        chat = ask()
+        asked = server if second == dialect else None
+        provider = strict_provider([path, "Done."], server=asked)
+        chat = ask(*tools)
         async with provider.client(httpx.AsyncClient) as client:
-            await run_agent(client, chat, [dialect, second])
+            await run_agent(client, chat, [dialect, second], asked)
         calls = chat.messages[1].tool_calls
         assert calls
         assert [result.tool_call_id for result in chat.messages[2].tool_results] == [

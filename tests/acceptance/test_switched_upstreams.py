@@ -83,7 +83,8 @@ class Task:
         if dialect == "gemini":
             oslo = ToolCall(oslo.id, oslo.name, oslo.arguments, signature=proof, issuer=issuer)
             return [Reasoning(thought), said, oslo, rome]
-        return [Reasoning(thought, proof, issuer), said, oslo, rome]
+        id = f"rs_{self._answers}" if dialect == "openai_responses" else None
+        return [Reasoning(thought, proof, issuer, id=id), said, oslo, rome]
 
 
 def readings() -> list[Reading]:
@@ -122,7 +123,10 @@ async def test_task_goes_on_at_another_upstream_and_comes_back(
     provider = strict_provider(Task(first), server=COMPATIBLE)
     app.app = provider.app()
     config = Config(
-        upstreams={name: UpstreamConfig(dialect=name, base_url=url) for name in (first, second)},
+        upstreams={
+            name: UpstreamConfig(dialect=name, base_url=url, server=ISSUERS.get(name))
+            for name in (first, second)
+        },
         models=[ModelConfig(match="*", to=[first, second])],
     )
     gateway = Gateway(config, environ={})

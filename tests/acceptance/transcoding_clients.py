@@ -229,7 +229,9 @@ class Responses(_OpenAI):
 
     def _options(self, said: list[Any]) -> dict[str, Any]:
         tool = {"type": "function", "name": "get_weather", "parameters": SCHEMA, "strict": False}
-        return {"model": "m-1", "tools": [tool], "input": said, "store": False}
+        options = {"model": "m-1", "tools": [tool], "input": said, "store": False}
+        # Without it OpenAI does not know the reasoning again that it did not store.
+        return {**options, "include": ["reasoning.encrypted_content"]}
 
     def streamed(self, client: Any, said: list[Any]) -> Any:
         with client.responses.stream(**self._options(said)) as events:
