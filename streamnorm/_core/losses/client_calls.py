@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.blocks import Block, ServerToolCall, ServerToolResult
+from streamnorm._core.blocks import ServerToolCall, ServerToolResult
 from streamnorm._core.errors import ArgumentsError
-from streamnorm._core.events import MessageStop, StreamError
+from streamnorm._core.events import BlockStart, MessageStop, StreamError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.partial_json import decode_arguments
@@ -48,11 +48,13 @@ class _DroppedCall(Struct):
     """A call that the target lacks.
 
     Attributes:
-        call: Its start.
+        call: The block of its start.
+        choice: Choice that it belongs to.
         arguments: The fields of its item, as JSON, if the client may have to execute it.
     """
 
     call: ServerToolCall
+    choice: int
     arguments: TextBuffer | None
 
 
@@ -68,12 +70,12 @@ class ClientCalls:
         self._calls: dict[int, _DroppedCall] = {}
         self._answered: set[str] = set()  # ids of calls with a result in the same answer
 
-    def drop(self, index: int, block: Block) -> None:
+    def drop(self, start: BlockStart) -> None:
         """Add a block that the target drops."""
-        match block:
-            case ServerToolCall(kind=kind, arguments=text):
+        match start.block:
+            case ServerToolCall(kind=kind, arguments=text) as call:
                 arguments = TextBuffer(text) if kind in CLIENT_KINDS else None
-                self._calls[index] = _DroppedCall(block, arguments)
+                self._calls[start.index] = _DroppedCall(call, start.choice, arguments)
             case ServerToolResult(id):  # the provider's own, as that of a shell in its container
                 self._answered.add(id)
             case _:
@@ -90,13 +92,14 @@ class ClientCalls:
 
         Args:
             stop: Its end, as the source has it.
-            says_nothing: Whether the target shows nothing of it to the client.
+            says_nothing: Whether the target shows nothing of its choice to the client.
         """
         # The client sends a paused answer back, with the call that the provider then goes on to
         # execute.  Without the call it would take an empty answer for complete.
         is_paused = stop.reason == "pause" and stop.reason not in self._can.stop_reasons
         for dropped in self._calls.values():
-            if self._waits(dropped, is_paused=is_paused and says_nothing):
+            is_empty = is_paused and says_nothing and dropped.choice == stop.choice
+            if self._waits(dropped, is_paused=is_empty):
                 return self._lacking(dropped.call.kind)
         return None
 

@@ -116,6 +116,7 @@ class Projector:
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
         self._failed = False
+        self._stopped = False  # any choice
 
     @property
     def vendor_fields(self) -> VendorFields:
@@ -218,7 +219,7 @@ class Projector:
             state.start = structs.replace(event, block=block)
         if (lacking := can.lacking_feature(block)) is not None:
             self._losses.add(lacking, type(block).__name__, "dropped")
-            self._client_calls.drop(event.index, block)
+            self._client_calls.drop(event)
             state.dropped = True
             return []
         left = self.vendor_fields.drop(event.extra)
@@ -391,14 +392,17 @@ class Projector:
         if stop.reason in _CUT_SHORT:
             return [stop]
         error = _BROKEN_CALL if self.withdrawn_calls else None
-        error = error or self._client_calls.error(event, says_nothing=self._says_nothing())
-        self._failed = error is not None
+        if error is None and not self._stopped:  # no error may follow the end of a choice
+            says_nothing = self._says_nothing(event.choice)
+            error = self._client_calls.error(event, says_nothing=says_nothing)
+        self._failed, self._stopped = error is not None, True
         return [stop if error is None else error]
 
-    def _says_nothing(self) -> bool:
-        """Return whether the answer has blocks, of which the target shows none to the client."""
+    def _says_nothing(self, choice: int) -> bool:
+        """Return whether a choice has blocks, of which the target shows none to the client."""
         hidden = (Reasoning, RedactedReasoning)
-        return bool(self._states) and all(
+        states = [state for state in self._states.values() if state.start.choice == choice]
+        return bool(states) and all(
             state.dropped or not state.started or isinstance(state.start.block, hidden)
-            for state in self._states.values()
+            for state in states
         )

@@ -240,3 +240,41 @@ def test_paused_answer_passes_where_the_stop_reason_exists() -> None:
 def test_text_without_characters_shows_nothing() -> None:
     events = events_of(*SEARCHED, BlockStart(2, Text()), BlockStop(2), stop=PAUSE)
     assert isinstance(project(events, "openai_chat")[0][-1], StreamError)
+
+
+# Of several choices
+
+
+def test_complete_choice_pauses_for_no_call_of_another_one() -> None:
+    events = [
+        MessageStart("m", "gpt"),
+        BlockStart(0, ServerToolCall("s", "search", kind="server_tool_use")),
+        JSONDelta(0, "{}"),
+        BlockStop(0),
+        BlockStart(1, Text(), choice=1),
+        TextDelta(1, "Hi"),
+        BlockStop(1),
+        MessageStop("end_turn"),
+        MessageStop("pause", choice=1),
+    ]
+    assert project(events, "openai_chat")[0][-2:] == [
+        MessageStop("end_turn"),
+        MessageStop("end_turn", choice=1),
+    ]
+
+
+def test_choice_of_which_nothing_is_shown_fails_before_another_one_ends() -> None:
+    call = [
+        BlockStart(1, ServerToolCall("s", "ls", kind="local_shell_call"), choice=1),
+        JSONDelta(1, "{}"),
+        BlockStop(1),
+    ]
+    text = [BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
+    stops = [MessageStop("end_turn"), MessageStop("end_turn", choice=1)]
+    start = MessageStart("m", "gpt")
+    failed = project([start, *text, *call, *stops], "openai_chat")[0]
+    assert isinstance(failed[-1], StreamError)
+    assert failed[:-1] == [start, *text]
+    # No error may follow the end of a choice.
+    late = project([start, *text, stops[0], *call, stops[1]], "openai_chat")[0]
+    assert late == [start, *text, *stops]
