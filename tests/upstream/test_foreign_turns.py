@@ -85,6 +85,26 @@ def test_thinking_that_anthropic_did_not_sign_is_not_sent_to_it(block: dict[str,
     assert lost in ((), ("reasoning_dropped",))
 
 
+def test_budget_is_switched_off_where_the_running_loop_lost_its_thinking() -> None:
+    """With a budget, Anthropic wants thinking before the calls whose results it is sent."""
+    enabled = {"type": "enabled", "budget_tokens": 1024}
+    clearing = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+    options = {"max_tokens": 2048, "thinking": enabled, "context_management": clearing}
+    body, lost = sent(messages(thinking(FOREIGN)) | options, "anthropic", "claude-sonnet-4-5")
+    assert body["thinking"] == {"type": "disabled"}
+    assert "context_management" not in body
+    assert lost == ("reasoning_dropped", "reasoning", "context_management")
+
+
+def test_budget_stays_where_anthropic_wrote_the_running_loop() -> None:
+    body = messages(thinking(PROOF)) | {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    answer = {"role": "assistant", "content": [thinking(FOREIGN), {"type": "text", "text": "Hm."}]}
+    body |= {"max_tokens": 2048, "messages": [USER, answer, *body["messages"]]}
+    made, lost = sent(body, "anthropic", "claude-sonnet-4-5")
+    assert made["thinking"] == body["thinking"]
+    assert lost == ("reasoning_dropped",)
+
+
 def test_thinking_of_anthropic_stays_among_that_of_others() -> None:
     own = [USER, {"role": "assistant", "content": [thinking(PROOF), CALL]}]
     body = messages(thinking(FOREIGN))

@@ -223,22 +223,26 @@ def without_unsigned_budget(
         messages: Its messages as the target has them.
         can: Capabilities of the target.
         losses: Counts a budget that is dropped.
-        lenient: Whether such a budget is the client's affair.
+        lenient: Whether the rules are the client's affair for what it wrote in the dialect.
     """
     options = request.reasoning
-    if options is None or options.mode != "budget" or not can.signed_budgets or lenient:
+    if options is None or options.mode != "budget" or not can.signed_budgets:
         return options
-    # Servers that verify nothing take calls after unsigned reasoning of their own.
-    if is_own(request, can.dialect) and can.signature_pattern is None:
+    answer = _continued_answer(messages)
+    # An answer that the client sent in the dialect is its affair, or stands before a server that
+    # takes calls after unsigned reasoning.  One whose reasoning was dropped here is neither.
+    is_accepted = lenient or (is_own(request, can.dialect) and can.signature_pattern is None)
+    if is_accepted and all(is_own(message, can.dialect) for message in answer):
         return options
-    if not _continues_without_reasoning(messages):
+    first = next((block for message in answer for block in message.blocks), None)
+    if first is None or isinstance(first, Reasoning | RedactedReasoning):
         return options
     losses.add("reasoning", "request", "switched off until the tool calls are answered")
     return ReasoningOptions("off", extra=options.extra)
 
 
-def _continues_without_reasoning(messages: tuple[InputMessage, ...]) -> bool:
-    """Return whether the last answer goes on and does not begin with reasoning.
+def _continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
+    """Return the messages of the answer that the model goes on with; none if it begins another.
 
     Messages of the assistant that follow each other are one answer.
     """
@@ -250,9 +254,8 @@ def _continues_without_reasoning(messages: tuple[InputMessage, ...]) -> bool:
         start -= 1
     answer = messages[start:end]
     if end < len(messages) and not any(message.tool_calls for message in answer):
-        return False
-    first = next((block for message in answer for block in message.blocks), None)
-    return first is not None and not isinstance(first, Reasoning | RedactedReasoning)
+        return ()
+    return answer
 
 
 def _in_words_of(

@@ -15,7 +15,7 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 
-__all__ = ["fit_body"]
+__all__ = ["fit_body", "without_clearing"]
 
 _Body = dict[str, Any]
 
@@ -34,7 +34,7 @@ def fit_body(body: _Body, context: WriteContext) -> _Body:
         return body
     body = _with_legal_messages(body, context)
     body = _with_legal_tools(body, context)
-    return _without_clearing(body, context)
+    return without_clearing(body, context)
 
 
 # Messages
@@ -129,7 +129,7 @@ def _with_legal_tools(body: _Body, context: WriteContext) -> _Body:
     return {**body, "tools": loaded}
 
 
-def _without_clearing(body: _Body, context: WriteContext) -> _Body:
+def without_clearing(body: _Body, context: WriteContext) -> _Body:
     """Return a body without edits that clear thinking, where the model does not think.
 
     The API refuses them there: anthropics/claude-code#11971.

@@ -29,6 +29,7 @@ from streamnorm.dialects.anthropic.body.extra import (
     mark_and_rest,
     own_fields,
 )
+from streamnorm.dialects.anthropic.body.fitting import without_clearing
 from streamnorm.dialects.anthropic.body.messages import (
     messages_from_wire,
     messages_to_wire,
@@ -197,4 +198,12 @@ def _body_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     add_rest(body, request.cache, own_fields(request.extra))
     if request.compact_at_tokens is not None:
         add_compaction(body, request.compact_at_tokens)
-    return body
+    return without_clearing(body, context) if _is_switched_off(request) else body
+
+
+def _is_switched_off(request: Request) -> bool:
+    """Return whether the client asked for reasoning that was switched off since."""
+    options, source = request.reasoning, request.source
+    if options is None or options.mode != "off" or source is None:
+        return False
+    return options is not source.part.reasoning
