@@ -101,7 +101,7 @@ class Agent(NamedTuple):
         variants: Variants of its own.
         keeps_call_ids: Whether it sends the ids of calls and results back, or leaves them out.
         drops_signatures: Dialects of the upstreams whose signatures it does not send back.
-        skips: Names of the variants that it is not run with, as it would not end.
+        skips: Names of the variants that it is not run with, as `NAME` or as `NAME on UPSTREAM`.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """Run real agents against the gateway, with a scripted upstream of another dialect.
 
-    python tests/clients/run.py [AGENT ...] [--upstream DIALECT] [--variant NAME] [--install]
+    python tests/clients/run.py [AGENT ...] [--upstream DIALECT] [--variant NAME] [--keep]
+                                [--install]
 
 Each agent is started headless, with dummy keys and a home of its own, in a network namespace
 that has no interface but loopback.  It is given a task: its model calls tools in parallel, and
@@ -56,11 +57,11 @@ def _cells(names: list[str], upstreams: list[str], variants: list[str]) -> list[
         for variant in (*VARIANTS.values(), *agent.variants)
         if (not variants or variant.name in variants)
         and upstream in variant.dialects
-        and variant.name not in agent.skips
+        and not {variant.name, f"{variant.name} on {upstream}"} & {*agent.skips}
     ]
 
 
-async def _run(cells: list[Cell], folder: Path) -> list[Run]:
+async def _run(cells: list[Cell], folder: Path, *, keeps: bool) -> list[Run]:
     runs: list[Run] = []
     began = time.monotonic()
     print(f"{'agent':12} {'upstream':17} {'variant':16} requests  outcome")
@@ -80,7 +81,7 @@ async def _run(cells: list[Cell], folder: Path) -> list[Run]:
             print(f"    {wrong}")
         if run.wrong:
             print(f"    see {where}", flush=True)
-        else:
+        elif not keeps:
             shutil.rmtree(where)
     return runs
 
@@ -93,6 +94,7 @@ def main() -> int:
     parser.add_argument("agents", nargs="*", metavar="AGENT", help=", ".join(AGENTS))
     parser.add_argument("--upstream", action="append", default=[], metavar="DIALECT")
     parser.add_argument("--variant", action="append", default=[], metavar="NAME")
+    parser.add_argument("--keep", action="store_true", help="keep what the upstream was sent")
     parser.add_argument("--install", action="store_true", help="install the agents first, by npm")
     arguments = parser.parse_args()
     for name in arguments.agents:
@@ -110,9 +112,11 @@ def main() -> int:
         print(f"{name}: skipped, it is not in {installs.FOLDER}")
     cells = [cell for cell in cells if cell.agent.name not in absent]
     folder = Path(tempfile.mkdtemp(prefix="streamnorm-clients-"))
-    runs = asyncio.run(_run(cells, folder))
+    runs = asyncio.run(_run(cells, folder, keeps=arguments.keep))
     missed = sum(bool(run.wrong) for run in runs)
-    if not missed:
+    if arguments.keep:
+        print(f"kept in {folder}")
+    elif not missed:
         folder.rmdir()
     print(f"{len(runs)} runs, {missed} differ from what is expected")
     return 1 if missed else 0
