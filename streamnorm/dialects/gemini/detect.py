@@ -47,10 +47,11 @@ def recognises(frame: Frame) -> bool:
 def is_request(body: dict[str, Any]) -> bool:
     """Return whether a JSON object can only be a request: its contents have parts."""
     contents = body.get("contents")
-    if not is_array(contents) or not contents:
+    first = contents[0] if is_array(contents) and contents else contents  # or one object
+    if not is_object(first):
         return False
-    first = contents[0]
-    return is_object(first) and is_array(first.get("parts"))
+    parts = first.get("parts")
+    return is_array(parts) or is_object(parts)
 
 
 def is_response(body: dict[str, Any]) -> bool:

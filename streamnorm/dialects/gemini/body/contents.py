@@ -26,7 +26,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import compact, is_array, string_of
 from streamnorm.dialects.gemini.body.calls import call_to_wire
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
 from streamnorm.dialects.gemini.body.media import ISSUER
 from streamnorm.dialects.gemini.body.parts import block_to_wire, read_part
 from streamnorm.dialects.gemini.body.results import result_to_wire
@@ -56,7 +56,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     word, parts = content.get("role"), content.get("parts")
     fields: dict[str, Any] = {}
     if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
-        wire = camel(content)
+        wire = with_arrays(camel(content), "parts")
         word, parts = wire.get("role"), array_in(wire, "parts") or []
         fields = unmapped(wire, _MAPPED)
     role = _ROLES.get(word) if isinstance(word, str | None) else None

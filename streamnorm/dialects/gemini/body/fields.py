@@ -16,7 +16,7 @@ from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["add_extra", "camel", "extra_of"]
+__all__ = ["add_extra", "camel", "extra_of", "with_arrays"]
 
 _INNER = frozenset(
     {"functionCall", "functionResponse", "inlineData", "fileData", "streamableHttpTransport"}
@@ -38,6 +38,20 @@ def camel(value: dict[str, Any]) -> dict[str, Any]:
         if "_" in name:
             return _converted(value)
     return value
+
+
+def with_arrays(wire: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return an object in which an object stands in an array where the field is repeated.
+
+    The API accepts one object for an array of one; examples of the vendor have `contents` and
+    `parts` so (https://ai.google.dev/gemini-api/docs/system-instructions, read 2026-11-23).
+
+    Args:
+        wire: The object.
+        names: Names of its repeated fields.
+    """
+    single = {name: [wire[name]] for name in names if is_object(wire.get(name))}
+    return {**wire, **single} if single else wire
 
 
 def _converted(value: dict[str, Any]) -> dict[str, Any]:

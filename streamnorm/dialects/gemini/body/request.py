@@ -29,7 +29,7 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.gemini.body.contents import ContentsWriter, message_from_wire
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
 from streamnorm.dialects.gemini.body.generation import (
     CONFIG,
     OPTIONS,
@@ -79,7 +79,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     Raises:
         DecodeError: It is none of the dialect.
     """
-    wire = camel(body)
+    wire = with_arrays(camel(body), "contents", _TOOLS)
     if array_in(wire, "contents") is None:
         raise DecodeError("missing, expected an array", path="$.contents")
     fields, extra = options_from_wire(wire)
@@ -114,7 +114,7 @@ def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     Raises:
         DecodeError: One is no tool of the dialect.
     """
-    wire = camel(body)
+    wire = with_arrays(camel(body), _TOOLS)
     return tools_from_wire(wire, strict=choice_from_wire(wire)[1])
 
 
@@ -140,7 +140,7 @@ def _system(wire: dict[str, Any]) -> tuple[Text, ...]:
         return ()
     texts: list[Text] = []
     try:
-        for path, part in objects_in(content, "parts"):
+        for path, part in objects_in(with_arrays(content, "parts"), "parts"):
             try:
                 texts.append(_instruction(camel(part)))
             except DecodeError as exc:

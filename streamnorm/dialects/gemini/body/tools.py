@@ -26,7 +26,7 @@ from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
 from streamnorm.dialects.gemini.body.schemas import json_schema
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -61,7 +61,8 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
     tools: list[AnyTool] = []
     for path, entry in objects_in(body, "tools"):
         try:
-            tools += _tools_of(camel(entry), True if strict else None)
+            entry = with_arrays(camel(entry), _FUNCTIONS, _MCP_SERVERS)
+            tools += _tools_of(entry, True if strict else None)
         except DecodeError as exc:
             raise within(exc, path) from None
     return tuple(tools)

@@ -12,6 +12,7 @@ from support.gemini.bodies import Written, read, request_of, without_source
 from streamnorm import DecodeError, EncodeError, Text
 from streamnorm._core.bodies.request import InputMessage, Request, Source
 from streamnorm._core.tools import Tool
+from streamnorm.dialects.gemini.body.request import read_tools
 
 PATH = "/v1beta/models/gemini-3-pro:streamGenerateContent"
 CONTENT = {"role": "user", "parts": [{"text": "Hi"}]}
@@ -172,6 +173,27 @@ def test_modifiers_of_instructions_are_kept_and_false_ones_are_none() -> None:
     assert body["systemInstruction"] == {"parts": [{"text": "A"}, parts[1]]}
 
 
+def test_one_object_stands_for_an_array_of_one() -> None:
+    """As in the vendor's examples of `curl`."""
+    declaration = {"name": "f", "parametersJsonSchema": {}}
+    single = {
+        "system_instruction": {"parts": {"text": "Be brief."}},
+        "contents": {"role": "user", "parts": {"text": "Hi"}},
+        "tools": {"function_declarations": declaration},
+    }
+    request = read(single)
+    assert Written(request, typed=False).body is single
+    assert Written(without_source(request)).body == {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [CONTENT],
+        "tools": [{"functionDeclarations": [declaration]}],
+    }
+    assert read_tools(single) == request.tools
+    longer = structs.replace(request, messages=(*request.messages, InputMessage("user")))
+    assert Written(longer, typed=False).body["contents"][0] == single["contents"]
+    assert read({"contents": {"parts": []}}).messages[0].role == "user"
+
+
 def test_nulls_are_no_loss() -> None:
     body = {
         "contents": [CONTENT],
@@ -199,10 +221,13 @@ def test_state_of_another_provider_is_refused() -> None:
     [
         ({}, "$.contents"),
         ({"contents": None}, "$.contents"),
-        ({"contents": {}}, "$.contents"),
+        ({"contents": "Hi"}, "$.contents"),
+        ({"contents": {"role": "robot"}}, "$.contents[0].role"),
+        ({"contents": {"parts": "Hi"}}, "$.contents[0].parts"),
         ({"contents": ["Hi"]}, "$.contents[0]"),
         ({"contents": [], "systemInstruction": "Be brief."}, "$.systemInstruction"),
-        ({"contents": [], "systemInstruction": {"parts": {}}}, "$.systemInstruction.parts"),
+        ({"contents": [], "systemInstruction": {"parts": "A"}}, "$.systemInstruction.parts"),
+        ({"contents": [], "systemInstruction": {"parts": {}}}, "$.systemInstruction.parts[0].text"),
         (
             {"contents": [], "systemInstruction": {"parts": [{"text": "A"}, {"inlineData": {}}]}},
             "$.systemInstruction.parts[1].text",
