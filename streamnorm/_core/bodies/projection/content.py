@@ -147,16 +147,23 @@ class ContentProjector:
             projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
 
-    def project_system(self, system: tuple[Text, ...]) -> tuple[Text, ...]:
-        """Return the instructions of the request without what the target has no field for."""
+    def project_system(self, system: tuple[Text, ...], *, own: bool) -> tuple[Text, ...]:
+        """Return the instructions of the request without what the target has no field for.
+
+        Args:
+            system: The instructions.
+            own: Whether they are of the target's dialect.
+        """
         texts: list[Text] = []
         for text in system:
-            if self._verifies and _is_blank(text):
+            if (self._verifies or not own) and _is_blank(text):
                 if text.cache is not None:
                     self._losses.add("cache_mark_dropped", "system", "on an empty text")
                 continue
             cited = self._cited(text, "system")
             texts.append(project_extra(cited, self._can.dialect, self._losses, "system"))
+        if system and not (texts or own):
+            self._losses.add("empty_message_dropped", "system", "dropped")
         return same_parts(system, tuple(texts))
 
     def _projected(self, message: InputMessage, position: int) -> _Projected:

@@ -116,7 +116,7 @@ def project_request(
         memo=memo,
     )
     system, messages = place_instructions(
-        content.project_system(request.system),
+        content.project_system(request.system, own=own),
         content.project(messages),
         can,
         losses,

@@ -156,11 +156,8 @@ def write_request(request: Request, context: WriteContext) -> Written:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
     own_request = is_own(request, DIALECT)
-    instructions = "\n\n".join([block.text for block in request.system])
-    if instructions.strip() or (request.system and own_request):
-        body["instructions"] = instructions
-    elif request.system:
-        context.losses.add("empty_message_dropped", "system", "dropped")
+    if request.system:
+        body["instructions"] = "\n\n".join([block.text for block in request.system])
     items = input_to_wire(request.messages, context)
     if items or not request.state:
         body["input"] = items

@@ -35,6 +35,21 @@ def test_leading_instructions_join_the_blocks_of_the_field() -> None:
     assert done.lost == {}
 
 
+@pytest.mark.parametrize("field", ["blocks", "message", "text"])
+def test_blank_instructions_of_another_dialect_are_left_out(field: str) -> None:
+    asked = request(user("Hi"), system=(Text(""), Text("A"), Text(" \n", cache=CacheMark())))
+    done = Projection(asked, system=field)
+    first = [*done.request.system, *(b for m in done.request.messages[:-1] for b in m.blocks)]
+    assert first == [Text("A")]
+    assert done.lost == {"cache_mark_dropped": 1}
+    nothing = Projection(request(user("Hi"), system=(Text(""),)), system=field)
+    assert nothing.request.system == ()
+    assert roles(nothing) == ["user"]
+    assert nothing.lost == {"empty_message_dropped": 1}
+    kept = own(request(user("Hi"), system=(Text(""),)))
+    assert Projection(kept, system="blocks").request is kept
+
+
 def test_leading_instructions_of_the_target_stay_messages() -> None:
     asked = request(own(system("A")), own(user("Hi")))
     assert Projection(asked).request is asked

@@ -68,7 +68,8 @@ def test_other_roles_are_refused(role: object) -> None:
 @pytest.mark.parametrize(
     ("content", "path"),
     [
-        ({"parts": {}}, "$.contents[0].parts"),
+        ({"parts": "a"}, "$.contents[0].parts"),
+        ({"parts": {"text": 1}}, "$.contents[0].parts[0].text"),
         ({"parts": [{"text": "a"}, "b"]}, "$.contents[0].parts[1]"),
         ({"parts": [{"text": 1}]}, "$.contents[0].parts[0].text"),
         ({"parts": [{"functionCall": {"name": 1}}]}, "$.contents[0].parts[0].functionCall.name"),

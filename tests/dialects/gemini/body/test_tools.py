@@ -199,7 +199,8 @@ def test_other_tools_have_no_legal_form() -> None:
 @pytest.mark.parametrize(
     ("entry", "path"),
     [
-        ({"functionDeclarations": {}}, "functionDeclarations"),
+        ({"functionDeclarations": "f"}, "functionDeclarations"),
+        ({"functionDeclarations": {}}, "functionDeclarations[0].name"),
         ({"functionDeclarations": [{"name": "f"}, {}]}, "functionDeclarations[1].name"),
         (
             {"functionDeclarations": [{"name": "f", "parameters": {"items": 1}}]},
