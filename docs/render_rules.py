@@ -31,7 +31,7 @@ def rule_rows(dialect: str) -> Iterator[list[str]]:
 
 
 def _holders(rule: RequestRule) -> str:
-    """Return the servers and models that a rule holds for, and since when."""
+    """Return the servers and models that a rule holds for, and from when until when."""
     named = {name for name in rule.servers if ALIASES.get(name) not in rule.servers}
     names = sorted(named, key=lambda name: (name != VENDOR, name))
     servers = ["every server" if name == "*" else _code(name, VENDOR) for name in names]
@@ -40,6 +40,8 @@ def _holders(rule: RequestRule) -> str:
         holders.append(", ".join(f"`{glob}`" for glob in rule.model_globs))
     if rule.since:
         holders.append(f"since {rule.since}")
+    if rule.until:
+        holders.append(f"until {rule.until}")
     return "; ".join(holders)
 
 

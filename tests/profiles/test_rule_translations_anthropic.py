@@ -448,7 +448,7 @@ COMPATIBLE = [
         )
         for rule, server in (
             ("qwen.system", "qwen"),
-            ("qwen.system", "vllm"),
+            ("vllm.system_role", "vllm"),
             ("minimax.system_role", "minimax"),
         )
     ),

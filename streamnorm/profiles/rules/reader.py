@@ -2,7 +2,7 @@
 
 A file is a list of `[[rule]]` tables.  Each says where it holds (`dialect`, `server`, `model`),
 what it demands (`summary`), what the provider answers (`says`, `status`, `type`, `code`), where
-that was seen (`evidence`, `since`), and how a request is checked (`check`).
+and when that was seen (`evidence`, `since`, `until`), and how a request is checked (`check`).
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class RequestRule(Struct, frozen=True, kw_only=True):
         code: Code of the error; None = none.
         evidence: Where the answer was seen.
         since: Month from which it holds, such as `2026-03`; "" if unknown.
+        until: Month of the version that no longer has it; "" if there is none.  A request does
+            not show the version of its server, so that the rule still holds.
         check: Finds what breaks it.
     """
 
@@ -68,6 +70,7 @@ class RequestRule(Struct, frozen=True, kw_only=True):
     code: str | None
     evidence: tuple[str, ...]
     since: str
+    until: str
     check: RequestCheck
 
     def holds_for(self, server: str, model: str) -> bool:
@@ -92,6 +95,7 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     code: str | None = None
     evidence: tuple[str, ...] = ()
     since: str = ""
+    until: str = ""
     check: GenericCheck | SchemaCheck | OwnCheck
 
 
@@ -162,6 +166,7 @@ def _rules_of(table: _Table, where: str) -> Iterator[RequestRule]:
             code=table.code,
             evidence=table.evidence,
             since=table.since,
+            until=table.until,
             check=_bound_check(table.check, known.request_checks(), where),
         )
 

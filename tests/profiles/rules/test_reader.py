@@ -45,7 +45,7 @@ def test_rule_has_the_defaults_of_its_vendor() -> None:
     assert (rule.models, rule.model_globs) == (None, ())
     assert (rule.summary, rule.says) == ("no `user`", "Unknown parameter: '{path}'.")
     assert (rule.verbatim, rule.status, rule.type, rule.code) == (True, 400, None, None)
-    assert (rule.evidence, rule.since) == ((), "")
+    assert (rule.evidence, rule.since, rule.until) == ((), "", "")
 
 
 def test_rule_says_all_of_itself() -> None:
@@ -58,6 +58,7 @@ type = "own_error"
 code = "own_code"
 evidence = ["o/r#1", "o/r#2"]
 since = "2026-03"
+until = "2026-09"
 """
     [rule] = rules(RULE + more)
     assert rule.servers == {"vendor", "azure"}
@@ -69,6 +70,7 @@ since = "2026-03"
         "own_code",
     )
     assert (rule.evidence, rule.since) == (("o/r#1", "o/r#2"), "2026-03")
+    assert rule.until == "2026-09"
 
 
 def test_rule_of_several_dialects_is_one_for_each() -> None:
@@ -218,3 +220,4 @@ def test_shipped_rule_says_what_is_demanded_and_where_it_was_seen(rule: RequestR
     assert rule.says
     assert rule.evidence
     assert rule.since == "" or len(rule.since) in (4, 7)
+    assert rule.until == "" or len(rule.until) in (4, 7)

@@ -142,7 +142,7 @@ ROWS = [
     ),
     *(
         RuleRow(
-            "qwen.system",
+            rule,
             server,
             "m",
             messages(USER, SYSTEM),
@@ -150,7 +150,7 @@ ROWS = [
             "messages[1].role: unknown variant `system`, expected `user` or `assistant`",
             messages(USER),
         )
-        for server in ("qwen", "vllm")
+        for rule, server in (("qwen.system", "qwen"), ("vllm.system_role", "vllm"))
     ),
     RuleRow(
         "minimax.system_role",
