@@ -57,7 +57,7 @@ FEATURES = {
 
 LOSSES = {
     "arguments": ("arguments that a server reads as JSON alone", "written as JSON"),
-    "budget_changed": ("a budget beyond what the model has", "written as the nearest"),
+    "budget_changed": ("a budget that the model lacks", "written as the nearest, or as an effort"),
     "cache_mark_moved": ("a cache mark within a tool result", "written on the result"),
     "context_management": ("edits of the context without what they need", "dropped"),
     "effort": ("an effort beside reasoning that is switched off", "dropped"),

@@ -51,7 +51,8 @@ def test_effort_beside_tools(
 
 
 def test_strict_names_responses_where_chat_has_no_tools_beside_reasoning() -> None:
-    body = {**THINKING, **BUDGET, "model": "gpt-5.4"}
+    effort = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+    body = {**THINKING, **effort, "model": "gpt-5.4"}
     with pytest.raises(LossyEncoding, match=r"lost, expected dialect openai_responses$"):
         translate_request(body, dialect="anthropic", to="openai_chat", strict=True)
 

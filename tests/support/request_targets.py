@@ -76,6 +76,7 @@ class Projection:
     Attributes:
         request: The projected request.
         reply: The way back.
+        losses: The losses.
         lost: Names of the losses, with their counts.
     """
 
@@ -102,8 +103,9 @@ class Projection:
             native=native,
             named=named,
         )
+        self.losses = losses.list()
         self.lost: Counter[str] = Counter()
-        for loss in losses.list():
+        for loss in self.losses:
             self.lost[loss.feature] += loss.count
 
     @property

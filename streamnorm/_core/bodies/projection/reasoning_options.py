@@ -32,6 +32,7 @@ _BUDGETS = {
     "xhigh": 32_768,
     "max": 32_768,
 }
+_BUDGETS_OF_ONE_EFFORT = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 # The largest budget that each effort stands for.
 _EFFORT_OF_BUDGET = ((0, "none"), (1536, "minimal"), (6000, "low"), (13_000, "medium"))
 _HIGH_BUDGET = 24_000
@@ -114,6 +115,9 @@ def _in_words(
             asked = _with_effort(options)
             losses.add("reasoning", "request", "written as a budget")
         projected = _with_said_budget(projected, _in_words_of(can, asked, max_tokens), losses)
+        is_unsaid = projected.mode is None and projected.effort is None
+        if options.mode == "adaptive" and is_unsaid and not can.reasons_by_default:
+            losses.add("reasoning", "request", "left to the model")
     if projected.show is not None and not can.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         projected = structs.replace(projected, show=None)
@@ -196,12 +200,18 @@ def _asks(options: ReasoningOptions) -> bool:
 def _with_said_budget(
     options: ReasoningOptions, words: dict[str, Any], losses: Losses
 ) -> ReasoningOptions:
-    """Return options in the words of a target, and count a budget that differs."""
-    asked = options.budget_tokens
+    """Return options in the words of a target, and count a budget or an effort that differs."""
+    asked, budget = options.budget_tokens, words["budget_tokens"]
     if words["mode"] == "off" and options.mode != "off" and _asks(options):
         losses.add("reasoning", "request", "switched off: too few tokens")
-    elif asked is not None and words["budget_tokens"] not in (None, asked):
-        losses.add("budget_changed", "request", f"written as {words['budget_tokens']}")
+    elif asked is None:
+        is_equal = words["effort"] == options.effort or options.effort in _BUDGETS_OF_ONE_EFFORT
+        if budget is not None and not is_equal:
+            losses.add("effort_changed", "request", f"written as a budget of {budget} tokens")
+    elif budget is None and asked > 0:
+        losses.add("budget_changed", "request", f"written as the effort {words['effort']}")
+    elif budget not in (None, asked):
+        losses.add("budget_changed", "request", f"written as {budget}")
     return structs.replace(options, **words)
 
 
@@ -282,7 +292,7 @@ def _in_words_of(
         budget = reasoning_budget(options)
         return _with_budget(can, budget, None, max_tokens, is_said=False)
     if can.thinking == "adaptive" and effort is not None:
-        return _words("adaptive", "low" if effort == "minimal" else effort)
+        return _words("adaptive", effort)
     return _words(mode if takes_adaptive else None, effort)
 
 

@@ -148,7 +148,7 @@ def options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if request.reasoning is not None:
         # A client of the dialect says so itself, whatever the model.
         modes = context.capabilities.thinking == "budget" or is_own(request, DIALECT)
-        thinking = _reasoning_to_wire(request.reasoning, modes=modes)
+        thinking = _reasoning_to_wire(request.reasoning, context, modes=modes)
         if thinking:
             wire[_THINKING] = thinking
     return wire
@@ -168,7 +168,9 @@ def _output_to_wire(output: OutputFormat, context: WriteContext) -> dict[str, An
     return {"responseMimeType": _JSON, "responseJsonSchema": output.schema}
 
 
-def _reasoning_to_wire(reasoning: ReasoningOptions, *, modes: bool) -> dict[str, Any]:
+def _reasoning_to_wire(
+    reasoning: ReasoningOptions, context: WriteContext, *, modes: bool
+) -> dict[str, Any]:
     wire: dict[str, Any] = dict((reasoning.extra or {}).get(DIALECT, {}))
     match reasoning.mode:
         case "off":
@@ -183,4 +185,6 @@ def _reasoning_to_wire(reasoning: ReasoningOptions, *, modes: bool) -> dict[str,
         wire["thinkingLevel"] = reasoning.effort.upper()
     if reasoning.show is not None:
         wire["includeThoughts"] = reasoning.show != "none"
+        if reasoning.show in ("concise", "detailed"):
+            context.losses.add("reasoning_summary", "request", "written as includeThoughts")
     return wire

@@ -12,6 +12,7 @@ from support.request_targets import ALL_FIELDS, Projection, own, request, user
 from streamnorm import (
     CacheMark,
     EncodeError,
+    Loss,
     LossyEncoding,
     OutputFormat,
     ReasoningOptions,
@@ -170,17 +171,11 @@ OFF, ADAPTIVE = ReasoningOptions("off"), ReasoningOptions("adaptive")
     [
         ("effort", effort("high"), effort("high")),
         ("effort", OFF, effort("none")),
-        ("effort", ADAPTIVE, None),
         ("effort", budget(0), effort("none")),
-        ("effort", budget(1536), effort("minimal")),
-        ("effort", budget(1537), effort("low")),
-        ("effort", budget(6001), effort("medium")),
-        ("effort", budget(13_001), effort("high")),
-        ("effort", budget(24_001), effort("xhigh")),
         ("level", effort("max"), effort("max")),
         ("adaptive", OFF, OFF),
         ("adaptive", effort("none"), OFF),
-        ("adaptive", effort("minimal"), ReasoningOptions("adaptive", "low")),
+        ("adaptive", effort("minimal"), ReasoningOptions("adaptive", "minimal")),
         ("adaptive", effort("xhigh"), ReasoningOptions("adaptive", "xhigh")),
         ("adaptive", ADAPTIVE, ADAPTIVE),
         ("adaptive", budget(31_999), budget(31_999)),
@@ -192,8 +187,6 @@ OFF, ADAPTIVE = ReasoningOptions("off"), ReasoningOptions("adaptive")
         ("budget", effort("medium"), budget(10_000)),
         ("budget", effort("high"), budget(16_384)),
         ("budget", effort("xhigh"), budget(32_768)),
-        ("budget", effort("max"), budget(32_768)),
-        ("budget", effort("unheard of"), budget(10_000)),
         ("budget", ADAPTIVE, ADAPTIVE),
         ("budget", budget(5000, "high"), budget(5000, "high")),
         ("level", budget(5000), budget(5000)),
@@ -210,10 +203,46 @@ def test_reasoning_is_asked_for_in_the_target_s_words(
     assert done.lost == {}
 
 
+@pytest.mark.parametrize(
+    ("tokens", "word"),
+    [(1536, "minimal"), (1537, "low"), (6001, "medium"), (13_001, "high"), (24_001, "xhigh")],
+)
+def test_an_effort_stands_for_a_budget_with_a_loss(tokens: int, word: str) -> None:
+    done = Projection(asked(reasoning=budget(tokens)), thinking="effort")
+    assert done.request.reasoning == effort(word)
+    assert done.losses == (Loss("budget_changed", "request", 1, f"written as the effort {word}"),)
+
+
+@pytest.mark.parametrize(("reasons", "lost"), [(True, {}), (False, {"reasoning": 1})])
+def test_reasoning_without_an_effort_is_left_to_the_model(
+    reasons: bool, lost: dict[str, int]
+) -> None:
+    done = Projection(asked(reasoning=ADAPTIVE), thinking="effort", reasons_by_default=reasons)
+    assert done.request.reasoning is None
+    assert done.lost == lost
+
+
 def test_a_budget_is_an_effort_where_budgets_are_refused() -> None:
     for options, word in ((budget(31_999), "xhigh"), (budget(31_999, "low"), "low")):
         done = Projection(asked(reasoning=options), thinking="adaptive", thinking_budgets=False)
         assert done.request.reasoning == ReasoningOptions("adaptive", word)
+        assert done.lost == {"budget_changed": 1}
+
+
+@pytest.mark.parametrize(("word", "tokens"), [("max", 32_768), ("unheard of", 10_000)])
+def test_an_effort_without_a_budget_of_its_own_is_a_loss(word: str, tokens: int) -> None:
+    done = Projection(asked(reasoning=effort(word)), thinking="budget")
+    assert done.request.reasoning == budget(tokens)
+    assert done.losses == (
+        Loss("effort_changed", "request", 1, f"written as a budget of {tokens} tokens"),
+    )
+
+
+def test_an_adaptive_model_without_the_least_effort_gets_the_next_with_a_loss() -> None:
+    efforts = ("low", "medium", "high")
+    done = Projection(asked(reasoning=effort("minimal")), thinking="adaptive", efforts=efforts)
+    assert done.request.reasoning == ReasoningOptions("adaptive", "low")
+    assert done.losses == (Loss("effort_changed", "request", 1, "written as low"),)
 
 
 def test_levels_stand_for_modes_and_budgets_where_those_are_refused() -> None:

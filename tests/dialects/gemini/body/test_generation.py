@@ -188,9 +188,14 @@ def test_an_adaptive_mode_is_a_word_of_models_with_budgets() -> None:
     assert Written(own).body["generationConfig"] == config
 
 
-def test_every_summary_shows_thoughts() -> None:
-    config = written(reasoning=ReasoningOptions(show="detailed")).body["generationConfig"]
-    assert config == {"thinkingConfig": {"includeThoughts": True}}
+@pytest.mark.parametrize(
+    ("show", "lost"),
+    [("auto", {}), ("concise", {"reasoning_summary": 1}), ("detailed", {"reasoning_summary": 1})],
+)
+def test_every_summary_shows_thoughts(show: str, lost: dict[str, int]) -> None:
+    encoded = written(reasoning=ReasoningOptions(show=show))
+    assert encoded.body["generationConfig"] == {"thinkingConfig": {"includeThoughts": True}}
+    assert encoded.lost == lost
 
 
 @pytest.mark.parametrize(

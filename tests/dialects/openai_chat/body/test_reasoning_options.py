@@ -180,10 +180,10 @@ ASKED: list[tuple[dict[str, Any], str, str, dict[str, Any], list[str]]] = [
         "llamacpp",
         "glm-4.6",
         {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}},
-        [],
+        ["budget_changed"],
     ),
     ({"thinking": {"type": "adaptive"}}, "xai", "grok-4", {}, ["reasoning"]),
-    ({"thinking": {"type": "adaptive"}}, "groq", "llama-4", {}, []),
+    ({"thinking": {"type": "adaptive"}}, "groq", "llama-4", {}, ["reasoning"]),
 ]
 
 
