@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.openai_chat.requests import without_source
 
-from streamnorm import Encoded, decode_request, encode_request, translate_request
+from streamnorm import Encoded, EncodeError, decode_request, encode_request, translate_request
 
 QUESTION = {"role": "user", "content": "Rome?"}
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -243,3 +243,12 @@ def test_ids_of_mistral_have_nine_characters() -> None:
     _, call, result, *_ = encoded.body["messages"]
     assert len(call["tool_calls"][0]["id"]) == 9
     assert result["tool_call_id"] == call["tool_calls"][0]["id"]
+
+
+@pytest.mark.parametrize("server", ["sglang", "vllm"])
+def test_file_id_of_openai_is_refused_where_no_files_are_stored(server: str) -> None:
+    image = {"type": "input_image", "file_id": "file-1", "detail": "auto"}
+    body = {"input": [{"role": "user", "content": [image]}]}
+    with pytest.raises(EncodeError, match="file id of another vendor") as raised:
+        translated(body, "openai_responses", "openai_chat", server, "qwen3-32b")
+    assert raised.value.path == "messages[0].blocks[0]"
