@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from streamnorm import Block, Message, Refusal, StopReason, ToolCall, Usage
+from streamnorm import Block, Message, Reasoning, Refusal, StopReason, ToolCall, Usage
 from support.made_streams import Source
 from support.openai_responses.items import make_item
 from support.openai_responses.steps import GeneratedItem, ItemStyle, Step
@@ -120,9 +120,19 @@ def _placed(d: Draws, server: _Server, number: int, item: GeneratedItem, step: S
             # Where a block begins stands the id that is told with it.
             named = step.begins or step is item.steps[0]
             payload["item"] = {**payload["item"], "id": item.whole["id"] if named else id}
+            if not named:
+                _bind(item, id)
         else:
             head["item_id"] = id
     return Step({**head, **payload}, step.begins)
+
+
+def _bind(item: GeneratedItem, id: str) -> None:
+    """Expect the id that the complete item has, to which its encrypted content is bound."""
+    begins = item.steps[0].begins
+    for number, (block, extra) in enumerate(begins):
+        if isinstance(block, Reasoning) and block.id == item.whole["id"]:
+            begins[number] = (structs.replace(block, id=id), extra)
 
 
 def _interleaved(d: Draws, runs: list[list[Step]]) -> list[Step]:
