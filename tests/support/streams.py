@@ -37,6 +37,7 @@ from streamnorm import (
     encoder,
     project,
 )
+from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.ids import escape_id
 from streamnorm._core.ordering import Sequencer
 
@@ -50,6 +51,7 @@ __all__ = [
     "content_of",
     "decode",
     "encode",
+    "error_words",
     "expected_outcome",
     "overlaps",
     "projected",
@@ -91,7 +93,7 @@ class StreamContent(Struct):
         messages: Messages by choice, normalized.
         sources: Cited sources, sorted; Chat Completions names the text only of the last.
         opaques: Opaque events, sorted.
-        failed: Message of the error at its end; None if there is none.
+        failed: What the error at its end says; None if there is none.
     """
 
     messages: dict[int, Message]
@@ -197,8 +199,13 @@ def content_of(events: list[Event], dialect: str, **options: Any) -> StreamConte
         {choice: _normalized(message, dialect, counted) for choice, message in messages.items()},
         sorted(sources, key=repr),
         sorted(_opaque_text(event) for event in opaques),
-        next((event.message for event in events if isinstance(event, StreamError)), None),
+        next((error_words(event) for event in events if isinstance(event, StreamError)), None),
     )
+
+
+def error_words(error: StreamError) -> str:
+    """Return what an error says; of a full context each dialect says it in words of its own."""
+    return error.message if context_overflow(error) is None else "the context is full"
 
 
 def with_sorted_blocks(content: StreamContent) -> StreamContent:
