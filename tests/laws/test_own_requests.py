@@ -75,6 +75,22 @@ def named_fields(encoded: Encoded) -> set[str]:
     return fields
 
 
+def with_root_types(tools: Any) -> Any:
+    """Return tools whose schemas all have a type, as Kimi demands; arguments are objects anyway."""
+    if not isinstance(tools, list):
+        return tools
+    typed: list[Any] = []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, dict) else None
+        parameters = function.get("parameters") if isinstance(function, dict) else None
+        if isinstance(parameters, dict):
+            root = {"type": "object", **parameters}
+            typed.append({**tool, "function": {**function, "parameters": root}})
+        else:
+            typed.append(tool)
+    return typed
+
+
 @needs_requests
 @pytest.mark.parametrize("target", _NAMED, ids=str)
 def test_real_request_is_changed_where_its_server_refuses_it(target: Target) -> None:
@@ -86,6 +102,8 @@ def test_real_request_is_changed_where_its_server_refuses_it(target: Target) -> 
         assert violations_of(encoded, target) == [], real.name
         names = body.keys() | encoded.body.keys()
         changed = {name for name in names if body.get(name) != encoded.body.get(name)}
+        if with_root_types(body.get("tools")) == with_root_types(encoded.body.get("tools")):
+            changed.discard("tools")
         assert changed <= named_fields(encoded), real.name
         if not violations_of(structs.replace(encoded, body=body), target):
             assert changed == set(), real.name
