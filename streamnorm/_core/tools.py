@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.blocks import CacheMark
-from streamnorm._core.json import clean
+from streamnorm._core.json import clean, is_object
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ServerTool",
     "Tool",
     "ToolChoice",
+    "location_of",
     "qualified_name",
 ]
 
@@ -160,6 +161,10 @@ class ServerTool(_Tool, frozen=True, tag="server"):
         allowed_domains: Only hosts to search or fetch; None = any.
         blocked_domains: Hosts not to search or fetch.
         max_uses: Number of calls that are allowed; None = no limit.
+        user_location: Approximate location of the user of a search, by `city`, `country`,
+            `region` and `timezone`; None = the vendor's default.
+        search_context_size: How much of what a search found the model reads: `low`, `medium`
+            or `high`; None = the vendor's default.
     """
 
     kind: str
@@ -168,6 +173,24 @@ class ServerTool(_Tool, frozen=True, tag="server"):
     allowed_domains: tuple[str, ...] | None = None
     blocked_domains: tuple[str, ...] | None = None
     max_uses: int | None = None
+    user_location: dict[str, str] | None = None
+    search_context_size: str | None = None
+
+
+_LOCATION = frozenset({"city", "country", "region", "timezone"})
+
+
+def location_of(value: object) -> dict[str, str] | None:
+    """Return the fields of an approximate location; None for a value of another form.
+
+    Args:
+        value: An object that may have a `type`, as Anthropic and OpenAI's Responses have it.
+    """
+    if not is_object(value) or value.get("type", "approximate") != "approximate":
+        return None
+    fields = {name: item for name, item in value.items() if name != "type" and item is not None}
+    is_known = fields.keys() <= _LOCATION
+    return fields if is_known and all(isinstance(item, str) for item in fields.values()) else None
 
 
 class MCPServer(_Tool, frozen=True, tag="mcp"):

@@ -40,6 +40,14 @@ _WRAPPED_SCHEMA: dict[str, Any] = {
 }
 _MAX_NAME_CHARS = 40
 _MCP = "mcp"  # as the kind of a choice
+# Fields of a server tool that a target may lack.
+_SERVER_FIELDS = (
+    "allowed_domains",
+    "blocked_domains",
+    "max_uses",
+    "user_location",
+    "search_context_size",
+)
 # Names of fields that the structs of server tools have under names of their own.
 _MAPPED = frozenset(
     {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
@@ -159,20 +167,22 @@ def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> Ser
         losses.add("server_tool_dropped", "tools", "dropped")
         return None
     changes: dict[str, Any] = {}
-    for name in ("allowed_domains", "blocked_domains", "max_uses"):
+    for name in _SERVER_FIELDS:
         if getattr(tool, name) is not None and name not in fields:
             losses.add(name, "tools", "dropped")
             changes[name] = None
     for name, value in _fields_of(tool.data).items():
-        if value is not None and name not in _MAPPED:
+        # A field of a form that no other dialect has is the vendor's own.
+        is_own = name in _SERVER_FIELDS and getattr(tool, name) is None
+        if value is not None and (is_own or name not in _MAPPED):
             losses.add(name, "tools", "dropped")
     return structs.replace(tool, **changes, data={})
 
 
 def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a server tool; some vendors have them in an object within."""
-    inner = next(iter(data.values())) if len(data) == 1 else None
-    return inner if is_object(inner) else data
+    name, inner = next(iter(data.items())) if len(data) == 1 else ("", None)
+    return inner if is_object(inner) and name not in _SERVER_FIELDS else data
 
 
 def _mcp_server(tool: MCPServer, can: BodyCapabilities, losses: Losses) -> MCPServer | None:

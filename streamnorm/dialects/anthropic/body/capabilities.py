@@ -34,7 +34,9 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
     deferred_tools=True,
     server_tools={
-        "web_search": frozenset({"allowed_domains", "blocked_domains", "max_uses"}),
+        "web_search": frozenset(
+            {"allowed_domains", "blocked_domains", "max_uses", "user_location"}
+        ),
         "web_fetch": frozenset({"allowed_domains", "blocked_domains", "max_uses"}),
         "code_execution": frozenset(),
         "tool_search": frozenset(),

@@ -20,7 +20,7 @@ from streamnorm._core.bodies.request import Source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
-from streamnorm._core.tools import MCPServer, ServerTool
+from streamnorm._core.tools import MCPServer, ServerTool, location_of
 from streamnorm.dialects.anthropic.body.extra import (
     DIALECT,
     add_rest,
@@ -79,6 +79,7 @@ def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
         texts_in(value, "allowed_domains"),
         texts_in(value, "blocked_domains"),
         integer_in(value, "max_uses"),
+        location_of(value.get("user_location")),
         cache=mark,
         extra=extra,
     )
@@ -102,6 +103,8 @@ def server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, An
         value["blocked_domains"] = list(blocked)
     if tool.max_uses is not None:
         value["max_uses"] = tool.max_uses
+    if tool.user_location is not None and tool.dialect != DIALECT:
+        value["user_location"] = {"type": "approximate", **tool.user_location}
     add_rest(value, tool.cache, own_fields(tool.extra))
     return value
 

@@ -23,7 +23,15 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_array, is_object
-from streamnorm._core.tools import AnyTool, CustomTool, Grammar, ServerTool, Tool, ToolChoice
+from streamnorm._core.tools import (
+    AnyTool,
+    CustomTool,
+    Grammar,
+    ServerTool,
+    Tool,
+    ToolChoice,
+    location_of,
+)
 from streamnorm.dialects.openai_chat.body.extra import DIALECT, add_extra, extra_of
 
 __all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
@@ -56,9 +64,32 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
             raise within(exc, path) from exc
     options = object_of(body, _SEARCH_FIELD)
     if options is not None:
-        search = ServerTool(_SEARCH, DIALECT, options)
+        search = _search(options)
         tools.append(structs.replace(search, source=Source(DIALECT, options, search)))
     return tuple(tools)
+
+
+def _search(options: dict[str, Any]) -> ServerTool:
+    """Return the search of a search model; its location has its fields in an object within."""
+    location, size = options.get("user_location"), options.get("search_context_size")
+    return ServerTool(
+        _SEARCH,
+        DIALECT,
+        options,
+        user_location=location_of(location.get("approximate")) if is_object(location) else None,
+        search_context_size=size if isinstance(size, str) else None,
+    )
+
+
+def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
+    if tool.dialect == DIALECT:
+        return tool.data
+    options: dict[str, Any] = {}
+    if tool.search_context_size is not None:
+        options["search_context_size"] = tool.search_context_size
+    if tool.user_location is not None:
+        options["user_location"] = {"type": "approximate", "approximate": tool.user_location}
+    return options
 
 
 def _tool(value: dict[str, Any]) -> AnyTool:
@@ -124,7 +155,7 @@ def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
         match tool:
             # Of other tools that the provider executes, each is an object with a type.
             case ServerTool(_, dialect, data) if dialect != DIALECT or "type" not in data:
-                fields[_SEARCH_FIELD] = data if dialect == DIALECT else {}
+                fields[_SEARCH_FIELD] = _search_to_wire(tool)
             case _:
                 source = unchanged_source(tool, DIALECT)
                 offered.append(_tool_to_wire(tool) if source is None else source)

@@ -42,7 +42,7 @@ CAPABILITIES = BodyCapabilities(
     namespaces=True,
     deferred_tools=True,
     server_tools={
-        "web_search": frozenset({"allowed_domains"}),
+        "web_search": frozenset({"allowed_domains", "search_context_size", "user_location"}),
         "code_execution": frozenset(),
         "image_generation": frozenset(),
         "tool_search": frozenset(),

@@ -30,6 +30,7 @@ from streamnorm._core.tools import (
     ServerTool,
     Tool,
     ToolChoice,
+    location_of,
 )
 from streamnorm.dialects.openai_responses.body.extra import extra_of, own_fields
 from streamnorm.dialects.openai_responses.wire import DIALECT
@@ -189,7 +190,15 @@ def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:
         unified = CLIENT_SEARCH
     if unified == "web_search" and is_object(filters):
         domains = texts_in(filters, "allowed_domains")
-    return ServerTool(unified, DIALECT, value, domains)
+    tool = ServerTool(unified, DIALECT, value, domains)
+    if unified != "web_search":
+        return tool
+    size = value.get("search_context_size")
+    return structs.replace(
+        tool,
+        user_location=location_of(value.get("user_location")),
+        search_context_size=size if isinstance(size, str) else None,
+    )
 
 
 # To the wire
@@ -267,9 +276,13 @@ def _mcp_to_wire(server: MCPServer) -> _Value:
 def _hosted_to_wire(tool: ServerTool) -> _Value:
     if tool.data:  # which only tools of this dialect have here
         return tool.data
-    value = _HOSTED[tool.kind]
+    value = dict(_HOSTED[tool.kind])
     if tool.kind == "web_search" and tool.allowed_domains is not None:
-        return {**value, "filters": {"allowed_domains": [*tool.allowed_domains]}}
+        value["filters"] = {"allowed_domains": [*tool.allowed_domains]}
+    if tool.user_location is not None:
+        value["user_location"] = {"type": "approximate", **tool.user_location}
+    if tool.search_context_size is not None:
+        value["search_context_size"] = tool.search_context_size
     return value
 
 

@@ -127,7 +127,8 @@ def test_a_budget_is_refused_after_calls_without_their_signed_reasoning(
     done = Projection(asked, **SIGNED_BUDGETS)
     assert done.request.reasoning == OFF
     assert done.lost["reasoning"] == 1
-    assert Projection(own(asked), **SIGNED_BUDGETS).request.reasoning == BUDGET
+    mine = own(request(user("q"), own(answer), user(result("c")), reasoning=BUDGET))
+    assert Projection(mine, **SIGNED_BUDGETS).request.reasoning == BUDGET
     assert Projection(asked, **BOUNDED).request.reasoning == BUDGET
 
 

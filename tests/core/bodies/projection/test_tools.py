@@ -203,6 +203,18 @@ def test_fields_of_a_server_tool_may_stand_in_an_object_of_its_name() -> None:
     assert offered(ServerTool("web_search", "other", {"size": "low"})).lost == {"size": 1}
 
 
+def test_location_of_a_search_stays_where_the_target_has_a_field() -> None:
+    data = {"type": "search", "user_location": {"city": "Rome"}}
+    search = ServerTool("web_search", "other", data, user_location={"city": "Rome"})
+    done = offered(search, server_tools={"web_search": frozenset({"user_location"})})
+    (tool,) = done.request.tools
+    assert isinstance(tool, ServerTool)
+    assert (tool.user_location, done.lost) == ({"city": "Rome"}, {})
+    assert offered(search, server_tools={"web_search": frozenset()}).lost == {"user_location": 1}
+    of_another_form = ServerTool("web_search", "other", {"user_location": {"street": "Corso"}})
+    assert offered(of_another_form).lost == {"user_location": 1}
+
+
 def test_mcp_servers_lose_what_the_target_has_no_field_for() -> None:
     server = MCPServer("w", "u", "tok", {"a": "b"}, ("read",), "never")
     done = offered(server, mcp_servers=frozenset({"authorization"}))
@@ -366,5 +378,5 @@ def test_a_choice_of_a_tool_that_the_request_does_not_have_is_an_error(kind: str
 
 def test_tools_that_the_request_does_not_have_are_left_out_of_a_choice() -> None:
     done = offered(Tool("f"), Tool("h"), choice=ToolChoice("required", ("g", "f")))
-    assert done.request.tool_choice == ToolChoice("required", ("f",))
+    assert done.request.tool_choice == ToolChoice("named", ("f",))
     assert done.lost == {"tool_choice": 1}

@@ -43,7 +43,14 @@ def tools_in(**fields: Any) -> tuple[AnyTool, ...]:
     [
         (
             SEARCH,
-            ServerTool("web_search", "anthropic", SEARCH, allowed_domains=("a.org",), max_uses=3),
+            ServerTool(
+                "web_search",
+                "anthropic",
+                SEARCH,
+                allowed_domains=("a.org",),
+                max_uses=3,
+                user_location={"city": "Rome"},
+            ),
         ),
         (
             {"type": "web_fetch_20250910", "name": "web_fetch", "blocked_domains": ["b.org"]},
@@ -112,6 +119,14 @@ def test_changed_server_tool_is_written_with_its_changes() -> None:
                 "type": "web_search_20250305",
                 "name": "web_search",
                 "allowed_domains": ["a.org"],
+            },
+        ),
+        (
+            ServerTool("web_search", "openai_responses", user_location={"city": "Rome"}),
+            {
+                "type": "web_search_20250305",
+                "name": "web_search",
+                "user_location": {"type": "approximate", "city": "Rome"},
             },
         ),
         (

@@ -143,12 +143,26 @@ def test_legacy_functions_are_tools() -> None:
 
 def test_the_search_of_a_model_is_a_tool_of_the_server() -> None:
     options = {"search_context_size": "low"}
-    search = ServerTool("web_search", "openai_chat", options)
+    search = ServerTool("web_search", "openai_chat", options, search_context_size="low")
     assert tools_of({"web_search_options": options}) == (search,)
     body = write(asked(HI, tools=(search,)))
     assert body["web_search_options"] == options
     assert "tools" not in body
     assert problems("openai_chat", body) == []
+    place = {"type": "approximate", "approximate": {"city": "Rome"}}
+    (located,) = tools_of({"web_search_options": {"user_location": place}})
+    assert isinstance(located, ServerTool)
+    assert located.user_location == {"city": "Rome"}
+    (elsewhere,) = tools_of({"web_search_options": {"user_location": "Rome"}})
+    assert isinstance(elsewhere, ServerTool)
+    assert elsewhere.user_location is None
+    of_another = ServerTool(
+        "web_search", "anthropic", user_location={"city": "Rome"}, search_context_size="low"
+    )
+    assert write(asked(HI, tools=(of_another,)))["web_search_options"] == {
+        "search_context_size": "low",
+        "user_location": place,
+    }
     foreign = ServerTool("web_search", "anthropic")
     both = write(asked(HI, tools=(foreign, Tool("f", input_schema=SCHEMA))))
     assert (both["web_search_options"], both["tools"]) == ({}, [F])

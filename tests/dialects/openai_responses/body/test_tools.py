@@ -92,6 +92,20 @@ TOOLS: dict[str, tuple[dict[str, Any], AnyTool]] = {
             ("a.org",),
         ),
     ),
+    "web search of a place": (
+        {"type": "web_search", "user_location": {"country": "IT"}, "search_context_size": "low"},
+        ServerTool(
+            "web_search",
+            OWN,
+            {
+                "type": "web_search",
+                "user_location": {"country": "IT"},
+                "search_context_size": "low",
+            },
+            user_location={"country": "IT"},
+            search_context_size="low",
+        ),
+    ),
     "web search, as it was": (
         {"type": "web_search_preview"},
         ServerTool("web_search", OWN, {"type": "web_search_preview"}),
@@ -174,6 +188,19 @@ def test_namespaces_are_groups() -> None:
         (
             ServerTool("web_search", "anthropic", allowed_domains=("a.org",)),
             {"type": "web_search", "filters": {"allowed_domains": ["a.org"]}},
+        ),
+        (
+            ServerTool(
+                "web_search",
+                "anthropic",
+                user_location={"city": "Rome"},
+                search_context_size="low",
+            ),
+            {
+                "type": "web_search",
+                "user_location": {"type": "approximate", "city": "Rome"},
+                "search_context_size": "low",
+            },
         ),
         (
             ServerTool("code_execution", "gemini"),
