@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
 import pytest
-from dialects.anthropic.validate import test_requests as anthropic
-from dialects.anthropic.validate import test_requests_options as anthropic_options
-from dialects.anthropic.validate import test_requests_turns as anthropic_turns
-from dialects.anthropic.validate import test_server_requests as anthropic_servers
-from dialects.openai_chat.validate import test_requests as chat
-from dialects.openai_chat.validate import test_requests_messages as chat_messages
-from dialects.openai_chat.validate import test_requests_models as chat_models
-from dialects.openai_chat.validate import test_server_requests as chat_vendors
-from dialects.openai_chat.validate import test_server_requests_hosts as chat_hosts
-from dialects.openai_responses.validate import test_requests as responses
-from dialects.openai_responses.validate import test_requests_items as responses_items
-from dialects.openai_responses.validate import test_requests_models as responses_models
-from dialects.openai_responses.validate import test_server_requests as responses_servers
 from profiles.rules import test_schema_rules as schemas
 from support.rule_cases import RuleCase, is_refused_by
 
 from streamnorm.profiles import shipped_profiles
 from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 
-TABLES: list[list[RuleCase]] = [
-    [*anthropic.CASES, *anthropic_options.CASES, *anthropic_turns.CASES, *anthropic_servers.ROWS],
-    [*chat.CASES, *chat_messages.CASES, *chat_models.CASES, *chat_vendors.ROWS, *chat_hosts.ROWS],
-    [*responses.CASES, *responses_items.CASES, *responses_models.CASES],
-    [*responses_servers.CASES, *schemas.CASES],
-]
+_ROOMS = Path(__file__).parents[2] / "dialects"
+
+
+def read_tables() -> Iterator[RuleCase]:
+    """Yield the cases of the tables `CASES` of each dialect's tests, and those of schemas."""
+    for file in sorted(_ROOMS.glob("*/validate/test_*requests*.py")):
+        module = import_module(f"dialects.{file.parent.parent.name}.validate.{file.stem}")
+        yield from module.CASES
+    yield from schemas.CASES
+
+
 CASES: defaultdict[tuple[str, str], list[RuleCase]] = defaultdict(list)
-for table in TABLES:
-    for each in table:
-        CASES[each.rule, each.dialect].append(each)
+for each in read_tables():
+    CASES[each.rule, each.dialect].append(each)
 SERVERS = {server for rule in shipped_rules() for server in rule.servers} - {VENDOR}
 
 

@@ -37,7 +37,7 @@ SYSTEM = {"role": "system", "content": "Be brief."}
 LOOP = messages(USER, CALLING, turn("user", RESULT))
 BLOCKS = "unknown variant, expected one of `text`, `thinking`, `tool_use`, `tool_result`"
 
-ROWS = [
+CASES = [
     RuleRow(
         "deepseek.effort",
         "deepseek",
@@ -184,10 +184,10 @@ ROWS = [
         for block in (THINKING, REDACTED)
     ),
 ]
-ROWS = [row._replace(dialect="anthropic") for row in ROWS]
+CASES = [row._replace(dialect="anthropic") for row in CASES]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", CASES, ids=str)
 def test_server_refuses_what_its_rule_says(row: RuleRow) -> None:
     row.check()
 

@@ -46,7 +46,7 @@ THINKS = {"enable_thinking": True, "thinking_budget": 1024, "stream": True}
 ILLEGAL = "The messages parameter is illegal. Please check the documentation."
 AFTER_TOOL = "Unexpected role 'user' after role 'tool'"
 
-ROWS = [
+CASES = [
     # DeepSeek
     without_reasoning(
         "deepseek.reasoning_content", "deepseek", "deepseek-v4", DEEPSEEK_BACK, "deepseek/other"
@@ -535,7 +535,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", CASES, ids=str)
 def test_server_refuses_what_its_rule_says(row: RuleRow) -> None:
     row.check()
 

@@ -28,7 +28,7 @@ NO_DEVELOPER = "developer is not one of ['system', 'assistant', 'user', 'tool', 
 ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."
 PREFILL = "Assistant response prefill is incompatible with enable_thinking."
 
-ROWS = [
+CASES = [
     *(
         RuleRow(
             "compatible.developer",
@@ -335,6 +335,6 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", CASES, ids=str)
 def test_server_refuses_what_its_rule_says(row: RuleRow) -> None:
     row.check()
