@@ -125,6 +125,14 @@ CASES = [
         free="openrouter",
     ),
     Case(
+        "openai_chat.no_messages",
+        {"messages": None},
+        "messages",
+        "Missing required parameter: 'messages'.",
+        messages(USER),
+        free="vllm",
+    ),
+    Case(
         "openai_chat.messages",
         {"messages": []},
         "messages",
