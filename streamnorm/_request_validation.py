@@ -16,11 +16,13 @@ __all__ = ["RequestViolation", "validate_request"]
 
 _MAX_QUOTED_CHARS = 80
 _MAX_PATH_CHARS = 1000
-# Keys of providers, tokens of GitHub, GitLab, AWS and Slack, and JSON Web Tokens.
+# Keys of providers, tokens of GitHub, GitLab, AWS, Slack, Stripe, npm and Tavily, JSON Web Tokens,
+# and the password in a URL.
 _SECRET = re.compile(
-    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|csk|xai|pplx|org|nvapi|glpat|xox[a-z])-"
-    r"|(?:gsk|hf|r8|fw|proj|gh[a-z]|github_pat)_|ya29\.|AQ\.|AIza|eyJ|AKIA)[A-Za-z0-9_.-]{12}"
-    r"|(?i:bearer\s|private key)"
+    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|csk|xai|pplx|org|nvapi|glpat|xox[a-z]|tvly)-"
+    r"|(?:gsk|hf|r8|fw|proj|gh[a-z]|github_pat|npm|whsec|[prs]k_(?:live|test))_"
+    r"|ya29\.|AQ\.|AIza|eyJ|A[KS]IA)[A-Za-z0-9_.-]{12}"
+    r"|(?i:bearer\s|private key)|://[^/\s:@\[\]]*:[^/\s@]+@"
 )
 _ELEMENT = re.compile(r"\[([0-9]+)\]")
 # A name in a path may be one that the client has chosen.

@@ -205,11 +205,25 @@ def test_secret_is_not_quoted(secret: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "secret",
+    [
+        *("sk_live_51Habcdefghijkl", "rk_test_51Habcdefghijkl", "whsec_abcdefghijkl0123"),
+        *("npm_abcdefghijkl01234567", "tvly-abcdefghijkl0123", "ASIAIOSFODNN7EXAMPLE"),
+        *("https://user:hunter2@mcp.example/sse", "postgres://me:pw@db/x"),
+    ],
+)
+def test_secret_of_a_service_in_a_tool_is_not_quoted(secret: str) -> None:
+    assert quoted(secret) == "…"
+    assert quoted_path(f"tools[0].{secret}.type") == "…"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("", "x" * 80, "task-list", "gpt-5-pro", "claude-opus-4-5-20251101", "get_weather"),
         *("call_0123456789abcdef0123456789", "rs_68af4030baa48193b0b43b4c2a176a1a0e6967589f080e77"),
-        *("organization", "projects_of_a_team", "keyJoin"),
+        *("organization", "projects_of_a_team", "keyJoin", "https://mcp.example:443/sse"),
+        *("risk_test_results_of_2026", "http://[::1]:80/a@b"),
     ],
 )
 def test_short_text_is_quoted(text: str) -> None:
