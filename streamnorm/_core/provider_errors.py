@@ -180,16 +180,18 @@ def refusal_error(value: dict[str, Any]) -> StreamError | None:
         return None
     code = rest.pop("error_code", None)
     code = rest.get("code", code)
-    # A number is one of the vendor's own; the response has the HTTP status.
-    code = str(code) if isinstance(code, int) else code
+    if isinstance(code, int) and not 400 <= code <= 599:  # a number of the vendor's own
+        code = str(code)
     return _from_object({**rest, "message": message, "code": code})
 
 
 def named_error(data: str, value: Any) -> StreamError:
     """Return the error of an SSE event named `error`, whatever its data."""
-    return find_error(value) or (
-        _from_object(value) if is_object(value) else upstream_error(clean(data))
-    )
+    if (error := find_error(value)) is not None:
+        return error
+    if not is_object(value):
+        return upstream_error(clean(data))
+    return refusal_error(value) or _from_object(value)
 
 
 def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:

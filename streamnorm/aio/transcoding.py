@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.events import Failed, StreamError, Truncated, Usage
+from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
+from streamnorm._core.provider_errors import find_error
 from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm.aio.pump import Head, OnEnd, Pump
@@ -53,7 +56,8 @@ class TranscodePump(Pump[bytes]):
     def error_body(self, error: StreamError) -> bytes:
         # If the stream would pass unchanged, so does the error body in its place.
         passed = self._gate.refusal if self._gate and self._transcoder.untouched else None
-        return encoder(self._to).error_body(error) if passed is None else passed
+        written = encoder(self._to).error_body(error)
+        return written if passed is None or _is_reworded(error, written) else passed
 
     def feed(self, data: bytes) -> bytes | None:
         if not self._open:
@@ -85,6 +89,17 @@ class TranscodePump(Pump[bytes]):
                 self._fail(error)
             case _:
                 self.pending = [b"".join(pieces)] if pieces else []
+
+
+def _is_reworded(error: StreamError, written: bytes) -> bool:
+    """Return whether a full context is written in other words than those of the server.
+
+    Clients act on the words of their vendor, which a compatible server may not have.
+    """
+    if context_overflow(error) is None:
+        return False
+    reported = find_error(object_in(written.decode()))
+    return reported is None or (reported.code, reported.message) != (error.code, error.message)
 
 
 def transcode(

@@ -98,6 +98,10 @@ SHAPES: dict[str, tuple[bytes, StreamError]] = {
         frame({"statusCode": 404, "error": "Not Found", "message": "Cannot POST /v1/x"}),
         upstream("Cannot POST /v1/x", "404", 404, retryable=False),
     ),
+    "Cloudflare": (
+        frame({"errors": [{"code": 5021, "message": "m"}], "success": False}, "error"),
+        upstream("m", "5021"),
+    ),
     "line of its own": (
         b'error: {"code":500,"message":"slot lost","type":"server_error"}\n\n',
         upstream("slot lost", "server_error", 500, retryable=True),

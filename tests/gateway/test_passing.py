@@ -6,7 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway_calls import CANARY, JSON, POSTS, called, every_dialect, opened, refused
+from support.gateway_calls import (
+    CANARY,
+    JSON,
+    POSTS,
+    asked,
+    called,
+    every_dialect,
+    opened,
+    refused,
+)
 from support.gateway_servers import served
 from support.scripted_upstream import Answered, ScriptedUpstream
 
@@ -107,3 +116,20 @@ async def test_server_that_is_named_is_sent_what_it_takes() -> None:
         % message
     )
     assert passed.body == body.replace(b"disabled", b"enabled")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_full_context_of_a_compatible_server_makes_claude_code_compact(
+    *, stream: bool
+) -> None:
+    """llama.cpp speaks the Messages API in words of its own."""
+    message = "request (9 tokens) exceeds the available context size (8 tokens), try increasing it"
+    error = {"type": "exceed_context_size_error", "message": message}
+    target, body = POSTS["anthropic"]
+    upstream = ScriptedUpstream({target: Answered({"type": "error", "error": error}, 400)})
+    async with served(upstream) as url, opened(url, dialect="anthropic") as app:
+        status, answer = await asked(app, target, {**body, "stream": stream})
+    assert (status, answer["error"]) == (
+        400,
+        {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"},
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -52,6 +53,36 @@ async def test_error_response_of_the_same_dialect_is_not_changed(
         transport = transcoding(family, Answering(family, 418, content=error), upstream="anthropic")
         response = await fetch(family, mode, transport, body)
         assert (response.status_code, response.content) == (418, error)
+
+
+OWN_OVERFLOW = (
+    b'{"type":"error", "error":{"type":"invalid_request_error", "message":'
+    b'"prompt is too long: 213462 tokens > 200000 maximum"}, "request_id":"req_1"}'
+)
+VLLM_OVERFLOW = (
+    b'{"type":"error","error":{"type":"BadRequestError","message":"This model\'s maximum context '
+    b"length is 8 tokens. However, you requested 11 tokens (9 in the messages, 2 in the "
+    b'completion)."}}'
+)
+
+
+@modes
+@each_family
+@pytest.mark.parametrize("body", [MESSAGES, STREAMING], ids=["whole", "streamed"])
+async def test_full_context_of_a_compatible_server_is_said_in_the_vendor_s_words(
+    family: FamilyUnderTest, body: Any, mode: str
+) -> None:
+    """Claude Code compacts the conversation at these words alone; the vendor's own pass."""
+    contents = []
+    for content in (VLLM_OVERFLOW, OWN_OVERFLOW):
+        answering = Answering(family, 400, content=content)
+        transport = transcoding(family, answering, upstream="anthropic")
+        response = await fetch(family, mode, transport, body)
+        assert response.status_code == 400
+        contents.append(response.content)
+    error = {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}
+    assert json.loads(contents[0]) == {"type": "error", "error": error}
+    assert contents[1] == OWN_OVERFLOW
 
 
 @modes

@@ -41,7 +41,8 @@ def error_from_wire(event: dict[str, Any], payload: str) -> StreamError:
     if event.get("error"):
         return named_error(payload, event)
     flat = {key: value for key, value in event.items() if key not in _EVENT_HEAD}
-    return named_error(payload, {"error": flat})
+    # Without a message it has the shape of another vendor.
+    return named_error(payload, {"error": flat} if "message" in flat else flat)
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:

@@ -47,6 +47,22 @@ def test_error_in_the_shape_of_another_vendor_is_an_error() -> None:
     assert decode(payload).events == [StreamError("upstream", "not here")]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"detail": "too long"},
+        {"base_resp": {"status_code": 2013, "status_msg": "too long"}},
+        {"errors": [{"code": 5021, "message": "too long"}]},
+    ],
+    ids=["FastAPI", "MiniMax", "Cloudflare"],
+)
+def test_error_event_in_the_shape_of_another_vendor_has_its_message(fields: Any) -> None:
+    for payload in (frame(fields, "error"), event("error", **fields)):
+        last = decode(START, payload).events[-1]
+        assert isinstance(last, StreamError)
+        assert (last.kind, last.message) == ("upstream", "too long")
+
+
 def test_payload_of_an_error_event_may_be_text() -> None:
     assert decode(frame("not JSON", "error")).events == [StreamError("upstream", "not JSON")]
     assert decode(frame('"text"', "error")).events == [StreamError("upstream", '"text"')]
