@@ -178,6 +178,26 @@ def test_output_with_names_of_any_kind_has_no_form_for_anthropic() -> None:
     assert info.value.path == "output.schema"
 
 
+@pytest.mark.parametrize("source", [CHAT, RESPONSES, GEMINI])
+def test_output_of_several_parts_is_one_object_for_anthropic(source: str) -> None:
+    """Closed one by one, the parts would refuse the properties of each other."""
+    parts = {"allOf": [of(a=TEXT), {"$ref": "#/$defs/B"}], "$defs": {"B": of(b=TEXT)}}
+    made = translated(answering(source, parts, strict=True), source, ANTHROPIC)
+    schema, _ = output_of(made, ANTHROPIC)
+    assert {name: schema[name] for name in closed()} == closed(a=TEXT, b=TEXT)
+    assert "allOf" not in schema
+
+
+def test_output_with_inner_parts_has_no_form_for_anthropic() -> None:
+    inner = of(inner={"allOf": [of(a=TEXT), of(b=TEXT)]})
+    with pytest.raises(EncodeError, match="an object of several parts") as caught:
+        translated(answering(CHAT, inner, strict=True), CHAT, ANTHROPIC)
+    assert caught.value.path == "output.schema"
+    of_texts = {"allOf": [TEXT]}
+    made = translated(answering(CHAT, of_texts, strict=True), CHAT, ANTHROPIC)
+    assert output_of(made, ANTHROPIC)[0] == of_texts
+
+
 def test_strict_tool_with_names_of_any_kind_is_not_strict_for_anthropic() -> None:
     schema = closed(counts={"type": "object", "additionalProperties": {"type": "integer"}})
     made = translated(calling(CHAT, schema, strict=True), CHAT, ANTHROPIC)

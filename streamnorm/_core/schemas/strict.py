@@ -15,7 +15,14 @@ from streamnorm._core.schemas.definitions import define_targets
 from streamnorm._core.schemas.pointers import pointer_to
 from streamnorm._core.schemas.walk import children, rewritten, subschemas, types_of
 
-__all__ = ["EnforcedSchemas", "Fitted", "NotEnforced", "fit_enforced", "free_properties"]
+__all__ = [
+    "EnforcedSchemas",
+    "Fitted",
+    "NotEnforced",
+    "fit_enforced",
+    "free_properties",
+    "is_split",
+]
 
 
 class EnforcedSchemas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,9 +101,35 @@ def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> Fi
     defined = define_targets(schema, path, beside=beside)
     if defined is None:
         raise NotEnforced("a reference out of the schema")
+    if form.closed and any(map(is_split, subschemas(defined))):
+        raise NotEnforced("an object of several parts")
     fitted = rewritten(defined, lambda node: _fitted(node, form, lost), path)
     _check(fitted, form)
     return Fitted(fitted, lost)
+
+
+def is_split(node: dict[str, Any]) -> bool:
+    """Return whether an object has parts that would refuse the properties of each other.
+
+    `additionalProperties` knows the properties that stand beside it alone.
+    """
+    parts = list(_parts(node))
+    is_closed = all(part.get("additionalProperties") is False for part in parts)
+    return len(parts) > 1 and not is_closed
+
+
+def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the schemas that name properties of one object; one of several branches of a union."""
+    if "properties" in node or "$ref" in node:
+        yield node
+    for keyword, child in children(node):
+        if keyword == "allOf":
+            yield from _parts(child)
+    for keyword in ("anyOf", "oneOf"):
+        branches = [
+            part for key, child in children(node) if key == keyword for part in _parts(child)
+        ]
+        yield from branches[:1]
 
 
 def _fitted(

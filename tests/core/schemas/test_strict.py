@@ -116,6 +116,48 @@ def test_maps_are_not_enforced(inner: dict[str, Any]) -> None:
     assert reason(of(a=inner)) == "an object with properties of any name"
 
 
+OPEN_A = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
+OPEN_B = {"type": "object", "properties": {"b": TEXT}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [OPEN_A, OPEN_B]},
+        {**OPEN_A, "allOf": [OPEN_B]},
+        {**OPEN_A, "anyOf": [OPEN_B, {"type": "null"}]},
+        {**OPEN_A, "oneOf": [{"$ref": "#/$defs/B"}], "$defs": {"B": OPEN_B}},
+        {"allOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "$defs": {"A": OPEN_A, "B": {}}},
+        {"allOf": [of(a=TEXT), OPEN_B]},
+        {**OPEN_A, "allOf": [{"anyOf": [OPEN_B]}]},
+        of(inner={"allOf": [OPEN_A, OPEN_B]}),
+    ],
+    ids=repr,
+)
+def test_parts_of_one_object_are_not_closed_against_each_other(schema: dict[str, Any]) -> None:
+    """No value would be valid: each part refuses the properties of the others."""
+    assert reason(schema) == "an object of several parts"
+    assert fitted(schema, closed=False) == (schema, [])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [OPEN_A]},
+        {"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": OPEN_A}},
+        {"anyOf": [OPEN_A, OPEN_B]},
+        {**OPEN_A, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {**OPEN_A, "allOf": [{"required": ["a"]}, {"allOf": []}, 5]},
+        {"allOf": [of(a=TEXT), of(b=TEXT)]},
+        of(allOf=OPEN_A, anyOf=OPEN_B),
+    ],
+    ids=repr,
+)
+def test_object_of_one_part_is_closed(schema: dict[str, Any]) -> None:
+    made, _ = fitted(schema)
+    assert str(made).count("'additionalProperties': False") == str(made).count("'properties'")
+
+
 def test_property_that_is_not_required_is_a_reason() -> None:
     schema = {**of(a=TEXT, b=TEXT), "required": ["a", 1]}
     assert reason(schema, all_required=True) == "a property that is not required"

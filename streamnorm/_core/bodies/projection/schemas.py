@@ -13,11 +13,13 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas import simplify_schema
 from streamnorm._core.schemas.needs import fit_needs
+from streamnorm._core.schemas.root import object_root
 from streamnorm._core.schemas.strict import (
     EnforcedSchemas,
     NotEnforced,
     fit_enforced,
     free_properties,
+    is_split,
 )
 from streamnorm._core.schemas.walk import types_of
 from streamnorm._core.tools import Tool
@@ -136,6 +138,10 @@ def project_output_schema(
     Raises:
         EncodeError: The schema has no legal form, or was to be enforced and cannot be.
     """
+
+    def lose(keyword: str, detail: str) -> None:
+        losses.add(f"schema.{keyword}", "request", detail)
+
     before = schema = output.schema or {}
     is_object = "type" not in schema or "object" in types_of(schema)
     if "object" in can.output_schema_needs and not is_object:
@@ -152,6 +158,9 @@ def project_output_schema(
     )
     strict, form = output.strict, can.enforced_schemas
     if form is not None and (strict or can.enforces_outputs):
+        if form.closed and is_object and is_split(schema):
+            # The parts of an object cannot be closed one by one.
+            schema = object_root(schema, frozenset({"allOf"}), lose, _OUTPUT)
         try:
             fitted, lost = fit_enforced(schema, form, _OUTPUT)
             _Budget(form).take(fitted, is_tool=False)
@@ -169,7 +178,7 @@ def project_output_schema(
         else:
             schema = fitted
             for keyword, detail in lost:
-                losses.add(f"schema.{keyword}", "request", detail)
+                lose(keyword, detail)
     if schema is before and strict is output.strict:
         return output
     return structs.replace(output, schema=schema, strict=strict)
