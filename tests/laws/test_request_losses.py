@@ -75,14 +75,21 @@ def meaning(request: Request, dialect: str) -> Request:
         system=(Text(texts, extra={"marks": {str(marks): len(told) > 0}}),),
         messages=messages,
         tools=tuple(
-            structs.replace(tool, vendor_type=None) if isinstance(tool, Tool) else tool
-            for tool in request.tools
+            _with_properties(tool) if isinstance(tool, Tool) else tool for tool in request.tools
         ),
         reasoning=None,
         user=request.user or request.safety_identifier,
         safety_identifier=None,
         cache=None,
     )
+
+
+def _with_properties(tool: Tool) -> Tool:
+    """Return a tool whose schema names its properties, be they none, as OpenAI demands."""
+    schema = tool.input_schema
+    if schema == {"type": "object"}:
+        schema = {**schema, "properties": {}}
+    return structs.replace(tool, vendor_type=None, input_schema=schema)
 
 
 def _with_short_ids(message: InputMessage, ids: dict[str, str]) -> InputMessage:
