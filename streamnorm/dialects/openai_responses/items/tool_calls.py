@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -39,7 +40,15 @@ class ToolCallItem(Item):
         self._namespace = ""
         self._is_open = False
         self._is_whole = False  # whether an event stated the arguments as a whole
-        self._equal: str | None = None  # complete arguments that are the same JSON value
+        self._begun = self._incomplete_start(initial)
+        self._repeated = 0  # characters of `_begun` that the deltas so far are equal to
+        self._is_start_checked = False
+        self._value: bytes | None = None  # digest of the arguments as a JSON value
+
+    def _incomplete_start(self, initial: dict[str, Any]) -> str:
+        """Return the arguments of the start that deltas continue or repeat; "" if complete."""
+        text = self._arguments_of(initial) or ""
+        return "" if self._is_function and (text == "" or is_json(text)) else text
 
     @property
     def can_grow(self) -> bool:
@@ -47,7 +56,8 @@ class ToolCallItem(Item):
 
     @property
     def has_content(self) -> bool:
-        return self._is_whole or self._progress.text not in _NO_ARGUMENTS
+        is_begun = self._is_whole or self._begun != ""
+        return is_begun or self._progress.text not in _NO_ARGUMENTS
 
     @property
     def is_answer(self) -> bool:
@@ -83,13 +93,30 @@ class ToolCallItem(Item):
                 raise malformed("arguments of a call that is complete, expected an open one")
             self._opener.note("resent_arguments", "ToolCall")
             return
-        text = self._progress.add(delta)
+        if self._begun:
+            delta = self._joined_to_start(delta)
+        text = self._progress.add(delta) if delta else ""
         if text and self._is_open:
             events.append(JSONDelta(self.index, text))
 
+    def _joined_to_start(self, delta: str) -> str:
+        """Return the arguments so far once the deltas continue or repeat the start; else "".
+
+        Most servers send all arguments as deltas, also if the start has the first of them.
+        """
+        begun, at = self._begun, self._repeated
+        length = at + len(delta)
+        if length < len(begun) and begun.startswith(delta, at):
+            self._repeated = length
+            return ""
+        self._begun, self._repeated = "", 0
+        text = begun[:at] + delta
+        return text if text.startswith(begun) else begun + text
+
     def open_text(self, delta: DeltaEvent) -> OpenText | None:
         """Return the arguments that deltas like this one extend, if they are open."""
-        if not (self._is_open and self.can_grow) or self._progress.high_surrogate:
+        is_known = self._is_open and self.can_grow and not self._begun
+        if not is_known or self._progress.high_surrogate:
             return None
         return OpenText(JSONDelta(self.index, ""), self._progress, delta.output_index, delta.part)
 
@@ -104,6 +131,7 @@ class ToolCallItem(Item):
         if arguments is None:
             return
         progress, length = self._progress, self._progress.length
+        self._begun, self._repeated = "", 0
         if self.can_grow:
             tail = progress.add_missing_tail(arguments)
         else:
@@ -139,9 +167,11 @@ class ToolCallItem(Item):
 
     def close_incomplete(self, events: list[Event]) -> None:
         """Stop the block, with the arguments of the item's start if there was no delta."""
-        initial = self._initial
+        initial, begun = self._initial, self._begun
         if self._progress.length:
             initial = {key: initial[key] for key in initial if key != self._arguments_key}
+        elif self._repeated and is_json(continued := begun + begun[: self._repeated]):
+            initial = {**initial, self._arguments_key: continued}
         self.complete(initial, events)
 
     def _open(self, item: dict[str, Any], events: list[Event]) -> None:
@@ -165,23 +195,21 @@ class ToolCallItem(Item):
 
     def _accept_equal(self, arguments: str, length: int) -> None:
         """Accept complete arguments that are other text, but the same JSON value."""
-        if arguments != self._equal:
-            if self._equal is not None or not self._is_same(self._progress.text, arguments):
-                raise malformed(
-                    f"complete arguments of {len(arguments)} characters that contradict"
-                    f" {length} of deltas, expected the same"
-                )
-            self._equal = arguments
+        if not self._is_same(arguments):
+            raise malformed(
+                f"complete arguments of {len(arguments)} characters that contradict"
+                f" {length} of deltas, expected the same"
+            )
         self._opener.note("resent_arguments", "ToolCall")
 
     def _check_start(self) -> None:
         """Check that the arguments of the start, if any, begin or equal those held."""
         initial = self._arguments_of(self._initial) or ""
-        if initial in _NO_ARGUMENTS:
+        if self._is_start_checked or initial in _NO_ARGUMENTS:
             return
-        text = self._progress.text
-        if not text.startswith(initial) and not self._is_same(text, initial):
+        if not self._progress.text.startswith(initial) and not self._is_same(initial):
             raise malformed("arguments that contradict the start of their call, expected those")
+        self._is_start_checked = True
 
     def _check_name(self, name: str) -> None:
         if name and self.name not in ("", name):
@@ -198,15 +226,19 @@ class ToolCallItem(Item):
             return string_of(value, self._arguments_key)
         return compact(arguments) if is_object(arguments) else None
 
-    def _is_same(self, one: str, other: str) -> bool:
-        """Return whether two texts of arguments are equal as JSON."""
+    def _is_same(self, arguments: str) -> bool:
+        """Return whether the arguments are those that are complete here, as a JSON value."""
         if not self._is_function:
             return False
-        try:
-            values = [
-                msgspec.json.encode(msgspec.json.decode(text or "{}"), order="sorted")
-                for text in (one, other)
-            ]
-        except FAST_ERRORS:
-            return False
-        return values[0] == values[1]
+        if self._value is None:  # which costs as much as the arguments are long
+            self._value = _value_digest(self._progress.text)
+        return self._value != b"" and self._value == _value_digest(arguments)
+
+
+def _value_digest(text: str) -> bytes:
+    """Return a digest of a JSON value, however it is spelt; b"" if the text is none."""
+    try:
+        value = msgspec.json.decode(text or "{}")
+        return sha256(msgspec.json.encode(value, order="sorted")).digest()
+    except FAST_ERRORS:
+        return b""

@@ -83,11 +83,16 @@ def test_complete_arguments_that_contradict_the_deltas_are_malformed(
     assert decoded.events[-1] == StreamError("malformed", message)
 
 
-def test_arguments_that_are_equal_as_json_stay_equal() -> None:
-    ends = [event(ALL, output_index=0, arguments=text) for text in ("[ 1]", "[ 1]", "[1 ]")]
-    frames = [ITEM_ADDED, args("[1]"), *ends]
-    assert body(*frames[:-1]) == [STARTED, JSONDelta(0, "[1]"), BlockStop(0)]
-    assert malformed(decode(START, *frames, completed()))
+def test_each_statement_of_the_arguments_may_have_a_spelling_of_its_own() -> None:
+    spellings = ('{"a": 1, "b": 2}', '{"b":2,"a":1}', '{"a":1,"b":2}')
+    whole = event(ALL, output_index=0, arguments=spellings[0])
+    item = done(0, "function_call", **call(spellings[1]))
+    end = completed({"type": "function_call", **call(spellings[2])})
+    frames = [START, ITEM_ADDED, args('{"a": 1,"b": 2}'), whole, item, end]
+    expected = [STARTED, JSONDelta(0, '{"a": 1,"b": 2}'), BlockStop(0)]
+    assert decode(*frames).events[1:-1] == expected
+    other = completed({"type": "function_call", **call('{"a":2,"b":1}')})
+    assert malformed(decode(*frames[:-1], other))
 
 
 def test_call_named_at_its_end_may_have_no_arguments() -> None:
@@ -169,6 +174,47 @@ def test_arguments_do_not_go_on_under_another_id() -> None:
 def test_arguments_of_the_start_may_be_repeated(deltas: str) -> None:
     begun = added(0, "function_call", **call('{"a":1}'))
     assert body(begun, args(deltas)) == [STARTED, JSONDelta(0, deltas), BlockStop(0)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "emitted"),
+    [
+        (['ty":"x"}'], ['{"city":"x"}']),  # deltas that continue the start
+        (['t', 'y":"x"}'], ['{"cit', 'y":"x"}']),
+        (['{"city":"x"}'], ['{"city":"x"}']),  # deltas that repeat it
+        (['{"', 'ci', 'ty":"x"}'], ['{"ci', 'ty":"x"}']),
+        ([], ['{"city":"x"}']),
+    ],
+)  # fmt: skip
+def test_arguments_that_begin_in_the_start_are_whole(pieces: list[str], emitted: list[str]) -> None:
+    begun = added(0, "function_call", **call('{"ci'))
+    whole = done(0, "function_call", **call('{"city":"x"}'))
+    expected = [STARTED, *(JSONDelta(0, text) for text in emitted), BlockStop(0)]
+    assert body(begun, *map(args, pieces), whole) == expected
+    if pieces:
+        assert body(begun, *map(args, pieces)) == expected
+
+
+def test_deltas_that_may_repeat_the_start_continue_it_where_that_is_whole() -> None:
+    begun = added(0, "function_call", **call('[{"a":{'))
+    expected = [STARTED, JSONDelta(0, '[{"a":{}}]'), BlockStop(0)]
+    assert body(begun, args("}}]")) == expected
+    nested = added(0, "function_call", **call("[1,["))
+    assert body(nested, args("["), args("]]]")) == [
+        STARTED,
+        JSONDelta(0, "[1,[[]]]"),
+        BlockStop(0),
+    ]
+    short = added(0, "function_call", **call('["'))
+    held = decode(START, short, args("["), completed(status="incomplete"))
+    assert held.events[1:-1] == [STARTED, JSONDelta(0, '["'), BlockStop(0)]
+
+
+def test_start_of_a_custom_call_is_continued() -> None:
+    begun = added(0, "custom_tool_call", **call(input="ab"))
+    more = delta("custom_tool_call_input", "cd")
+    events = body(begun, more, done(0, "custom_tool_call", **call(input="abcd")))
+    assert events[1:] == [JSONDelta(0, "abcd"), BlockStop(0)]
 
 
 def test_arguments_that_contradict_their_start_are_malformed() -> None:
