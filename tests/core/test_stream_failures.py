@@ -8,8 +8,15 @@ import httpx
 import httpx2
 import pytest
 
-from streamnorm import RemoteProtocolError, StreamError, TruncatedStream
-from streamnorm._core.stream_failures import broken_connection, cut_stream, not_a_stream
+from streamnorm import EncodeError, RemoteProtocolError, StreamError, TruncatedStream
+from streamnorm._core.stream_failures import (
+    FailedAnswer,
+    answer_failure,
+    broken_connection,
+    cut_stream,
+    not_a_stream,
+    response_status,
+)
 
 # What pi sends again: those parts of `RETRYABLE_PROVIDER_ERROR_PATTERN` of its
 # packages/ai/src/utils/retry.ts (read 2026-11-23) that concern connections or are numbers.
@@ -116,3 +123,26 @@ def test_body_that_cannot_be_decoded_is_malformed() -> None:
     cause = RemoteProtocolError("a content-encoding other than gzip")
     assert broken_connection(cause, 3) == StreamError("malformed", str(cause))
     assert broken_connection(TruncatedStream("cut"), 3).kind == "transport"
+
+
+def test_answer_without_a_legal_form_fails_as_its_stream_does() -> None:
+    error = StreamError("malformed", "m", "computer_call", 400, retryable=False)
+    failed = FailedAnswer(error)
+    assert (str(failed), answer_failure(failed)) == ("blocks: m", error)
+    other = EncodeError("m", path="blocks[0]")
+    assert answer_failure(other) == StreamError("malformed", "blocks[0]: m")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (StreamError("malformed", "m", "computer_call", 400), 400),
+        (StreamError("malformed", "m"), 502),
+        (StreamError("stalled", "m"), 504),
+        (StreamError("upstream", "m", status_hint=307), 502),
+        (StreamError("upstream", "m", status_hint=529), 529),
+        (StreamError("upstream", "prompt is too long", status_hint=500), 400),
+    ],
+)
+def test_error_stands_for_a_status(error: StreamError, status: int) -> None:
+    assert response_status(error) == status
