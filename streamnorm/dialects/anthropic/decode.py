@@ -207,6 +207,8 @@ class AnthropicDecoder(Decoder):
         match delta.get("type"):
             case "compaction_delta" if blocks.compact(index, wire.unmapped(delta, "type"), events):
                 pass
+            case "input_json_delta" if blocks.is_held(index):
+                raise self.malformed("input of a block that is no call, expected a call")
             case _ if blocks.is_unknown(index):
                 blocks.unknown(index, "content_block_delta", value, events)
             case "text_delta":

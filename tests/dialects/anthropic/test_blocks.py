@@ -28,6 +28,7 @@ from streamnorm import (
     Reasoning,
     ReasoningDelta,
     SignatureDelta,
+    StreamError,
     Text,
     TextDelta,
     ToolCall,
@@ -219,3 +220,20 @@ def test_stop_that_names_another_block_closes_none() -> None:
         *(BlockStart(0, Text()), TextDelta(0, "a"), TextDelta(0, "b"), BlockStop(0)),
     ]
     assert notes(*frames) == {"extra_block_stop": 1}
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        block(0, "text", text=""),
+        block(0, "thinking", thinking=""),
+        block(0, "redacted_thinking", data="x"),
+        block(0, "web_search_tool_result", tool_use_id="s", content=[]),
+        block(0, "compaction", content=None),
+    ],
+)
+def test_input_of_a_block_that_is_no_call_is_malformed(opening: bytes) -> None:
+    text = delta(0, "input_json_delta", partial_json='{"a":1}')
+    error = decode(start(), opening, TOOL, text, end(), STOP).events[-1]
+    assert isinstance(error, StreamError)
+    assert error.kind == "malformed"

@@ -212,11 +212,16 @@ class MessageBlocks:
             block = self._only_open(wire_index, Text)
         events.append(CitationDelta(block.index, citation_from_wire(citation)))
 
+    def is_held(self, wire_index: object) -> bool:
+        """Return whether the start of a block is held until its `compaction_delta` arrives."""
+        block = self._open.get(wire_index)
+        return block is not None and block.index < 0 and isinstance(block.unified, OpaqueBlock)
+
     def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
         """Complete a held `compaction` block; False if no such block is held."""
-        block = self._open.get(wire_index)
-        if block is None or block.index >= 0 or not isinstance(block.unified, OpaqueBlock):
+        if not self.is_held(wire_index):
             return False
+        block = self._open[wire_index]
         block.unified = with_compaction(block.unified, fields)
         self._emit_start(wire_index, block, events)
         return True
