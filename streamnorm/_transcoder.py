@@ -131,6 +131,7 @@ class Transcoder:
         self._verbatim = verbatim and not changes and self._restorer is None
         self._passthrough: Passthrough | None = None  # where the original bytes are passed on
         self._is_decided = False  # whether the source is known
+        self._has_ended = False  # `close` or `abort` was called
         self._withheld = 0  # events read last that a client would fail at, or take for success
         self._undecided = b""  # original bytes that were read before the source was known
         if self._decoder.dialect:
@@ -201,11 +202,11 @@ class Transcoder:
         return [written] if (written := b"".join([original, *parts])) else []
 
     def close(self) -> list[bytes]:
-        """Return the bytes that are known now that the source has ended."""
+        """Return the bytes that are known now that the source has ended; later calls none."""
         return self._end(self._decoder.close)
 
     def abort(self, cause: BaseException) -> list[bytes]:
-        """Return the bytes that are known now that the source has failed."""
+        """Return the bytes that are known now that the source has failed; later calls none."""
         return self._end(lambda: self._decoder.abort(cause))
 
     def ping(self) -> bytes:
@@ -361,7 +362,10 @@ class Transcoder:
         return self._encoder.render(error)
 
     def _end(self, end: Callable[[], list[Event]]) -> list[bytes]:
-        """Return the bytes of the last events."""
+        """Return the bytes of the last events, once."""
+        if self._has_ended:
+            return []
+        self._has_ended = True
         self._take_pending_usage()
         self._forwarder = None
         events = end()

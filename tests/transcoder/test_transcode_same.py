@@ -56,6 +56,20 @@ def test_event_is_passed_at_its_last_byte(dialect: str) -> None:
     assert b"".join([out, *run.close()]) == body
 
 
+@pytest.mark.parametrize("missing", [0, 1, 30])
+@pytest.mark.parametrize("verbatim", [True, False])
+@each_dialect
+def test_end_is_returned_once(dialect: str, missing: int, *, verbatim: bool) -> None:
+    body = b"".join(STREAMS[dialect])
+    for is_closed in (True, False):
+        run = Transcoder(dialect, dialect, verbatim=verbatim)
+        run.feed(body[: len(body) - missing])
+        _ = run.close() if is_closed else run.abort(ConnectionError())
+        outcome = run.outcome
+        assert run.close() == run.abort(ConnectionError()) == run.close() == []
+        assert run.outcome == outcome
+
+
 @each_dialect
 def test_end_of_a_completed_stream_passes_unchanged(dialect: str) -> None:
     """Nothing is added to an event that lacks its blank line, nor is it left out."""
