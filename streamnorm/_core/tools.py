@@ -222,10 +222,12 @@ class ToolChoice(Struct, frozen=True, omit_defaults=True):
     Attributes:
         mode: `auto`: it may; `required`: at least one; `none`: it may not; `named`: the one
             of `names`.
-        names: The allowed tools; empty = all.
+        names: The allowed tools; empty = all, unless there are `server_kinds`.
         kind: What is named, where it is no function: `custom`, or a kind of server tool.
+        server_kinds: Kinds of the allowed server tools, beside `names`.
     """
 
     mode: Literal["auto", "required", "none", "named"]
     names: tuple[str, ...] = ()
     kind: str = "function"
+    server_kinds: tuple[str, ...] = ()

@@ -122,6 +122,8 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         checks_choices: A choice of the dialect's own clients, too, must name tools that the
             request has; that of others always must.
         restricted_choice: `auto` and `required` among some of the tools.
+        chooses_server_tools: A choice bars server tools, too; else all that are offered may be
+            called.
         weak_choice: Mode that stands for `required` and `named` where those are refused; a
             named tool is then the only one that is offered, if the mode is `required`.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
@@ -301,6 +303,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     choices_of_tool: frozenset[str] = frozenset({"auto", "required", "none", "named"})
     checks_choices: bool = False
     restricted_choice: bool = False
+    chooses_server_tools: bool = True
     weak_choice: Literal["auto", "required"] = "auto"
     reasoning_choices: frozenset[str] | None = None
     budget_choices: frozenset[str] | None = None

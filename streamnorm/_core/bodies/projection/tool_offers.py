@@ -222,6 +222,11 @@ def check_missing_tools(
     forced = next((found for found in missing if _is_forced(found, choice)), None)
     if forced is not None:
         raise EncodeError(f"{forced} is forced, expected {expected}", path="tool_choice")
+    allowed = [found for found in missing if found.kind in choice.server_kinds]
+    if allowed and not choice.names and not any(_is_of(tool, choice) for tool in tools):
+        raise EncodeError(
+            f"no allowed tool but {allowed[0]}, expected {expected}", path="tool_choice"
+        )
     if not tools:
         raise EncodeError(f"no tool but {missing[0]}, expected {expected}", path="tools")
 
@@ -299,10 +304,16 @@ def project_choice(
     if kind == "custom" and not can.custom_tools:
         kind = "function"
     if (named, kind) != (choice.names, choice.kind):
-        choice = ToolChoice(choice.mode, named, kind)
+        choice = structs.replace(choice, names=named, kind=kind)
     if can.checks_choices or not is_own(request, can.dialect):
         choice = _of_offered(choice, tools, losses)
         named = choice.names
+    if not is_own(request, can.dialect):
+        tools = _without_barred(choice, tools, can, losses)
+        if choice.server_kinds:
+            named, choice = (), ToolChoice(choice.mode)
+        if not tools:
+            return None, tools
     if named and choice.mode in ("auto", "required") and not can.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
@@ -325,6 +336,30 @@ def project_choice(
     return choice, tools
 
 
+def _without_barred(
+    choice: ToolChoice, tools: tuple[AnyTool, ...], can: BodyCapabilities, losses: Losses
+) -> tuple[AnyTool, ...]:
+    """Return the tools without those that a choice bars and the target's choice could not."""
+    if choice.server_kinds:  # which no other dialect has in its choice
+        losses.add("allowed_tools_filtered", "request", "other tools are not offered")
+        return tuple(tool for tool in tools if _is_of(tool, choice))
+    is_restricted = choice.mode in ("auto", "required") and choice.names
+    if can.chooses_server_tools or not (choice.mode == "none" or is_restricted):
+        return tools
+    callable_tools = tuple(tool for tool in tools if isinstance(tool, Tool | CustomTool))
+    for _ in range(len(tools) - len(callable_tools)):
+        losses.add("server_tool_dropped", "tools", "may not be called")
+    return callable_tools
+
+
+def _is_of(tool: AnyTool, choice: ToolChoice) -> bool:
+    """Return whether a tool is among those that a choice allows."""
+    provided = _provided(tool)
+    if provided is None:
+        return getattr(tool, "name", None) in choice.names
+    return provided.kind in choice.server_kinds
+
+
 def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) -> ToolChoice:
     """Return a choice that names tools which are offered.
 
@@ -337,7 +372,7 @@ def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) 
         return choice
     offered = {tool.name for tool in tools if isinstance(tool, Tool | CustomTool)}
     names = tuple(name for name in choice.names if name in offered)
-    if not names:
+    if not (names or choice.server_kinds):
         raise EncodeError("a choice of no tool of the request, expected one", path="tool_choice")
     if len(names) == len(choice.names):
         return choice

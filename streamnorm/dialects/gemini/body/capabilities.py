@@ -36,6 +36,7 @@ CAPABILITIES = BodyCapabilities(
     mcp_servers=frozenset({"url", "authorization", "headers", "require_approval"}),
     server_history=True,
     restricted_choice=True,
+    chooses_server_tools=False,
     enforces_outputs=True,
     max_stops=5,
     thinking="level",

@@ -38,6 +38,7 @@ CAPABILITIES = BodyCapabilities(
     name_pattern="[a-zA-Z0-9_-]{1,64}",
     custom_tools=True,
     restricted_choice=True,
+    chooses_server_tools=False,  # a search model searches for each answer
     output_name_pattern="[a-zA-Z0-9_-]{1,64}",
     number_bounds={
         "top_p": (0, 1),

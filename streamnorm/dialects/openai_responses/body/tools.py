@@ -345,15 +345,20 @@ def _choice(value: _Value) -> ToolChoice:
     if mode is None:
         raise unexpected(value["mode"], "auto or required", "$.mode")
     names: list[str] = []
+    server_kinds: list[str] = []
     kinds: set[str] = set()
     for path, tool in objects_in(value, "tools"):
         try:
-            kinds.add(required_text(tool, "type"))
+            type = required_text(tool, "type")
             if _is_client_tool(tool):
+                kinds.add(type)
                 names.append(required_text(tool, "name"))
+            else:
+                server_kinds.append(_KINDS.get(type, type))
         except DecodeError as exc:
             raise within(exc, path) from None
-    return ToolChoice(mode, tuple(names), "custom" if kinds == {"custom"} else "function")
+    kind = "custom" if kinds == {"custom"} else "function"
+    return ToolChoice(mode, tuple(names), kind, tuple(server_kinds))
 
 
 def _is_client_tool(tool: _Value) -> bool:
@@ -366,11 +371,16 @@ def _is_exact(value: _Value) -> bool:
     if kind == "allowed_tools":
         tools = objects_of(value.get("tools"))
         fields = {"type", "mode", "tools"}
-        if not tools or not all(_is_client_tool(t) and t.keys() <= {"type", "name"} for t in tools):
+        if not tools or not all(map(_is_plain_choice, tools)):
             return False
     elif kind == "mcp":
         fields = {"type", "server_label"}
     return value.keys() <= fields
+
+
+def _is_plain_choice(tool: _Value) -> bool:
+    """Return whether an allowed tool has no other fields than those that a choice holds."""
+    return tool.keys() <= ({"type", "name"} if _is_client_tool(tool) else {"type"})
 
 
 def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
@@ -378,10 +388,11 @@ def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
     names, mode = choice.names, choice.mode
     if mode == "named":
         return _named_to_wire(choice, tools)
-    if not names:
+    if not (names or choice.server_kinds):
         return mode
     custom = {tool.name for tool in tools if isinstance(tool, CustomTool)}
     allowed = [{"type": "custom" if name in custom else "function", "name": name} for name in names]
+    allowed += [{"type": _type_of(kind, tools)} for kind in choice.server_kinds]
     return {"type": "allowed_tools", "mode": mode, "tools": allowed}
 
 
@@ -391,9 +402,17 @@ def _named_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> _Value:
         return {"type": kind, "name": name}
     if kind == "mcp":
         return {"type": "mcp", "server_label": name}
-    # The API refuses a type that `tools` does not have, as `web_search_preview` beside
-    # `web_search` (raine/claude-code-proxy#26).
+    return {"type": _type_of(kind, tools)}
+
+
+def _type_of(kind: str, tools: Iterable[AnyTool]) -> str:
+    """Return the type of a server tool in a choice.
+
+    The API refuses one that `tools` does not have, as `web_search_preview` beside `web_search`
+    (raine/claude-code-proxy#26).
+    """
     for tool in tools:
         if isinstance(tool, ServerTool) and tool.kind == kind:
-            return {"type": _hosted_to_wire(tool)["type"]}
-    return {"type": _CHOICE_TYPES.get(kind, kind)}
+            type: str = _hosted_to_wire(tool)["type"]
+            return type
+    return _CHOICE_TYPES.get(kind, kind)

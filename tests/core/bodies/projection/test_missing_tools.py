@@ -82,6 +82,22 @@ def test_missing_tool_beside_another_is_a_loss(choice: ToolChoice | None) -> Non
     assert done.lost["server_tool_dropped"] == done.lost["mcp_server_dropped"] == 1
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_only_tool_that_a_choice_allows_and_the_target_lacks_is_an_error(mode: Any) -> None:
+    """The model would call another tool, or answer from memory."""
+    choice = ToolChoice(mode, server_kinds=("code_execution", "web_search"))
+    with pytest.raises(EncodeError) as caught:
+        offered(Tool("f"), SEARCH, choice=choice)
+    expected = "no allowed tool but web_search, expected a tool that target has"
+    assert (caught.value.path, caught.value.args[0]) == ("tool_choice", expected)
+    with pytest.raises(EncodeError, match="no allowed tool but the MCP server docs"):
+        offered(Tool("f"), DOCS, choice=ToolChoice(mode, server_kinds=("mcp",)))
+    done = offered(Tool("f"), SEARCH, choice=choice, missing_tools="drop")
+    assert (done.request.tools, done.request.tool_choice) == ((), None)
+    beside = ToolChoice(mode, ("f",), server_kinds=("web_search",))
+    assert offered(Tool("f"), Tool("g"), SEARCH, choice=beside).request.tools == (Tool("f"),)
+
+
 def test_missing_tool_that_may_not_be_called_is_a_loss() -> None:
     assert offered(SEARCH, choice=ToolChoice("none")).lost == {"server_tool_dropped": 1}
 

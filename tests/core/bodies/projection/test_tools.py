@@ -267,6 +267,54 @@ def test_a_choice_of_a_server_tool_that_is_not_offered_is_weakened(choice: ToolC
     assert mine.request.tool_choice == choice
 
 
+# Tools of the provider that a choice allows, or bars
+
+SEARCH, CODE = ServerTool("web_search", "other"), ServerTool("code_execution", "target")
+OFFERED = (Tool("f"), CustomTool("g"), SEARCH, CODE, MCPServer("docs"))
+
+
+@pytest.mark.parametrize(
+    ("choice", "left"),
+    [
+        (ToolChoice("required", server_kinds=("web_search",)), ("web_search",)),
+        (ToolChoice("auto", ("f",), server_kinds=("code_execution",)), ("f", "code_execution")),
+        (ToolChoice("auto", ("g", "h"), server_kinds=("mcp",)), ("g", "docs")),
+        (ToolChoice("required", ("h",), server_kinds=("web_search",)), ("web_search",)),
+    ],
+)
+@pytest.mark.parametrize("restricts", [True, False])
+def test_tools_beside_an_allowed_server_tool_are_not_offered(
+    choice: ToolChoice, left: tuple[str, ...], restricts: bool
+) -> None:
+    done = offered(*OFFERED, choice=choice, restricted_choice=restricts)
+    names = [
+        tool.kind if isinstance(tool, ServerTool) else tool.name for tool in done.request.tools
+    ]
+    assert tuple(names) == left
+    assert done.request.tool_choice == ToolChoice(choice.mode)
+    assert done.lost["allowed_tools_filtered"] == 1
+    mine = own(request(user("Go"), tools=OFFERED, tool_choice=choice))
+    assert Projection(mine).request.tool_choice == choice
+
+
+@pytest.mark.parametrize("choice", [ToolChoice("none"), ToolChoice("auto", ("f",))])
+def test_server_tool_that_may_not_be_called_is_not_offered_where_a_choice_does_not_bar_it(
+    choice: ToolChoice,
+) -> None:
+    can: dict[str, Any] = {"restricted_choice": True, "chooses_server_tools": False}
+    done = offered(Tool("f"), SEARCH, MCPServer("docs"), choice=choice, **can)
+    assert (done.request.tools, done.request.tool_choice) == ((Tool("f"),), choice)
+    assert done.lost == {"server_tool_dropped": 2}
+    only = offered(SEARCH, choice=ToolChoice("none"), **can)
+    assert (only.request.tools, only.request.tool_choice) == ((), None)
+    assert only.lost == {"server_tool_dropped": 1}
+    mine = own(request(user("Go"), tools=(Tool("f"), CODE), tool_choice=choice))
+    assert Projection(mine, **can).request.tools == mine.tools
+    assert offered(Tool("f"), SEARCH, choice=choice, restricted_choice=True).lost == {}
+    for free in (None, ToolChoice("auto"), ToolChoice("required")):
+        assert offered(Tool("f"), SEARCH, choice=free, **can).lost == {}
+
+
 def test_a_choice_of_a_server_tool_that_is_offered_stays() -> None:
     tools = (Tool("f"), ServerTool("web_search", "other"), MCPServer("docs"))
     for choice in (ToolChoice("named", (), "web_search"), ToolChoice("named", ("docs",), "mcp")):

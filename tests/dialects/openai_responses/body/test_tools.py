@@ -292,6 +292,18 @@ CHOICES: list[tuple[Any, ToolChoice]] = [
         {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "run"}]},
         ToolChoice("auto", ("run",), "custom"),
     ),
+    (
+        {
+            "type": "allowed_tools",
+            "mode": "auto",
+            "tools": [{"type": "function", "name": "f"}, {"type": "image_generation"}],
+        },
+        ToolChoice("auto", ("f",), server_kinds=("image_generation",)),
+    ),
+    (
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "file_search"}]},
+        ToolChoice("required", server_kinds=("file_search",)),
+    ),
 ]
 OFFERED = [
     {"type": "function", "name": "f", "parameters": {}, "strict": False},
@@ -307,19 +319,27 @@ def test_choice_is_read_and_written(value: Any, choice: ToolChoice) -> None:
     assert write(bare(request))["tool_choice"] == value
 
 
+def test_allowed_server_tool_has_the_type_that_is_offered() -> None:
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}
+    offered = [{"type": "web_search"}, *OFFERED]
+    request = read({"input": [], "tools": offered, "tool_choice": allowed})
+    assert request.tool_choice == ToolChoice("required", server_kinds=("web_search",))
+    assert write(bare(request))["tool_choice"] == allowed
+
+
 @pytest.mark.parametrize(
     ("value", "choice"),
     [
         ({"type": "mcp", "server_label": "a", "name": "b"}, ToolChoice("named", ("a",), "mcp")),
+        ({"type": "allowed_tools", "mode": "auto", "tools": []}, ToolChoice("auto")),
         (
             {
                 "type": "allowed_tools",
-                "mode": "auto",
-                "tools": [{"type": "function", "name": "f"}, {"type": "image_generation"}],
+                "mode": "required",
+                "tools": [{"type": "mcp", "server_label": "docs"}],
             },
-            ToolChoice("auto", ("f",)),
+            ToolChoice("required", server_kinds=("mcp",)),
         ),
-        ({"type": "allowed_tools", "mode": "auto", "tools": []}, ToolChoice("auto")),
     ],
 )
 def test_choice_that_says_more_is_kept_until_it_is_changed(
