@@ -70,12 +70,13 @@ class SSEDecoder:
     """Cut bytes into frames.
 
     Each frame is out with the byte that ends its blank line; a CR ends its line at
-    once.  Comments are dropped as they arrive, however long.  An event that passes
+    once.  Comments are dropped as they arrive, but count as all lines do: a passthrough
+    holds them, and a line that never ends is no stream.  An event that passes
     `max_event_bytes` sets `overflowed`, after which nothing comes any more.
 
     Args:
-        max_event_bytes: Bytes of one event's lines, each with its line end, comments
-            and the blank line left out.
+        max_event_bytes: Bytes of one event's lines of every kind, each with its line end; the
+            blank line is left out.
         max_stray_bytes: Bytes of stray lines that are returned; later ones are dropped.
 
     Attributes:
@@ -121,7 +122,7 @@ class SSEDecoder:
         self._ends_line = False  # the last fragment ended with an LF
         # Of `parse`: what its lines have said.
         self._line = bytearray()  # an incomplete line
-        self._in_comment = False  # the incomplete line is a comment, and not kept
+        self._comment_bytes = 0  # of the incomplete line if it is a comment, which is not kept
         self._event_bytes = 0
         self._data: list[str] = []
         self._event = ""
@@ -228,7 +229,7 @@ class SSEDecoder:
         pieces = _split_lf(held + data)
         tail = pieces.pop()
         for piece in pieces:
-            if len(piece) > self.safe_bytes:  # to be counted without its comments
+            if len(piece) > self.safe_bytes:  # to be counted line by line
                 frames.append(Fragment(piece + b"\n\n"))
             else:
                 frames.append(piece)
@@ -301,8 +302,11 @@ class SSEDecoder:
         position = 0
         while (end := data.find(_LF, position)) >= 0:
             line, position = data[position:end], end + 1
-            if self._in_comment:
-                self._in_comment = False
+            if self._comment_bytes:
+                self._count(self._comment_bytes + len(line) + 1)
+                self._comment_bytes = 0
+                if self.overflowed:
+                    return
                 continue
             if self._line:
                 line = bytes(self._line) + line
@@ -318,22 +322,20 @@ class SSEDecoder:
 
     def _keep(self, rest: bytes) -> None:
         """Keep the beginning of a line, if it can matter."""
-        if self._in_comment:
-            return
-        if not self._line and rest[0] == _COLON:
-            self._in_comment = True
-            return
-        self._line += rest
-        if self._event_bytes + len(self._line) + 1 > self._max_event_bytes:
+        if self._comment_bytes or (not self._line and rest[0] == _COLON):
+            self._comment_bytes += len(rest)
+        else:
+            self._line += rest
+        line_bytes = self._comment_bytes + len(self._line) + 1
+        if self._event_bytes + line_bytes > self._max_event_bytes:
             self._overflow()
 
     def _take(self, line: bytes, out: list[Frame | StrayLine]) -> None:
         """Interpret one line of an event."""
-        if not line or line[0] == _COLON:
+        if not line:
             return
-        self._event_bytes += len(line) + 1
-        if self._event_bytes > self._max_event_bytes:
-            self._overflow()
+        self._count(len(line) + 1)
+        if self.overflowed or line[0] == _COLON:
             return
         name, _, value = line.partition(b":")
         if value.startswith(b" "):
@@ -365,6 +367,11 @@ class SSEDecoder:
         self._event_bytes = 0
         self._data = []
         self._event = ""
+
+    def _count(self, line_bytes: int) -> None:
+        self._event_bytes += line_bytes
+        if self._event_bytes > self._max_event_bytes:
+            self._overflow()
 
     def _overflow(self) -> None:
         self.overflowed = True

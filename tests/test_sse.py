@@ -101,14 +101,19 @@ def test_unterminated_returns_the_frame_without_a_blank_line(case: dict[str, Any
 
 
 BOUNDED: dict[str, tuple[bytes, int, list[Frame]]] = {
-    # The bytes of its lines with their ends, comments and the blank line left out.
+    # The bytes of its lines with their ends, the blank line left out.
     "one line": (b"data: 1234\n\n", 11, [Frame("message", "1234")]),
     "one line after another event": (
         b"data: 1\n\ndata: 1234\n\n",
         11,
         [Frame("message", "1"), Frame("message", "1234")],
     ),
-    "lines and a comment": (b": none\nevent: x\ndata: 1234\n\n", 20, [Frame("x", "1234")]),
+    "lines and a comment": (b": none\nevent: x\ndata: 1234\n\n", 27, [Frame("x", "1234")]),
+    "a comment behind lines": (b"data: 1234\n: none\n\n", 18, [Frame("message", "1234")]),
+    "nothing but a comment": (b": 12345678\n\n", 11, []),
+    "nothing but comments": (b": 1\n: 2\r\n: 3\r\n\n", 12, []),
+    "an unknown field": (b"unknown: 5\ndata: 1\n\n", 19, [Frame("message", "1")]),
+    "a line without a colon": (b"unknown\n\n", 8, []),
     "many lines": (b"data:\n" * 5 + b"\n", 30, [Frame("message", "\n" * 4)]),
     "carriage returns": (b"data: 1\rdata: 2\r\r", 16, [Frame("message", "1\n2")]),
     "utf-8": ("data: é\n\n".encode(), 9, [Frame("message", "é")]),
@@ -163,12 +168,41 @@ def test_invalid_retry_is_ignored(value: bytes, retry: int | None) -> None:
     assert decoder.retry_ms == retry
 
 
-def test_endless_comment_is_not_stored() -> None:
+ENDLESS = (b":", b": ", b"data:", b"event: ", b"id: ", b"retry: ", b"unknown: ", b"unknown")
+
+
+LINES = (b": c", b"id: 1", b"event: x", b"retry: 1", b"unknown: 1", b"odd")
+BEFORE = (b"", b"data: 0\n", b": 0\n", b"data: 0\r\n", b": 0\r\n", b": 0\r")
+
+
+@pytest.mark.parametrize("piece_size", [1, 7, 90])
+@pytest.mark.parametrize("start", BEFORE)
+@pytest.mark.parametrize("line", ENDLESS)
+def test_line_that_never_ends_is_bounded(line: bytes, start: bytes, piece_size: int) -> None:
+    """Whatever its kind, at any size of reads, and behind lines with any end."""
     decoder = SSEDecoder(max_event_bytes=100)
-    for _ in range(1000):
-        assert decoder.feed(b": " + b"x" * 1000) == []
-    assert decoder.feed(b"\ndata: 1\n\n") == [Frame("message", "1")]
+    assert [frame.data for frame in decoder.feed(b"data: a\n\n" + start + line)] == ["a"]
+    size = len(start.replace(b"\r\n", b"\n")) + len(line) + 1  # with the end that may come
+    while size < 100 - piece_size:
+        assert decoder.feed(b"5" * piece_size) == []
+        assert not decoder.overflowed
+        size += piece_size
+    assert decoder.feed(b"5" * (100 - size)) == []
     assert not decoder.overflowed
+    assert decoder.feed(b"5") == []
+    assert decoder.overflowed
+    assert decoder.feed(b"\n\ndata: 1\n\n") == []
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("line", LINES)
+def test_lines_without_a_blank_line_are_bounded(line: bytes, end: bytes) -> None:
+    decoder, most = SSEDecoder(max_event_bytes=100), 100 // (len(line) + 1)
+    for _ in range(most):
+        assert decoder.feed(line + end) == []
+        assert not decoder.overflowed
+    assert decoder.feed(line + end) == []
+    assert decoder.overflowed
 
 
 def test_stray_lines_have_their_position_and_are_bounded() -> None:

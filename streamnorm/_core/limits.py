@@ -11,7 +11,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Bounds of one stream.  Exceeding one ends it with `StreamError("too_large")`.
 
     Attributes:
-        max_event_bytes: Bytes of one SSE event, from its first line to its blank line.
+        max_event_bytes: Bytes of one SSE event, comments included, up to its blank line.
         max_json_depth: Nesting of stored JSON values (unknown fields, usage, logprobs).
         max_blocks: Blocks of one stream, all choices together.
         max_tool_calls: Tool calls of one stream, all choices together.
