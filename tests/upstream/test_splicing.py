@@ -37,6 +37,29 @@ def test_unchanged_objects_of_a_changed_array_are_the_same_bytes() -> None:
     )
 
 
+def test_unchanged_parts_of_a_changed_object_are_the_same_bytes() -> None:
+    data = (
+        b'{"messages":[{"role":"user","content":"\\u00e9"},'
+        b'{"role":"tool", "n":1.50,"content":[{"a": 1e2},{"b":"\\/"},7, "c"]}]}'
+    )
+    body = decoded(data)
+    first, second = body["messages"]
+    kept, changed, number, text = second["content"]
+    content = [kept, {**changed, "d": {}}, number, text, {"new": []}, ["e"]]
+    messages = [{**first, "role": "system"}, {**second, "content": content}, {"more": 1}]
+    assert splice(data, body, {"messages": messages}) == (
+        b'{"messages":[{"role":"system","content":"\\u00e9"},'
+        b'{"role":"tool","n":1.50,"content":[{"a": 1e2},{"b":"\\/","d":{}},7,"c",'
+        b'{"new":[]},["e"]]},{"more":1}]}'
+    )
+
+
+def test_equal_number_of_another_type_is_written() -> None:
+    data = b'{"a":{"n":1.0,"m":2.50}}'
+    assert splice(data, decoded(data), {"a": {"n": 1, "m": 2.5}}) == b'{"a":{"n":1,"m":2.50}}'
+    assert splice(data, decoded(data), {"a": [1]}) == b'{"a":[1]}'
+
+
 def test_array_that_was_none_is_written() -> None:
     body = decoded()
     assert splice(DATA, body, {"model": ["m"]}) == b'{"model":["m"]}'
@@ -51,3 +74,7 @@ def test_body_with_half_of_a_character_is_written_anew() -> None:
     data = b'{"model":"m","x":"\\ud800"}'
     body = {"model": "m", "x": "\ufffd"}
     assert splice(data, body, {**body, "model": "n"}) == '{"model":"n","x":"\ufffd"}'.encode()
+    within = b'{"x":[{"\\ud800":1.0,"a":2.50}]}'
+    before = {"x": [{"\ufffd": 1.0, "a": 2.5}]}
+    after = {"x": [{"\ufffd": 1.0, "a": 3}]}
+    assert splice(within, before, after) == '{"x":[{"\ufffd":1.0,"a":3}]}'.encode()
