@@ -203,6 +203,8 @@ LOST: dict[str, dict[str, set[str]]] = {
     },
     "Signed thinking in a tool loop, vendor switched": {
         "all": {"reasoning_dropped"},
+        "openai_chat": {"reasoning"},  # a budget becomes an effort
+        "openai_responses": {"reasoning"},
         "gemini": {"signature_placeholder"},
     },
     "Reasoning of two parts, encrypted, in a loop": {
@@ -255,9 +257,25 @@ LOST: dict[str, dict[str, set[str]]] = {
 }
 
 
+def with_properties(value: Any) -> Any:
+    """Return JSON whose parameters name their properties, be they none, as OpenAI demands."""
+    if isinstance(value, list):
+        return [with_properties(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    parameters = {"type": "object", "properties": {}}
+    is_bare = value.get("parameters") == {"type": "object"}
+    return {
+        name: parameters if is_bare and name == "parameters" else with_properties(item)
+        for name, item in value.items()
+    }
+
+
 def example_body(example: dict[str, Any], dialect: str) -> dict[str, Any]:
     """Return a body of a worked example with the fields that all of them leave out."""
     body = example["bodies"][dialect]
+    if dialect in ("openai_chat", "openai_responses") and dialect != example["src"]:
+        body = with_properties(body)
     if dialect == "anthropic" != example["src"]:
         body = {"max_tokens": 32_000, **body}
     return body if dialect == "gemini" else {"model": "m", **body}
