@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from profiles.rules import test_schema_rules as schemas
+from profiles.rules import test_schema_rules, test_schema_rules_servers
 from support.rule_cases import RuleCase, is_refused_by
 
 from streamnorm.profiles import shipped_profiles
@@ -22,7 +22,7 @@ def read_tables() -> Iterator[RuleCase]:
     for file in sorted(_ROOMS.glob("*/validate/test_*requests*.py")):
         module = import_module(f"dialects.{file.parent.parent.name}.validate.{file.stem}")
         yield from module.CASES
-    yield from schemas.CASES
+    yield from (*test_schema_rules.CASES, *test_schema_rules_servers.CASES)
 
 
 CASES: defaultdict[tuple[str, str], list[RuleCase]] = defaultdict(list)
