@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from support.type_cases.case import JSON, Case, cases_of
 from support.type_cases.coverage import KINDS, SOURCES, cover
 from support.type_cases.equality import difference, said
 from support.type_cases.judge import Result, fate_of
+from support.type_cases.reach import Point, points_of, reached_by, root_of
 from support.type_cases.walk import ABSENT, Variant, label_of, members, variants
 
 from streamnorm import (
@@ -79,6 +81,41 @@ def test_the_command_prints_the_figure_and_the_finds() -> None:
 
 
 # What a case is made of
+
+
+# What no case need have: names of models, fields that the SDK sends as headers or adds to what it
+# received, and what a stream has in its deltas.
+_LEFT_OUT = re.compile(
+    r".*\.model|MessageCreateParamsNonStreaming\.(betas\[\]|user_profile_id|workspace_id)"
+    r"|GenerateContentResponse\.(automaticFunctionCallingHistory|parsed|sdkHttpResponse).*"
+    r"|HttpResponse\..*"
+)
+_IN_DELTAS = re.compile(
+    r"(Beta)?Message\.content\[\]|\w+UseBlock\.input\[\]|(Beta)?TextBlock\.citations\[\]"
+    r"|BetaCompactionBlock\.(content|encrypted_content)"
+)
+_LARGE = ("openai_responses", "anthropic (beta)")
+_LARGE_LAST = [
+    pytest.param(source, marks=pytest.mark.slow) if source in _LARGE else source
+    for source in SOURCES
+]
+
+
+@each_kind
+@pytest.mark.parametrize("source", _LARGE_LAST)
+def test_the_cases_reach_each_member_literal_and_field(source: str, kind: str) -> None:
+    root = root_of(source, kind)
+    bodies = (case.body for case in _cases(source, kind))
+    if kind == "streams":
+        bodies = (frame for body in bodies for frame in body["frames"])
+    missing = [
+        point
+        for point in points_of(root) - reached_by(bodies, root)
+        for place in [f"{point.owner}.{point.field}"]
+        if not _LEFT_OUT.fullmatch(place)
+        and not (kind == "streams" and _IN_DELTAS.fullmatch(place))
+    ]
+    assert missing == []
 
 
 @each_source
@@ -152,10 +189,20 @@ def test_a_type_has_a_variant_for_each_member_literal_and_field() -> None:
         ".flag=null": {"flag": None},
     }
     assert found[".inner.level=low"].without == ({"inner": {}}, {})
-    assert found[".names[]"].other == {"names": ["names_B"]}
+    assert found[".names[]"].others == ({"names": ["names_B"]},)
     assert [path for path, variant in found.items() if variant.is_null] == [
         *("", ".inner", ".flag=null")
     ]
+
+
+def test_points_are_counted_where_bodies_have_them() -> None:
+    has_type, has_name = Point("", "", "_Outer"), Point("_Outer", "names[]", "str")
+    holds, low = Point("_Outer", "inner", "_Inner"), Point("_Inner", "level", "low")
+    high, outer = Point("_Inner", "level", "high"), Point("_Outer", "type", "outer")
+    every = {has_type, has_name, holds, low, high, outer, Point("_Outer", "flag", "bool")}
+    assert points_of(_Outer) == every
+    found = reached_by([{"names": ["a"]}, {"inner": {"level": "low"}, "flag": None}], _Outer)
+    assert found == {has_type, has_name, holds, low}
 
 
 # What is said of a case
@@ -163,7 +210,7 @@ def test_a_type_has_a_variant_for_each_member_literal_and_field() -> None:
 
 def judge(outputs: dict[str, Result]) -> str:
     """Return the fate of a field `a` of a request that also has a field `b`."""
-    whole = Variant(".a=x", {"b": 1, "a": "x"}, {"b": 1, "a": "y"}, ({"b": 1},))
+    whole = Variant(".a=x", {"b": 1, "a": "x"}, ({"b": 1, "a": "y"},), ({"b": 1},))
 
     def build(value: Any) -> JSON:
         return {} if value is ABSENT else dict(value)
@@ -185,6 +232,16 @@ OTHER_LOSS = {("c", "request", "dropped"): 1}
     ("fate", "x", "y", "without", "nothing"),
     [
         ("carried", Result("1", {}), Result("2", {}), Result("3", {}), Result("", {})),
+        # The field is there, whatever its value: that is lost.
+        ("silent", Result("1", {}), Result("1", {}), Result("2", {}), Result("", {})),
+        # The other value is written as this one, and says so.
+        ("carried", Result("1", {}), Result("1", LOST), Result("2", {}), Result("", {})),
+        # Without the field it is what it is with it.
+        ("silent", Result("1", {}), Result("2", {}), Result("1", {}), Result("", {})),
+        # A body that is refused is no other body.
+        ("silent", Result("1", {}), Result("", {}, "no"), Result("1", {}), Result("", {})),
+        ("silent", Result("1", {}), *[Result("", {}, "no")] * 3),
+        ("carried", Result("1", {}), Result("2", {}), Result("", {}, "no"), Result("", {})),
         ("silent", Result("1", {}), Result("1", {}), Result("1", {}), Result("", {})),
         ("loss", Result("1", LOST), Result("1", LOST), Result("1", {}), Result("", {})),
         ("loss", Result("1", LOST), Result("1", {}), Result("1", {}), Result("", {})),
@@ -198,6 +255,24 @@ def test_the_fate_of_a_field(
     fate: str, x: Result, y: Result, without: Result, nothing: Result
 ) -> None:
     assert judge({"x": x, "y": y, "without": without, "nothing": nothing}) == fate
+
+
+@pytest.mark.parametrize(
+    ("loss", "fate"),
+    [
+        ("citations/messages/dropped", "loss"),
+        ("extra/annotations/dropped", "loss"),
+        # The place of the loss is the place of everything.
+        ("status/messages/dropped", "silent"),
+    ],
+)
+def test_a_loss_beside_what_stays_names_the_field(loss: str, fate: str) -> None:
+    feature, where, detail = loss.split("/")
+    held, beside = Result("1", {(feature, where, detail): 1}), Result("2", {})
+    whole = Variant(".messages[].annotations", "x", ("y",), ("",))
+    (case,) = cases_of("openai_chat", "", [whole], lambda value: {"a": value})
+    found = {"x": held, "y": held, "": beside, ABSENT: beside}
+    assert fate_of(case, "gemini", lambda body, *_: found[body["a"]]).fate == fate
 
 
 def test_a_difference_names_its_place() -> None:

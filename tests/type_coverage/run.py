@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -34,7 +35,13 @@ def main() -> int:
     print("{:18}{:10}".format(*heads) + "".join(f"{head:>9}" for head in heads[2:]))
     for source in [options.source] if options.source else SOURCES:
         for kind in [options.kind] if options.kind else KINDS:
-            found = cover(source, kind, sample=options.sample, seed=options.seed)
+            found = cover(
+                *(source, kind),
+                sample=options.sample,
+                seed=options.seed,
+                on_case=partial(_print_progress, f"{source} {kind}"),
+            )
+            _print_status("")
             counts = (found.cases, found.equal, *(found.fates[fate] for fate in _FATES))
             print(f"{source:18}{kind:10}" + "".join(f"{n:9}" for n in counts), flush=True)
             findings += found.findings
@@ -42,6 +49,18 @@ def main() -> int:
         print(finding)
     print(f"{len(findings)} finds")
     return bool(findings)
+
+
+def _print_progress(name: str, number: int, total: int) -> None:
+    """Print how many cases of a source and a kind are judged."""
+    if number % 20 == 0:
+        _print_status(f"{name}: {number} of {total}")
+
+
+def _print_status(text: str) -> None:
+    """Replace the last line of a terminal; print nothing elsewhere."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

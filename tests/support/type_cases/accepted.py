@@ -50,17 +50,31 @@ SILENT: tuple[Row, ...] = (
     Row(_REQUESTS, _OPENAI, r".*\.format\[text\]$", _DEFAULT, _OPENAI),
     Row(_REQUESTS, _RESPONSES, r"tool_choice=auto$", _DEFAULT, _GEMINI),
     Row(_REQUESTS, _RESPONSES, r"input\[message \w+\]\.type=message$", "the only type"),
+    Row(
+        *(_REQUESTS, _RESPONSES, r"input\[message \w+\]\.role=developer$"),
+        "the name of the system's messages for models that reason",
+    ),
     Row(_REQUESTS, _RESPONSES, r".*\.require_approval=never$", "the only way", _GEMINI),
-    Row(_REQUESTS, _RESPONSES, r".*\[WebSearch\w*\]\.type=", "another name of the tool"),
+    Row(_REQUESTS, _RESPONSES, r".*\[WebSearch\w*\](\.type=|$)", "another name of the tool"),
+    Row(_REQUESTS, _OPENAI, r"tool_choice\[(function|custom)\]$", "its name chooses the tool"),
     Row(_REQUESTS, _RESPONSES, r"input\[\w+( \w+)?\]\.id$", _BOOKKEEPING),
+    Row(_REQUESTS, _RESPONSES, r"input\[function_call_output\]\.name$", "its call has the name"),
     Row(_REQUESTS, _CHAT, r"stream_options\.include_usage$", "the others always count tokens"),
     Row(_REQUESTS, _ANTHROPIC, r"cache_control$", _DEFAULT, _GEMINI),
-    Row(_REQUESTS, _ANTHROPIC, r"thinking\[adaptive\]$", _DEFAULT),
+    Row(
+        *(_REQUESTS, _ANTHROPIC, r"thinking\[adaptive\]$"),
+        *("models with levels always think", _GEMINI),
+    ),
     Row(_REQUESTS, _ANTHROPIC, r"thinking\[\w+\]\.display=omitted$", _DEFAULT, _RESPONSES),
     Row(_REQUESTS, _ANTHROPIC, r"tools\[\]\[\w+\]\.type=custom$", _DEFAULT),
     Row(
-        *(_REQUESTS, _ANTHROPIC, r"tools\[\]\[\w*ToolSearchTool\w+\]\.type="),
-        *("another name of the tool", _RESPONSES),
+        *(_REQUESTS, _ANTHROPIC, r"tools\[\]\[\w*ToolSearchTool\w+\](\.type=|$)"),
+        *("the others search in their own way", _RESPONSES),
+    ),
+    Row(
+        *(_REQUESTS, _ANTHROPIC),
+        r"tools\[\]\[(bash|text_editor|code_execution|web_search|web_fetch)_\d+\]$",
+        "another version of the tool, whose name and fields are carried",
     ),
     Row(_REQUESTS, _GEMINI, r".*\.(responseLogprobs|includeThoughts)=false$", _DEFAULT),
     Row(
@@ -82,7 +96,12 @@ SILENT: tuple[Row, ...] = (
     Row(_STREAMS, _CHAT, r"choices\[\]\.delta\.role=", "an answer is the assistant's"),
     Row(_STREAMS, _CHAT, r".*\.tool_calls\[\]\.type=function$", "the type of a call without one"),
     Row(_ANSWERS, _RESPONSES, r"(created_at|completed_at|background)", _BOOKKEEPING),
-    Row(_ANSWERS, _RESPONSES, r"output\[\w+\]\.(id|status=\w+)$", _BOOKKEEPING),
+    Row(_ANSWERS, _RESPONSES, r"output\[\w+\]\.id$", _BOOKKEEPING),
+    Row(
+        *(_ANSWERS, _RESPONSES, r"output\[\w+\]\.status=\w+$"),
+        "the response says whether it was cut, and so do the arguments of a call",
+    ),
+    Row(_STREAMS, _RESPONSES, r"response\.queued$", "a state before the answer starts"),
     Row(_ANSWERS, _RESPONSES, r"output\[\w+\]\.async=false$", _DEFAULT),
     Row(
         *(_ANSWERS, _RESPONSES, r"incomplete_details\.reason=(max_messages|steered)$"),
@@ -110,6 +129,23 @@ SILENT: tuple[Row, ...] = (
     ),
     Row(_ANSWERS, _ANTHROPIC, r".*\.service_tier=standard$", "the tier of every answer"),
     Row(_STREAMS, _ANTHROPIC, r"message_start\.message\.(usage|stop_\w+)", _SUPERSEDED),
+    Row(
+        *(_ANSWERS, _ANTHROPIC),
+        r".*stop_reason=(max_tokens|model_context_window_exceeded)$",
+        "the others have one word for an answer that is full and a context that is",
+    ),
+    Row(
+        *(_ANSWERS, _ANTHROPIC, r".*stop_reason=(pause_turn|compaction)$"),
+        *("written as OTHER, as all words without one of Google's", _GEMINI),
+    ),
+    Row(
+        *(_ANSWERS, _GEMINI),
+        r"candidates\[\]\.finishReason=(SAFETY|RECITATION|LANGUAGE|BLOCKLIST|PROHIBITED_CONTENT"
+        r"|SPII|IMAGE_SAFETY|IMAGE_PROHIBITED_CONTENT|IMAGE_RECITATION|ESCALATION"
+        r"|PUP_LIMITED_DISABLED|MODEL_ARMOR)$",
+        "the others have one word for all filters",
+    ),
+    Row(_ANSWERS, _GEMINI, r".*\.functionCall\.willContinue$", "the pieces are joined"),
     Row(_ANSWERS, _GEMINI, r"createTime$", _BOOKKEEPING),
     Row(_ANSWERS, _GEMINI, r".*\.(thought|willContinue)=false$", _DEFAULT),
 )
@@ -137,6 +173,7 @@ CHANGED: tuple[Row, ...] = (
         *(_STREAMS, _RESPONSES, r"response\.reasoning_summary_part\.done\.status=incomplete$"),
         "the response says that it was cut",
     ),
+    Row(_STREAMS, _RESPONSES, r"response\.queued$", "a state before the answer starts"),
     Row(_STREAMS, _CHAT, r".*function_call", "the deprecated form of tool_calls"),
     Row(_STREAMS, _CHAT, r"choices\[\]\.delta\.role=", "an answer is the assistant's"),
     Row(_STREAMS, _ANTHROPIC, r"message_start\.message\.stop_\w+", _SUPERSEDED),

@@ -20,7 +20,6 @@ from support.type_cases.walk import (
     label_of,
     members,
     minimal,
-    optional_variants,
     variants,
 )
 
@@ -31,6 +30,7 @@ __all__ = [
     "RESPONSES_ANSWER",
     "answer_cases",
     "anthropic_content",
+    "gemini_call_parts",
     "gemini_parts",
     "response_item",
     "response_output",
@@ -84,15 +84,15 @@ def _chat() -> Iterator[Case]:
     dialect = "openai_chat"
     fields = fields_of(ChatCompletion) or {}
     for name in fields.keys() - {"id", "object", "choices", "model"}:
-        found = optional_variants(fields[name].expected, name)
+        found = variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_chat_field, name))
     choice = fields_of(Choice) or {}
     for name in ("finish_reason", "logprobs"):
-        found = optional_variants(choice[name].expected, name)
+        found = variants(choice[name].expected, name)
         yield from cases_of(dialect, f"choices[].{name}", found, partial(_chat_choice, name))
     message = fields_of(choice["message"].expected) or {}
     for name in message.keys() - {"role"}:
-        found = optional_variants(message[name].expected, name)
+        found = variants(message[name].expected, name)
         build = partial(_chat_message, name)
         yield from cases_of(dialect, f"choices[].message.{name}", found, build)
 
@@ -172,7 +172,7 @@ def _responses() -> Iterator[Case]:
     dialect = "openai_responses"
     fields = fields_of(Response) or {}
     for name in fields.keys() - {"id", "object", "output", "model"}:
-        found = optional_variants(fields[name].expected, name)
+        found = variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_response_field, name))
     for item in members(element_type(fields["output"].expected)):
         kind = label_of(item)
@@ -248,7 +248,7 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
     dialect = "anthropic"
     fields = fields_of(BetaMessage if beta else Message) or {}
     for name in fields.keys() - {"id", "type", "role", "content", "model"}:
-        found = optional_variants(fields[name].expected, name)
+        found = variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_message_field, name))
     for block in members(element_type(fields["content"].expected)):
         kind = label_of(block)
@@ -326,18 +326,18 @@ def _gemini() -> Iterator[Case]:
     dialect = "gemini"
     fields = fields_of(GenerateContentResponse) or {}
     for name in fields.keys() - _OF_SDK - {"candidates", "modelVersion", "responseId"}:
-        found = optional_variants(fields[name].expected, name)
+        found = variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_gemini_field, name))
     candidate = fields_of(Candidate) or {}
     for name in candidate.keys() - {"content", "index"}:
-        found = optional_variants(candidate[name].expected, name)
+        found = variants(candidate[name].expected, name)
         build = partial(_gemini_candidate, name)
         yield from cases_of(dialect, f"candidates[].{name}", found, build)
     for name, field in (fields_of(Part) or {}).items():
         build = partial(gemini_parts, name)
         prefix = f"candidates[].content.parts[].{name}"
         none = gemini_parts("", ABSENT)
-        yield from cases_of(dialect, prefix, optional_variants(field.expected, name), build, none)
+        yield from cases_of(dialect, prefix, variants(field.expected, name), build, none)
 
 
 def _gemini_field(name: str, value: Any) -> JSON:
@@ -363,10 +363,20 @@ def _gemini_candidate(name: str, value: Any) -> JSON:
     return {**GEMINI_ANSWER, "candidates": [_with(_CANDIDATE, name, value)]}
 
 
+def gemini_call_parts(part: JSON) -> list[JSON]:
+    """Return a part, and the fragment that must follow a call that goes on."""
+    call = part.get("functionCall") or {}
+    if not call.get("willContinue"):
+        return [part]
+    started = {name: value for name, value in call.items() if name != "args"}
+    arguments = [{"jsonPath": "$.city", "stringValue": "Oslo"}]
+    return [{"functionCall": started}, {"functionCall": {"partialArgs": arguments}}]
+
+
 def gemini_parts(name: str, value: Any) -> JSON:
     """Return an answer with a part that has a field, before its text, or without one."""
     part = _with(GEMINI_MODIFIERS.get(name, {}), name, value)
-    parts = [part] if part else []
+    parts = gemini_call_parts(part) if part else []
     if name == "codeExecutionResult" and part:
         parts = [{"executableCode": {"language": "PYTHON", "code": "1"}}, part]
     text = {"text": "Done."}

@@ -19,7 +19,8 @@ class Case(NamedTuple):
         dialect: Its dialect.
         path: Position of the thing, such as `tools[mcp].require_approval=always`.
         body: The body; of a stream, its frames under `frames`.
-        other: The body with another value at the position; None if there is none.
+        others: The body with each other word or member at the position, or with one other
+            scalar.
         without: The body without the thing, then without what holds it, and so on.
         is_null: Whether the thing is a null.
     """
@@ -27,7 +28,7 @@ class Case(NamedTuple):
     dialect: str
     path: str
     body: JSON
-    other: JSON | None
+    others: tuple[JSON, ...]
     without: tuple[JSON, ...]
     is_null: bool
 
@@ -57,7 +58,7 @@ def cases_of(
             dialect,
             prefix + variant.path,
             body,
-            None if variant.other is ABSENT else build(variant.other),
+            tuple(map(build, variant.others)),
             (*map(build, variant.without), none, *further),
             variant.is_null,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,6 +13,7 @@ from support.type_cases.accepted import Row, accepted_difference, accepted_silen
 from support.type_cases.answers import answer_cases
 from support.type_cases.case import JSON, Case
 from support.type_cases.judge import (
+    Result,
     Translate,
     fate_of,
     translated_answer,
@@ -81,7 +84,18 @@ class Coverage(NamedTuple):
     accepted: frozenset[Row]
 
 
-def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -> Coverage:
+# Neighbouring cases have bodies in common: those of the other words, and those without them.
+_MAX_TRANSLATIONS = 2048
+
+
+def cover(
+    source: str,
+    kind: str,
+    *,
+    sample: int | None = None,
+    seed: int = 1,
+    on_case: Callable[[int, int], None] | None = None,
+) -> Coverage:
     """Return the figure of one kind of bodies of a dialect.
 
     Args:
@@ -89,6 +103,7 @@ def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -
         kind: One of `KINDS`.
         sample: Number of cases to take at random; None for all.
         seed: Seed of the sample.
+        on_case: Called before each case with its number and the number of all.
     """
     dialect = source.removesuffix(" (beta)")
     known = KINDS[kind]
@@ -98,7 +113,10 @@ def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -
     equal, fates = 0, Counter[str]()
     findings: list[Finding] = []
     accepted: set[Row] = set()
-    for case in cases:
+    translate = _remember(known.translate)
+    for number, case in enumerate(cases):
+        if on_case is not None:
+            on_case(number, len(cases))
         difference = known.differs(case.body, dialect)
         equal += not difference
         # A null says nothing, so any spelling of it, and none, is equal.
@@ -110,7 +128,7 @@ def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -
         for target in _DIALECTS:
             if target == dialect:
                 continue
-            fate: str = fate_of(case, target, known.translate).fate
+            fate: str = fate_of(case, target, translate).fate
             if fate == "silent" and (row := accepted_silence(kind, case, target)):
                 accepted.add(row)
                 fate = "listed"
@@ -118,3 +136,13 @@ def cover(source: str, kind: str, *, sample: int | None = None, seed: int = 1) -
             if fate == "silent":
                 findings.append(Finding(source, kind, case.path, target, "dropped in silence"))
     return Coverage(len(cases), equal, fates, findings, frozenset(accepted))
+
+
+def _remember(translate: Translate) -> Translate:
+    """Return a function that translates a body once, while it is among the last ones."""
+
+    @functools.lru_cache(maxsize=_MAX_TRANSLATIONS)
+    def translated(body: str, dialect: str, target: str) -> Result:
+        return translate(json.loads(body), dialect, target)
+
+    return lambda body, dialect, target: translated(json.dumps(body), dialect, target)

@@ -138,6 +138,8 @@ _TEXT_OF = {
 
 
 def _add_content(deltas: list[JSON], delta: JSON) -> None:
+    if said(delta) == {"type": "compaction_delta"}:  # no summary was made
+        return
     name = _TEXT_OF.get(delta["type"])
     last = deltas[-1] if deltas else {}
     if name is None or last.get("type") != delta["type"]:

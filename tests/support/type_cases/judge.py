@@ -103,16 +103,20 @@ def fate_of(case: Case, target: str, translate: Translate) -> Verdict:
     made = run(case.body)
     if made.error:
         return Verdict("refused", made.error)
-    if case.other is not None:
-        other = run(case.other)
-        if other.output != made.output:
-            return Verdict("carried", "")
+    # A body that is refused says nothing of the thing: every body differs from none.
+    others = [other for other in map(run, case.others) if not other.error]
+    bases = list(map(run, case.without))
+    alike = [other for other in others if other.output == made.output]
+    for other in alike:
         if more := _more(made, other):
             return Verdict("loss", more)
-    for number, body in enumerate(case.without):
-        base = run(body)
-        if base.output != made.output and number == 0 and case.other is None:
-            return Verdict("carried", "")
+    is_there = bases[0].output != made.output if not bases[0].error else bool(others)
+    # Two words that become one are one too few, unless the loss is that of the other.
+    if is_there and all(_more(other, made) for other in alike):
+        return Verdict("carried", "")
+    for base in bases:
+        if base.error:
+            continue
         # Equal output: it is lost, or what holds it.  Else what holds it is there, and a loss
         # must name it.
         more = _more(made, base) if base.output == made.output else _named(made, base, case.path)
@@ -142,12 +146,21 @@ _LEAST = 4
 # Losses that have the unified name of a field.
 _ALSO = {
     "annotations": ("citations",),
+    "budgettokens": ("budget_changed",),
     "filename": ("title",),
+    "inputfile": ("document_dropped",),
     "jsonschema": ("schema_name",),
+    "thinkingbudget": ("budget_changed",),
     "toolsearchoutput": ("server_history_dropped",),
 }
 
 
+# Places of losses that say nothing of the thing.
+_PLACES = frozenset({"messages", "tools", "request", "block"})
+
+
 def _plain(name: str) -> str:
     """Return a name, or the feature and the place of a loss, in one spelling."""
-    return "/".join(name.split("/")[:2]).replace("_", "").lower()
+    feature, *place = name.split("/")[:2]
+    named = [feature, *(word for word in place if word not in _PLACES)]
+    return "/".join(named).replace("_", "").lower()

@@ -24,6 +24,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         ),
         ("id", "status"),
     ),
+    "FunctionCallOutput": ("call_id",),
     "McpCall": ("status",),
     "ResponseOutputText": ("logprobs",),
     "AnnotationURLCitation": ("title",),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from support.body_types import request_type
-from support.type_cases.answers import GEMINI_MODIFIERS
+from support.type_cases.answers import GEMINI_MODIFIERS, gemini_call_parts
 from support.type_cases.case import JSON, Case, cases_of, element_type
 from support.type_cases.walk import (
     ABSENT,
@@ -15,13 +16,14 @@ from support.type_cases.walk import (
     label_of,
     members,
     minimal,
-    optional_variants,
     variants,
 )
 
 __all__ = ["request_cases"]
 
 TOOL = "name_A"
+# A choice of either names a tool of the request.
+TOOLS = (TOOL, "name_B")
 _CALL_ID = "call_1"
 _USER: JSON = {"role": "user", "content": "Hi"}
 
@@ -64,8 +66,7 @@ def _options(
     for name, field in (fields_of(expected) or {}).items():
         if name in left_out:
             continue
-        walk = variants if field.is_required else optional_variants
-        for variant in walk(bool if name == "stream" else field.expected, name):
+        for variant in variants(bool if name == "stream" else field.expected, name):
             whole = {**base, **companions(name + variant.path)}
             yield from cases_of(dialect, name, [variant], partial(_with, whole, name))
 
@@ -73,8 +74,11 @@ def _options(
 # Chat Completions
 
 _CHAT: JSON = {"model": "m", "messages": [_USER]}
-_CHAT_TOOL = {"type": "function", "function": {"name": TOOL, "parameters": {"type": "object"}}}
-_CHAT_CUSTOM = {"type": "custom", "custom": {"name": TOOL}}
+_CHAT_TOOLS: list[JSON] = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in TOOLS
+]
+_CHAT_CUSTOMS: list[JSON] = [{"type": "custom", "custom": {"name": name}} for name in TOOLS]
 _CHAT_CALL: JSON = {
     "id": _CALL_ID,
     "type": "function",
@@ -86,11 +90,11 @@ def _chat_companions(path: str) -> JSON:
     name = path.split(".")[0].split("[")[0].split("=")[0]
     match name:
         case "tool_choice":
-            return {"tools": [_CHAT_CUSTOM if "custom" in path else _CHAT_TOOL]}
+            return {"tools": _CHAT_CUSTOMS if "custom" in path else _CHAT_TOOLS}
         case "parallel_tool_calls":
-            return {"tools": [_CHAT_TOOL]}
+            return {"tools": _CHAT_TOOLS}
         case "function_call":
-            return {"functions": [{"name": TOOL, "parameters": {"type": "object"}}]}
+            return {"functions": [tool["function"] for tool in _CHAT_TOOLS]}
         case "top_logprobs":
             return {"logprobs": True}
         case "stream_options":
@@ -126,10 +130,12 @@ def _chat_body(role: str, message: Any) -> JSON:
         case "assistant":
             if not message.keys() & {"content", "tool_calls", "refusal", "audio", "function_call"}:
                 message = {**message, "content": "Done."}
-            results = [
+            results: list[JSON] = [
                 {"role": "tool", "tool_call_id": call["id"], "content": "ok"}
                 for call in message.get("tool_calls", ())
             ]
+            if call := message.get("function_call"):
+                results = [{"role": "function", "name": call["name"], "content": "ok"}]
             return {**_CHAT, "messages": [_USER, message, *results, _USER]}
         case "user":
             return {**_CHAT, "messages": [_USER, message]}
@@ -141,13 +147,22 @@ def _chat_body(role: str, message: Any) -> JSON:
 
 _RESPONSES: JSON = {"model": "m", "input": [_USER]}
 _ANSWER = {"type": "message", "role": "assistant", "content": "Done."}
+# A tool that a target lacks is refused if it is the only one.
+_RESPONSES_FUNCTION: JSON = {
+    "type": "function",
+    "name": "name_Z",
+    "parameters": {"type": "object"},
+    "strict": None,
+}
 
 
 def _responses() -> Iterator[Case]:
     expected = request_type("openai_responses")
-    left_out = frozenset({"input"})
+    left_out = frozenset({"input", "tools"})
     companions = _responses_companions
     yield from _options("openai_responses", _RESPONSES, expected, companions, left_out)
+    tools = variants(fields_of(expected)["tools"].expected, "tools")
+    yield from cases_of("openai_responses", "tools", tools, _responses_with_tools)
     items = fields_of(expected)["input"].expected
     yield from cases_of(
         "openai_responses",
@@ -162,7 +177,8 @@ def _responses() -> Iterator[Case]:
         kind = label_of(item)
         build = partial(_responses_body, kind)
         # A call may be lost while its output is not, and an output while its call is not.
-        alone = {**_RESPONSES, "input": [_USER, *_companions_of(kind), _USER]}
+        least = build(ABSENT)
+        alone = {**least, "input": [_USER, *_companions_of(kind), _USER]}
         yield from cases_of("openai_responses", f"input[{name}]", variants(item), build, alone)
 
 
@@ -170,7 +186,16 @@ def _responses_tools(kind: str) -> list[JSON]:
     tools = members(element_type(fields_of(request_type("openai_responses"))["tools"].expected))
     by_kind = {label_of(tool): tool for tool in tools}
     named = {"web_search_preview": "WebSearchPreviewTool"}.get(kind, kind)
-    return [{**minimal(by_kind[named])}]
+    tool: JSON = minimal(by_kind[named])
+    names = [name for name in ("name", "server_label") if name in tool]
+    return [tool, *({**tool, name: f"{name}_B"} for name in names)]
+
+
+def _responses_with_tools(tools: Any) -> JSON:
+    """Return a request with tools, and a function beside those that a target may lack."""
+    if tools is None:
+        return {**_RESPONSES, "tools": None}
+    return {**_RESPONSES, "tools": [*([] if tools is ABSENT else tools), _RESPONSES_FUNCTION]}
 
 
 def _responses_companions(path: str) -> JSON:
@@ -219,7 +244,9 @@ def _responses_body(kind: str, item: Any) -> JSON:
     if item is ABSENT:
         held = []
     after = [_ANSWER] if kind == "reasoning" else []
-    return {**_RESPONSES, "input": [_USER, *held, *after, _USER]}
+    has_tools = kind in ("additional_tools", "tool_search_output")
+    tools = {"tools": [_RESPONSES_FUNCTION]} if has_tools else {}
+    return {**_RESPONSES, **tools, "input": [_USER, *held, *after, _USER]}
 
 
 def _companions_of(kind: str) -> list[JSON]:
@@ -239,6 +266,7 @@ def _item(kind: str) -> JSON:
 
 _ANTHROPIC: JSON = {"model": "m", "max_tokens": 4096, "messages": [_USER]}
 _ANTHROPIC_TOOL: JSON = {"name": TOOL, "input_schema": {"type": "object"}}
+_ANTHROPIC_FUNCTION: JSON = {**_ANTHROPIC_TOOL, "name": "name_Z"}
 _TEXT: JSON = {"type": "text", "text": "Hi"}
 _TOOL_USE: JSON = {"type": "tool_use", "id": _CALL_ID, "name": TOOL, "input": {}}
 _TOOL_RESULT: JSON = {"type": "tool_result", "tool_use_id": "id_A", "content": "ok"}
@@ -266,7 +294,7 @@ _ASSISTANT_BLOCKS = frozenset(
 
 def _anthropic_companions(path: str) -> JSON:
     if path.startswith("tool_choice"):
-        return {"tools": [_ANTHROPIC_TOOL]}
+        return {"tools": [{**_ANTHROPIC_TOOL, "name": name} for name in TOOLS]}
     return {}
 
 
@@ -275,7 +303,7 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
     # Headers, which the SDK has beside the fields of the body.
     headers = {"betas", "user_profile_id", "workspace_id"}
     left_out = frozenset({"messages", "tools"} | headers)
-    tools = optional_variants(fields_of(expected)["tools"].expected, "tools")
+    tools = variants(fields_of(expected)["tools"].expected, "tools")
     yield from cases_of("anthropic", "tools", tools, _anthropic_tools)
     yield from _options("anthropic", _ANTHROPIC, expected, _anthropic_companions, left_out)
     for message in members(element_type(fields_of(expected)["messages"].expected)):
@@ -286,25 +314,31 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
         yield from cases_of("anthropic", f"{prefix}.content", variants(str, "text"), build)
         for name in fields.keys() - {"role", "content"}:
             build = partial(_anthropic_message, role, name)
-            found = optional_variants(fields[name].expected, name)
+            found = variants(fields[name].expected, name)
             yield from cases_of("anthropic", f"{prefix}.{name}", found, build)
         for block in members(element_type(fields["content"].expected)):
             kind = label_of(block)
-            if role == ("user" if kind in _ASSISTANT_BLOCKS else "assistant") and kind != "text":
-                continue
             build = partial(_anthropic_block, role, kind)
-            yield from cases_of("anthropic", f"{prefix}.content[{kind}]", variants(block), build)
+            found = variants(block)
+            # The type has blocks in messages of either role.  Of the role that the API has none
+            # in, one is enough.
+            if role == ("user" if kind in _ASSISTANT_BLOCKS else "assistant") and kind != "text":
+                found = islice(found, 1)
+            yield from cases_of("anthropic", f"{prefix}.content[{kind}]", found, build)
 
 
 def _anthropic_tools(tools: Any) -> JSON:
     """Return a request with tools, and the servers of the toolsets among them."""
     if tools is ABSENT:
-        return _ANTHROPIC
+        return {**_ANTHROPIC, "tools": [_ANTHROPIC_FUNCTION]}
+    if tools is None:
+        return {**_ANTHROPIC, "tools": None}
     servers = [
         {"type": "url", "name": tool["mcp_server_name"], "url": "https://example.com/mcp"}
         for tool in tools
         if tool.get("type") == "mcp_toolset"
     ]
+    tools = [*tools, _ANTHROPIC_FUNCTION]
     return {**_ANTHROPIC, "tools": tools, **({"mcp_servers": servers} if servers else {})}
 
 
@@ -367,18 +401,18 @@ _MODEL_PARTS = frozenset(
 def _gemini() -> Iterator[Case]:
     fields = fields_of(request_type("gemini"))
     for name in ("safetySettings", "cachedContent", "labels", "serviceTier", "store"):
-        found = optional_variants(fields[name].expected, name)
+        found = variants(fields[name].expected, name)
         yield from cases_of("gemini", name, found, partial(_with, _GEMINI, name))
     for variant in variants(fields["toolConfig"].expected, "toolConfig"):
         base = {**_GEMINI, "tools": [_GEMINI_TOOL]}
         build = partial(_with, base, "toolConfig")
         yield from cases_of("gemini", "toolConfig", [variant], build)
-    for variant in optional_variants(fields["generationConfig"].expected, ""):
+    for variant in variants(fields["generationConfig"].expected, ""):
         build = partial(_gemini_generation, variant.path)
         yield from cases_of("gemini", "generationConfig", [variant], build)
     for name, field in (fields_of(element_type(fields["tools"].expected)) or {}).items():
-        for variant in optional_variants(field.expected, name):
-            build = partial(_gemini_tool, name)
+        for variant in variants(field.expected, name):
+            build = partial(_gemini_tool, name, variant.path)
             yield from cases_of("gemini", f"tools[].{name}", [variant], build)
     content = element_type(fields["contents"].expected)
     part = element_type(fields_of(content)["parts"].expected)
@@ -387,7 +421,7 @@ def _gemini() -> Iterator[Case]:
     for name, field in (fields_of(part) or {}).items():
         build = partial(_gemini_part, name)
         prefix, none = f"contents[].parts[].{name}", _gemini_part("", ABSENT)
-        yield from cases_of("gemini", prefix, optional_variants(field.expected, name), build, none)
+        yield from cases_of("gemini", prefix, variants(field.expected, name), build, none)
 
 
 def _gemini_generation(path: str, config: Any) -> JSON:
@@ -395,13 +429,27 @@ def _gemini_generation(path: str, config: Any) -> JSON:
         return _GEMINI
     if "chema" in path:
         config = {"responseMimeType": "application/json", **config}
+    if path.startswith(".responseSchema.") and "responseSchema" in config:
+        # Only a schema of an object is enforced everywhere: the root has it.
+        config = {**config, "responseSchema": _gemini_object(config["responseSchema"])}
     if "logprobs" in path and "responseLogprobs" not in path:
         config = {"responseLogprobs": True, **config}
     return {**_GEMINI, "generationConfig": config}
 
 
-def _gemini_tool(name: str, tool: Any) -> JSON:
-    return _GEMINI if tool is ABSENT else {**_GEMINI, "tools": [{name: tool}]}
+def _gemini_object(schema: JSON) -> JSON:
+    return {"type": "OBJECT", "properties": {"city": schema}, "required": ["city"]}
+
+
+def _gemini_tool(name: str, path: str, tool: Any) -> JSON:
+    function = {"functionDeclarations": [{"name": "name_Z"}]}
+    if tool is ABSENT:
+        return {**_GEMINI, "tools": [function]}
+    if name == "functionDeclarations" and path.startswith("[].parameters."):
+        (declared,) = tool
+        if "parameters" in declared:
+            tool = [{**declared, "parameters": _gemini_object(declared["parameters"])}]
+    return {**_GEMINI, "tools": [{name: tool}, function]}
 
 
 def _gemini_system(text: Any) -> JSON:
@@ -426,7 +474,7 @@ def _gemini_part(name: str, value: Any) -> JSON:
         return {"contents": contents}
     if name not in _MODEL_PARTS:
         return {"contents": [{"role": "user", "parts": [user, *([part] if part else [])]}]}
-    parts = [part] if part else []
+    parts = gemini_call_parts(part) if part else []
     if name == "codeExecutionResult" and part:
         parts = [{"executableCode": {"language": "PYTHON", "code": "1"}}, *parts]
     results: list[JSON] = []

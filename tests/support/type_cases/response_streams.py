@@ -14,17 +14,18 @@ from support.type_cases.walk import ABSENT, fields_of, label_of, members, minima
 
 __all__ = ["responses_stream_cases"]
 
-# What the request said is the same in a stream and in a whole answer.
-_ECHOED = ("instructions", "tools", "tool_choice", "prompt.")
-
 
 def responses_stream_cases() -> Iterator[Case]:
     """Yield a stream for each item, field of the response, and event."""
     for case in answer_cases("openai_responses"):
-        if not case.path.startswith(_ECHOED):
-            other = None if case.other is None else _stream(case.other)
-            without = tuple(map(_stream, case.without))
-            yield case._replace(body=_stream(case.body), other=other, without=without)
+        others, without = tuple(map(_stream, case.others)), tuple(map(_stream, case.without))
+        yield case._replace(body=_stream(case.body), others=others, without=without)
+    frames = _stream(RESPONSES_ANSWER)["frames"]
+    response = {**frames[0]["response"], "status": "queued"}
+    queued = [frames[0], {"type": "response.queued", "response": response}, *frames[1:]]
+    queued = [{**frame, "sequence_number": n} for n, frame in enumerate(queued)]
+    without = ({"frames": frames},)
+    yield Case("openai_responses", "response.queued", {"frames": queued}, (), without, False)
     for event in members(ResponseStreamEvent):
         kind = label_of(event)
         if "response" in (fields_of(event) or {}) or kind in _OF_ALL_ITEMS:

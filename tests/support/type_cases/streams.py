@@ -20,7 +20,6 @@ from support.type_cases.walk import (
     fields_of,
     label_of,
     members,
-    optional_variants,
     variants,
 )
 
@@ -94,15 +93,15 @@ def _chat() -> Iterator[Case]:
     dialect = "openai_chat"
     fields = fields_of(ChatCompletionChunk) or {}
     for name in fields.keys() - {"id", "object", "choices", "model", "created"}:
-        found = optional_variants(fields[name].expected, name)
+        found = variants(fields[name].expected, name)
         yield from cases_of(dialect, name, found, partial(_chat_field, name))
     choice = fields_of(Choice) or {}
     for name in ("finish_reason", "logprobs"):
-        found = optional_variants(choice[name].expected, name)
+        found = variants(choice[name].expected, name)
         yield from cases_of(dialect, f"choices[].{name}", found, partial(_chat_choice, name))
     delta = fields_of(choice["delta"].expected) or {}
     for name, field in delta.items():
-        found = optional_variants(field.expected, name)
+        found = variants(field.expected, name)
         build = partial(_chat_delta, name)
         yield from cases_of(dialect, f"choices[].delta.{name}", found, build)
 
@@ -166,17 +165,17 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
     by_type = {label_of(event): fields_of(event) or {} for event in events}
     message = fields_of(by_type["message_start"]["message"].expected) or {}
     for name in message.keys() - {"id", "type", "role", "model", "content"}:
-        found = optional_variants(message[name].expected, name)
+        found = variants(message[name].expected, name)
         build = partial(_message_start, name)
         yield from cases_of("anthropic", f"message_start.message.{name}", found, build)
     delta = fields_of(by_type["message_delta"]["delta"].expected) or {}
     for name, field in delta.items():
         build = partial(_message_delta, name)
-        found = optional_variants(field.expected, name)
+        found = variants(field.expected, name)
         yield from cases_of("anthropic", f"message_delta.delta.{name}", found, build)
     for name in by_type["message_delta"].keys() - {"type", "delta"}:
         build = partial(_message_delta_event, name)
-        found = optional_variants(by_type["message_delta"][name].expected, name)
+        found = variants(by_type["message_delta"][name].expected, name)
         yield from cases_of("anthropic", f"message_delta.{name}", found, build)
     for part in members(by_type["content_block_delta"]["delta"].expected):
         kind = label_of(part)
@@ -186,9 +185,9 @@ def _anthropic(*, beta: bool) -> Iterator[Case]:
 
 
 def _as_stream(case: Case) -> Case:
-    other = None if case.other is None else anthropic_frames(case.other)
+    others = tuple(map(anthropic_frames, case.others))
     without = tuple(map(anthropic_frames, case.without))
-    return case._replace(body=anthropic_frames(case.body), other=other, without=without)
+    return case._replace(body=anthropic_frames(case.body), others=others, without=without)
 
 
 _FIRST_USAGE: JSON = {**ANTHROPIC_ANSWER["usage"], "output_tokens": 1}
@@ -236,9 +235,9 @@ def _block_frames(index: int, block: JSON) -> list[JSON]:
             partial_json = json.dumps(block["input"])
             deltas = [{"type": "input_json_delta", "partial_json": partial_json}]
         case "compaction":
-            start = {"type": "compaction", "content": None, "encrypted_content": None}
-            names = ("content", "encrypted_content", "signature")
-            fields = {name: block[name] for name in names if name in block}
+            summary = {"content": None, "encrypted_content": None}
+            start = {**block, **summary}
+            fields = {name: block[name] for name in summary if name in block}
             deltas = [{"type": "compaction_delta", **fields}]
     return [
         {"type": "content_block_start", "index": index, "content_block": start},
@@ -313,6 +312,6 @@ def _content_delta(kind: str, delta: Any) -> JSON:
 
 def _gemini() -> Iterator[Case]:
     for case in answer_cases("gemini"):
-        other = None if case.other is None else {"frames": [case.other]}
+        others = tuple({"frames": [body]} for body in case.others)
         without = tuple({"frames": [body]} for body in case.without)
-        yield case._replace(body={"frames": [case.body]}, other=other, without=without)
+        yield case._replace(body={"frames": [case.body]}, others=others, without=without)

@@ -51,8 +51,8 @@ _NUMBERS: dict[str, tuple[float, float]] = {
         ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "ttl_30m_tokens"), (1, 0)
     ),
     "thinking_tokens": (1, 2),
-    "budget_tokens": (1024, 2048),
-    "thinkingBudget": (1024, 2048),
+    # Two of the same effort.
+    **dict.fromkeys(("budget_tokens", "thinkingBudget"), (2048, 2049)),
     "max_tokens": (4096, 8192),
     "max_completion_tokens": (4096, 8192),
     "max_output_tokens": (4096, 8192),

@@ -31,7 +31,6 @@ __all__ = [
     "label_of",
     "members",
     "minimal",
-    "optional_variants",
     "variants",
 ]
 
@@ -55,8 +54,8 @@ class Variant(NamedTuple):
     Attributes:
         path: Its position, such as `tools[mcp].require_approval=always`.
         value: The value.
-        other: The value with another scalar at the position; `ABSENT` if the scalar is no
-            choice of the type's.
+        others: The value with each other word or member of the type at the position, or with
+            one other scalar; () if there is none.
         without: The value without the position, then without what holds it, and so on;
             beyond the last the value is absent.
         is_null: Whether a null stands at the position.
@@ -64,7 +63,7 @@ class Variant(NamedTuple):
 
     path: str
     value: Any
-    other: Any = ABSENT
+    others: tuple[Any, ...] = ()
     without: tuple[Any, ...] = ()
     is_null: bool = False
 
@@ -73,7 +72,7 @@ class Variant(NamedTuple):
         return self._replace(
             path=path + self.path,
             value=place(self.value),
-            other=ABSENT if self.other is ABSENT else place(self.other),
+            others=tuple(map(place, self.others)),
             without=tuple(map(place, self.without)),
         )
 
@@ -152,13 +151,6 @@ def variants(expected: Any, name: str = "") -> Iterator[Variant]:
     return _walk(expected, name, ())
 
 
-def optional_variants(expected: Any, name: str) -> Iterator[Variant]:
-    """Yield the variants of a field that may be absent: no other scalar need stand there."""
-    for variant in _walk(expected, name, ()):
-        is_scalar = not variant.without and _is_scalar(variant)
-        yield variant._replace(other=ABSENT) if is_scalar else variant
-
-
 def _walk(expected: Any, name: str, stack: tuple[Any, ...]) -> Iterator[Variant]:
     expected = bare_type(expected)
     origin, inner = get_origin(expected), get_args(expected)
@@ -184,9 +176,9 @@ def _walk(expected: Any, name: str, stack: tuple[Any, ...]) -> Iterator[Variant]
         yield Variant("", object_value(name))
     elif expected in (str, int, float, bool, bytes, datetime):
         first, other = scalar_values(name, expected)
-        yield Variant("", first, other if other != first else ABSENT)
+        yield Variant("", first, (other,) if other != first else ())
         if expected is bool:
-            yield Variant("=false", False, True)
+            yield Variant("=false", False, (True,))
     else:
         raise TypeError(f"{expected!r}, expected a type of JSON values")
 
@@ -197,13 +189,14 @@ _FIRST, _LAST = frozenset({"completed", "OUTCOME_OK"}), "_UNSPECIFIED"
 
 def _words(words: tuple[Any, ...]) -> Iterator[Variant]:
     words = tuple(sorted(words, key=lambda word: (word not in _FIRST, str(word).endswith(_LAST))))
-    for number, word in enumerate(words):
-        other = ABSENT if len(words) == 1 else words[number == 0]
-        yield Variant(f"={word}", word, other)
+    for word in words:
+        yield Variant(f"={word}", word, tuple(other for other in words if other != word))
 
 
 def _walk_union(parts: list[Any], name: str, stack: tuple[Any, ...]) -> Iterator[Variant]:
     objects = [part for part in parts if fields_of(part) is not None]
+    objects = [part for part in objects if stack.count(part) <= _MAX_REPEATS]
+    first = {part: next(_walk(part, name, stack)).value for part in objects}
     for part in parts:
         if stack.count(part) > _MAX_REPEATS:
             continue
@@ -212,7 +205,10 @@ def _walk_union(parts: list[Any], name: str, stack: tuple[Any, ...]) -> Iterator
             label = f"[{label_of(part)}]"
         elif len(parts) > 1 and get_origin(part) is not Literal and part is not type(None):
             label = f"[{label_of(part)}]" if len(parts) > 2 or type(None) not in parts else ""
-        for variant in _walk(part, name, stack):
+        others = tuple(first[other] for other in first if other != part)
+        for number, variant in enumerate(_walk(part, name, stack)):
+            if number == 0 and part in first:
+                variant = variant._replace(others=others)
             yield variant._replace(path=label + variant.path)
 
 
@@ -237,12 +233,10 @@ def _walk_object(expected: Any, name: str, stack: tuple[Any, ...]) -> Iterator[V
             placed = variant.within(place, f".{field}")
             if field in required:
                 # The first value of a required field is that of the object without others.
-                if number or variant.other is not ABSENT:
+                if number or variant.others:
                     yield placed
-            elif variant.without or variant.other is ABSENT or not _is_scalar(variant):
-                yield placed._replace(without=(*placed.without, least))
             else:
-                yield placed._replace(other=ABSENT, without=(least,))
+                yield placed._replace(without=(*placed.without, least))
 
 
 def _walk_field(owner: Any, name: str, stack: tuple[Any, ...]) -> Iterator[Variant]:
@@ -254,7 +248,3 @@ def _walk_field(owner: Any, name: str, stack: tuple[Any, ...]) -> Iterator[Varia
 
 def _placed(fields: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     return {**fields, name: value}
-
-
-def _is_scalar(variant: Variant) -> bool:
-    return not isinstance(variant.value, dict | list)
