@@ -87,7 +87,7 @@ class Losses:
             )
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
-        """Count and return one loss of a stream that fails, whose error must go out."""
+        """Count and return one loss, which raises no error if `strict`."""
         if self._record is not None:
             self._record.append((feature, where, detail))
         loss = self._kinds.get((feature, where, detail))

@@ -170,7 +170,7 @@ class AnthropicEncoder(Encoder):
 
     def _error(self, event: StreamError) -> bytes:
         if self._usage != self._written_usage:  # an error event has no counts
-            self._losses.count("usage", "failed stream", "dropped")
+            self._losses.add("usage", "failed stream", "dropped")
         return _frame("error", {"error": error_to_wire(event, extras=self.extras)})
 
     def _opaque(self, event: Opaque) -> bytes:

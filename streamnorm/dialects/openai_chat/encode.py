@@ -288,7 +288,7 @@ class ChatEncoder(Encoder):
     def _error(self, event: StreamError) -> bytes:
         self._stopped = False
         if self._include_usage and self._usage != Usage():  # written at the end alone
-            self._losses.count("usage", "failed stream", "dropped")
+            self._losses.add("usage", "failed stream", "dropped")
         return _frame(error_to_wire(event, extras=self.extras))
 
     def _opaque(self, event: Opaque) -> bytes:

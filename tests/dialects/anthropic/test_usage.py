@@ -11,7 +11,16 @@ from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
 from support.seeded import Draws, draws
 
-from streamnorm import Event, Loss, MessageStop, StreamError, Usage, UsageUpdate, encoder
+from streamnorm import (
+    Event,
+    Loss,
+    LossyEncoding,
+    MessageStop,
+    StreamError,
+    Usage,
+    UsageUpdate,
+    encoder,
+)
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 
@@ -178,6 +187,11 @@ def test_tokens_of_a_failed_stream_that_its_start_did_not_report_are_a_loss() ->
             writer.render(event)
         assert [loss.feature for loss in writer.losses] == lost
     assert writer.losses == (Loss("usage", "failed stream", 1, "dropped"),)
+    strict = encoder("anthropic", strict=True)
+    for event in (payloads.START, UsageUpdate(Usage(9, 4))):
+        strict.render(event)
+    with pytest.raises(LossyEncoding, match="usage in failed stream"):
+        strict.render(failure)
 
 
 def test_unknown_usage_is_a_loss() -> None:

@@ -14,6 +14,7 @@ from support.seeded import Draws, draws
 from streamnorm import (
     Completed,
     Loss,
+    LossyEncoding,
     MessageStart,
     StreamError,
     Usage,
@@ -144,6 +145,11 @@ def test_tokens_of_a_failed_stream_are_a_loss() -> None:
         for event in (MessageStart("m", "gpt"), *events, StreamError("upstream", "gone")):
             writer.encode(event)
         assert writer.losses == losses
+    strict = encoder("openai_chat", strict=True)
+    for event in (MessageStart("m", "gpt"), UsageUpdate(Usage(1, 2))):
+        strict.encode(event)
+    with pytest.raises(LossyEncoding, match="usage in failed stream"):
+        strict.encode(StreamError("upstream", "gone"))
 
 
 def test_reasoning_is_outside_the_completion_if_the_total_says_so() -> None:
