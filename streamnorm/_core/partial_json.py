@@ -21,7 +21,7 @@ from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_o
 from streamnorm._core.limits import Limits
 from streamnorm._core.snapshots import OpenContainer, Snapshots
 
-__all__ = ["PartialJSON", "ValueDelta", "decode_arguments"]
+__all__ = ["PartialJSON", "ValueDelta", "check_arguments", "decode_arguments"]
 
 _MAX_DEPTH = Limits().max_json_depth
 
@@ -36,6 +36,8 @@ _NUMBER_BEGUN = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:(?:\.[0-9]+)?[eE][-+]?[0-9
 _FRACTION_OR_EXPONENT = {".", "e", "E"}
 # What a tolerant decoder reads as infinity or as no number.
 _MAYBE_NOT_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
+_EXPONENT = re.compile(r"(?<=[0-9])[eE]\+?[0-9]{3,}")
+_DIGITS = re.compile(r"[1-9][0-9]{308,}")
 _AFTER_NUMBER = _WHITE_SPACE + ",]}"
 _LITERALS: dict[str, tuple[str, bool | None]] = {
     "t": ("true", True),
@@ -328,6 +330,19 @@ def decode_arguments(text: str) -> dict[str, object]:
     if parser.error is not None:
         raise parser.error
     return cast("dict[str, object]", parser.value)  # it began with a brace
+
+
+def check_arguments(text: str) -> None:
+    """Check that arguments are a JSON object, or none.
+
+    A number may be larger than any that Python has, which is legal JSON.
+
+    Raises:
+        ArgumentsError: The text is no JSON object.
+    """
+    if _MAYBE_NOT_FINITE.search(text) is not None:
+        text = _DIGITS.sub("1", _EXPONENT.sub("e0", text))
+    decode_arguments(text)
 
 
 def _describe(path: tuple[str | int, ...], value: object, into: list[ValueDelta]) -> None:

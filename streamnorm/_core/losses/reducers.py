@@ -18,7 +18,7 @@ from streamnorm._core.events import MessageStart, MessageStop, Usage
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
 from streamnorm._core.losses.vendor_fields import VendorFields
-from streamnorm._core.partial_json import decode_arguments
+from streamnorm._core.partial_json import check_arguments
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["Boundaries", "Citations", "MessageMetadata", "WholeArguments"]
@@ -70,7 +70,7 @@ class WholeArguments:
             self._losses.add("null_arguments", "tool call", "written as {}")
             return ""
         try:
-            decode_arguments(text)
+            check_arguments(text)
         except ArgumentsError:
             self._losses.add("broken_arguments", where, "call dropped")
             return None

@@ -168,3 +168,23 @@ def test_native_stop_reason_of_the_target_passes() -> None:
 def test_unknown_token_counts_are_a_loss(usage: Usage, unknown: list[str]) -> None:
     _, losses = project([START, UsageUpdate(usage), STOP], "anthropic")
     assert losses == tuple(Loss("usage_unknown", name, 1, "written as 0") for name in unknown)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1E+400", "0.5e999", "1" * 400, "1" * 400 + ".5"])
+def test_numbers_beyond_those_of_python_pass_as_text(number: str) -> None:
+    losses = Losses()
+    arguments = WholeArguments(losses)
+    text = f'{{"a": [{number}], "b": "1e400"}}'
+    arguments.append(0, text)
+    assert arguments.pop(0, "ToolCall") == text
+    assert losses.list() == ()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":NaN}', '{"a":0' + "1" * 400 + "}", '{"a":1e}', '{"a":e400}']
+)
+def test_numbers_that_are_no_json_are_broken(text: str) -> None:
+    losses = Losses()
+    arguments = WholeArguments(losses)
+    arguments.append(0, text)
+    assert arguments.pop(0, "ToolCall") is None
