@@ -295,7 +295,8 @@ class Completed(Struct, frozen=True, tag="completed"):
         reason: Why choice 0 ended.
         usage: The last snapshot.
         lenient: What was forgiven at the end: `no_done` (no `[DONE]`), `no_finish` (no
-            finish reason), `unterminated` (no blank line after the last event).
+            finish reason, or content after the last one), `unterminated` (no blank line after the
+            last event).
     """
 
     reason: StopReason

@@ -323,7 +323,7 @@ class ChatDecoder(Decoder):
             self._choices[0].extra.update(new)
         stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
         events += stops.values()
-        finished = all(blocks.finish_reason for blocks in choices)
+        finished = all(blocks.is_finished for blocks in choices)
         lenient = () if finished else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
 

@@ -49,7 +49,7 @@ def test_stream_that_ends_after_content_after_its_finish_is_cut(after: bytes) ->
 
 @pytest.mark.parametrize("after", CONTENT.values(), ids=CONTENT)
 def test_finish_that_follows_the_content_or_done_completes(after: bytes) -> None:
-    for end, lenient in ((DONE, ()), (chunk({}, "stop"), ("no_done",))):
+    for end, lenient in ((DONE, ("no_finish",)), (chunk({}, "stop"), ("no_done",))):
         outcome = decode(STOPPED, after, end).outcome
         assert isinstance(outcome, Completed)
         assert outcome.lenient == lenient
