@@ -54,6 +54,7 @@ SILENT: tuple[Row, ...] = (
         *(_REQUESTS, _RESPONSES, r"input\[message \w+\]\.role=developer$"),
         "the name of the system's messages for models that reason",
     ),
+    Row(_REQUESTS, _RESPONSES, r".*\.user_location\.type=approximate$", "the only type"),
     Row(_REQUESTS, _RESPONSES, r".*\.require_approval=never$", "the only way", _GEMINI),
     Row(_REQUESTS, _RESPONSES, r".*\[WebSearch\w*\](\.type=|$)", "another name of the tool"),
     Row(_REQUESTS, _OPENAI, r"tool_choice\[(function|custom)\]$", "its name chooses the tool"),
