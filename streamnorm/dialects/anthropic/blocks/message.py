@@ -214,17 +214,23 @@ class MessageBlocks:
 
     def is_held(self, wire_index: object) -> bool:
         """Return whether the start of a block is held until its `compaction_delta` arrives."""
-        block = self._open.get(wire_index)
-        return block is not None and block.index < 0 and isinstance(block.unified, OpaqueBlock)
+        return self._held_compaction(wire_index) is not None
 
     def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
         """Complete a held `compaction` block; False if no such block is held."""
-        if not self.is_held(wire_index):
+        compaction = self._held_compaction(wire_index)
+        if compaction is None:
             return False
         block = self._open[wire_index]
-        block.unified = with_compaction(block.unified, fields)
+        block.unified = with_compaction(compaction, fields)
         self._emit_start(wire_index, block, events)
         return True
+
+    def _held_compaction(self, wire_index: object) -> OpaqueBlock | None:
+        block = self._open.get(wire_index)
+        if block is None or block.index >= 0 or not isinstance(block.unified, OpaqueBlock):
+            return None
+        return block.unified
 
     def unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
         """Emit an event of an unknown type, with the block that its `index` names."""
