@@ -145,8 +145,8 @@ def body_kind(body: bytes | bytearray) -> str:
 def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) -> int:
     """Return the HTTP status of a response that reports an error before a stream begins.
 
-    It is that of the error, 400 for a request that is too long for its model, 504 for a timeout
-    or 502 for all else.
+    It is that of the error if that is 400 to 599, 400 for a request that is too long for its
+    model, 504 for a timeout or 502 for all else.
 
     Args:
         error: The error.
@@ -156,7 +156,9 @@ def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) ->
     status = error.status_hint
     if context_overflow(error) is not None:
         return _TOO_LONG
-    if status is None or status < 400:  # the provider's redirect does not concern the client
+    # A provider's redirect does not concern the client; beyond 599 there are no statuses, and
+    # clients of HTTP/1.1 refuse the answer (RFC 9110, section 15).
+    if status is None or not 400 <= status <= 599:
         return 504 if error.kind == "stalled" else 502
     return overloaded_status if status == _OVERLOADED else status
 

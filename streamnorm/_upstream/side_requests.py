@@ -60,6 +60,8 @@ __all__ = [
     "side_steps",
 ]
 
+_LAST_STATUS = 599
+_BAD_GATEWAY = 502
 _NO_CONTENT = 204
 
 
@@ -240,8 +242,10 @@ def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstr
     problem = None if answer.status == _NO_CONTENT else answer_problem(answer.body, client)
     if problem is not None:
         return error or problem
+    # A server of HTTP cannot send a status beyond 599.
+    status = answer.status if answer.status <= _LAST_STATUS else _BAD_GATEWAY
     return PassedAnswer(
-        status=answer.status, content_type=answer.content_type, body=answer.body, error=error
+        status=status, content_type=answer.content_type, body=answer.body, error=error
     )
 
 

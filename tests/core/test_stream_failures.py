@@ -141,6 +141,8 @@ def test_answer_without_a_legal_form_fails_as_its_stream_does() -> None:
         (StreamError("stalled", "m"), 504),
         (StreamError("upstream", "m", status_hint=307), 502),
         (StreamError("upstream", "m", status_hint=529), 529),
+        (StreamError("upstream", "m", status_hint=599), 599),
+        (StreamError("upstream", "m", status_hint=600), 502),
         (StreamError("upstream", "prompt is too long", status_hint=500), 400),
     ],
 )
