@@ -137,7 +137,7 @@ class ToolCalls:
         if index is None:
             return self._call_without_index(fragment)
         if at is None:
-            return None if fragment.name else self._drifting_call(index)
+            return None if fragment.name else self._drifting_call(index, fragment.arguments)
         return None if at.id is None and _begins_call(fragment, after=at) else at
 
     def _call_without_id(self, id: str, fragment: CallFragment, at: Call | None) -> Call | None:
@@ -169,16 +169,24 @@ class ToolCalls:
             raise malformed("arguments of no tool call: all of them are complete")
         return last
 
-    def _drifting_call(self, index: int) -> Call:
+    def _drifting_call(self, index: int, arguments: str) -> Call:
         """Return the call whose index drifts to one that no call has.
 
         sgl-project/sglang#6310 and agno-agi/agno#8880: the arguments that begin at one index
-        end at another.
+        end at another.  A brace may begin those of a call whose start was lost.
         """
         growing = self._growing_calls()
         call = growing[0] if len(growing) == 1 else None
-        if call is None or call.kind == "custom" or call.arguments.is_empty():
+        text = arguments.lstrip()
+        if (
+            call is None
+            or call.kind == "custom"
+            or call.arguments.is_empty()
+            or text.startswith("{")
+        ):
             raise malformed(f"arguments at index {index}, where no tool call has begun")
+        if not text:  # the next fragment shows where it belongs
+            return call
         self._note("index_drift", "tool call")
         if call.wire_index is not None:
             self._left.add(call.wire_index)

@@ -180,3 +180,19 @@ def test_two_choices_without_an_index_in_one_chunk_are_malformed() -> None:
     parts[1]["index"] = 1
     decoded = decode(frame({**wire, "choices": parts}), chunk({}, "stop", 1), END)
     assert isinstance(decoded.outcome, Completed)
+
+
+@pytest.mark.parametrize("lost", ['{"city":"Tok', ' {"', "{"])
+def test_fragment_that_may_begin_a_call_is_no_drift(lost: str) -> None:
+    half = calls(call(0, "x", "f", '{"city":"Par'))
+    rest = calls(call(1, arguments='yo"}'))
+    assert problem(half, calls(call(1, arguments=lost)), rest) == (
+        "arguments at index 1, where no tool call has begun"
+    )
+
+
+def test_blank_fragment_at_an_unknown_index_moves_no_call() -> None:
+    blank = calls(call(5, arguments=" "))
+    assert message(DRIFT[0], blank, calls(call(0, arguments=A[3:])), END).tool_calls == (
+        ToolCall("x", "f", A[:3] + " " + A[3:]),
+    )
