@@ -73,6 +73,14 @@ class ResponseBlockOpener:
         if self._keys > _KEYS_PER_BLOCK * self._limits.max_blocks:
             raise too_large("max_blocks", self._limits.max_blocks)
 
+    def store_text(self, chars: int) -> None:
+        """Count text that is held.
+
+        Raises:
+            Fatal: More is stored than the limits allow.
+        """
+        self._opener.store(chars)
+
     def reserve_arguments(self, chars: int) -> bool:
         """Count arguments to store; return whether the limits allow it.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from streamnorm._core.blocks import Reasoning
@@ -40,11 +42,15 @@ class _ReasoningPart(Struct):
         part: Its number within the block.
         progress: Length and checksum of its text so far.
         is_whole: Whether an event stated the text as a whole.
+        has_ended: Whether an event has said that the part is complete.
+        held: Text that waits for the end of a part before it.
     """
 
     part: int
     progress: TextProgress
     is_whole: bool = False
+    has_ended: bool = False
+    held: list[str] = []
 
 
 class _FieldBlock(Struct):
@@ -54,11 +60,29 @@ class _FieldBlock(Struct):
         index: Index of the block.
         is_open: Whether the block is open.
         parts: Its parts by `summary_index` or `content_index`.
+        ordered: The same by number.
+        started: The parts whose start was an event and that have not ended, in order.
     """
 
     index: int
     is_open: bool
     parts: dict[int, _ReasoningPart]
+    ordered: list[_ReasoningPart] = []
+    started: deque[_ReasoningPart] = msgspec.field(default_factory=deque[_ReasoningPart])
+
+    def is_held(self, part: _ReasoningPart) -> bool:
+        """Return whether the text of a part waits, so that targets without parts join them."""
+        return bool(self.started) and self.started[0].part < part.part
+
+    def end(self, part: _ReasoningPart) -> list[_ReasoningPart]:
+        """End a part, and return the parts that it has held back until now, in order."""
+        part.has_ended = True
+        if not self.started or self.started[0] is not part:
+            return []
+        while self.started and self.started[0].has_ended:
+            self.started.popleft()
+        last = self.started[0].part if self.started else len(self.ordered) - 1
+        return self.ordered[part.part + 1 : last + 1]
 
 
 class ReasoningItem(Item):
@@ -92,6 +116,9 @@ class ReasoningItem(Item):
         if part.progress.length or self.is_done:
             self._opener.note("resent_item", "reasoning part")
             return
+        block = self._blocks[field]
+        if part is block.ordered[-1] and (not block.started or part is not block.started[-1]):
+            block.started.append(part)
         self._append(field, part, part.progress.add(text), events)
 
     def append_text(
@@ -118,6 +145,8 @@ class ReasoningItem(Item):
         part = self._find_part(block, delta.part) if block is not None and block.is_open else None
         if block is None or part is None or part.is_whole or part.progress.high_surrogate:
             return None
+        if block.is_held(part):
+            return None
         unified = ReasoningDelta(block.index, "", part.part)
         return OpenText(unified, part.progress, delta.output_index, delta.part)
 
@@ -126,8 +155,11 @@ class ReasoningItem(Item):
     ) -> None:
         """Append what no delta carried of the complete text of a part."""
         if not text:
-            return
-        if self.is_done:
+            block = self._blocks.get(field)
+            part = None if block is None else self._find_part(block, part_index)
+            if part is not None:
+                self._end_part(field, part, events)
+        elif self.is_done:
             self._opener.note("resent_text", "Reasoning")
         else:
             self._reconcile(field, self._part(field, part_index, events), text, events)
@@ -164,6 +196,7 @@ class ReasoningItem(Item):
             self._opener.count_stored()
             part = _ReasoningPart(len(block.parts), TextProgress())
             block.parts[part_index or 0] = part
+            block.ordered.append(part)
         return part
 
     def _open_block(self, field: str, events: list[Event]) -> _FieldBlock:
@@ -188,8 +221,20 @@ class ReasoningItem(Item):
     def _append(
         self, field: str, part: _ReasoningPart, text: str | None, events: list[Event]
     ) -> None:
-        if text:
-            events.append(ReasoningDelta(self._blocks[field].index, text, part.part))
+        if not text:
+            return
+        block = self._blocks[field]
+        if block.is_held(part):
+            self._opener.store_text(len(text))
+            part.held.append(text)
+        else:
+            events.append(ReasoningDelta(block.index, text, part.part))
+
+    def _end_part(self, field: str, part: _ReasoningPart, events: list[Event]) -> None:
+        """End a part, and append the text that it has held back."""
+        block = self._blocks[field]
+        for later in block.end(part):
+            _release(block, later, events)
 
     def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
         """Append what no delta carried of a complete text; the deltas win over another one."""
@@ -204,6 +249,7 @@ class ReasoningItem(Item):
             self._opener.note("completed_by_whole", "Reasoning")
         part.is_whole = True
         self._append(field, part, tail, events)
+        self._end_part(field, part, events)
 
     def _stop(self, item: dict[str, Any], events: list[Event]) -> None:
         """Stop the open blocks, the first of them with the signature of the item."""
@@ -211,7 +257,9 @@ class ReasoningItem(Item):
         if not self._blocks and self._is_open:
             open_indexes = [self.index]
         for field, block in self._blocks.items():
-            for part in block.parts.values():
+            block.started.clear()
+            for part in block.ordered:
+                _release(block, part, events)
                 self._append(field, part, part.progress.flush(), events)
             block.is_open = False
         self._is_open = False
@@ -221,3 +269,10 @@ class ReasoningItem(Item):
                 events.append(SignatureDelta(index, *signature))
                 signature = None
             events.append(BlockStop(index))
+
+
+def _release(block: _FieldBlock, part: _ReasoningPart, events: list[Event]) -> None:
+    """Append the text of a part that no part before it holds back any more."""
+    if part.held:
+        events.append(ReasoningDelta(block.index, "".join(part.held), part.part))
+        part.held = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -20,12 +21,14 @@ from support.openai_responses.streams import find, write
 from streamnorm import (
     BlockStart,
     BlockStop,
+    Limits,
     Note,
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
     SignatureDelta,
     StreamError,
+    Transcoder,
 )
 from streamnorm._core.ids import seal_reasoning, tag_signature
 
@@ -71,20 +74,59 @@ def test_parts_are_numbered_densely_in_the_order_of_their_starts() -> None:
     ]
 
 
-def test_start_of_a_part_reserves_its_number() -> None:
-    starts = [
-        event(
-            "response.reasoning_summary_part.added",
-            output_index=0,
-            summary_index=number,
-            part={"type": "summary_text", "text": text},
-        )
-        for number, text in enumerate(["", "b"])
+def part_event(name: str, number: int, text: str = "") -> bytes:
+    return event(
+        f"response.reasoning_summary_part.{name}",
+        output_index=0,
+        summary_index=number,
+        part={"type": "summary_text", "text": text},
+    )
+
+
+def test_part_waits_for_the_end_of_one_that_started_before() -> None:
+    starts = [part_event("added", 0), part_event("added", 1, "b"), part_event("added", 2)]
+    held = [ITEM_ADDED, *starts, summary("c", 1), summary("x", 2), summary("a", 0)]
+    expected = [STARTED, ReasoningDelta(0, "a")]
+    assert decode(START, *held).events[1:-1] == expected
+    second_ended = [*held, part_event("done", 1, "bc")]
+    assert decode(START, *second_ended).events[1:-1] == expected
+    first_ended = [*held, part_event("done", 0, "ad")]
+    expected += [ReasoningDelta(0, "d"), ReasoningDelta(0, "bc", 1)]
+    assert decode(START, *first_ended).events[1:-1] == expected
+    live = [*first_ended, summary("e", 1), part_event("done", 1, "bce"), summary("y", 2)]
+    assert body(*live) == [
+        *(*expected, ReasoningDelta(0, "e", 1), ReasoningDelta(0, "x", 2)),
+        *(ReasoningDelta(0, "y", 2), BlockStop(0)),
     ]
-    assert body(ITEM_ADDED, *starts, summary("c", 1), summary("a", 0)) == [
-        *(STARTED, ReasoningDelta(0, "b", 1), ReasoningDelta(0, "c", 1), ReasoningDelta(0, "a")),
-        BlockStop(0),
+    assert body(*held) == [
+        *(STARTED, ReasoningDelta(0, "a"), ReasoningDelta(0, "bc", 1)),
+        *(ReasoningDelta(0, "x", 2), BlockStop(0)),
     ]
+
+
+def test_empty_part_holds_none_back_once_it_has_ended() -> None:
+    frames = [ITEM_ADDED, part_event("added", 0), part_event("added", 1), summary("a", 1)]
+    ended = decode(START, *frames, part_event("done", 0), part_event("done", 5))
+    assert ended.events[1:-1] == [STARTED, ReasoningDelta(0, "a", 1)]
+
+
+def test_held_parts_reach_a_target_without_parts_in_their_order() -> None:
+    frames = [START, ITEM_ADDED, part_event("added", 0), part_event("added", 1)]
+    frames += [summary(text, number) for text in ("a", "b") for number in (1, 0)]
+    frames += [item(summary=parts("ab", "ab")), completed()]
+    run = Transcoder("openai_responses", "anthropic")
+    written = b"".join(run.feed(b"".join(frames)) + run.close())
+    texts = re.findall(rb'"thinking":"([^"]+)"', written)
+    assert b"".join(texts) == rb"ab\n\nab"
+
+
+def test_held_parts_are_bounded() -> None:
+    limits = Limits(max_accumulated_bytes=100)
+    frames = [ITEM_ADDED, part_event("added", 0), part_event("added", 1)]
+    pieces = [summary("x" * 30, 1) for _ in range(5)]
+    error = decode(START, *frames, *pieces, limits=limits).events[-1]
+    assert isinstance(error, StreamError)
+    assert error.kind == "too_large"
 
 
 def test_reasoning_text_has_the_block_of_the_item_without_summaries() -> None:
