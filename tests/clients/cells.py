@@ -17,6 +17,7 @@ from clients.upstream import Upstream
 from clients.variants import MODELS, VENDORS, Variant
 from support.gateway_processes import gateway_process
 from support.gateway_servers import served
+from support.history_rules import broken_rules
 
 __all__ = ["Cell", "Run", "run_cell"]
 
@@ -41,6 +42,16 @@ class Cell(NamedTuple):
         model = "" if self.agent.dialect == self.upstream else f"/{MODELS[self.upstream]}"
         further = self.variant.upstream.replace("{model}", model)
         return f'server = "{server}"\n{further}'
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model reasons.
+
+        OpenAI shows no reasoning on Chat Completions and refuses to get any, which agents of
+        the dialect would send back.
+        """
+        is_own = self.agent.dialect == self.upstream == "openai_chat"
+        return self.variant.reasons and not (is_own and self.variant.server is None)
 
     @property
     def expected(self) -> Expected:
@@ -77,8 +88,9 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     home.mkdir()
     for name, text in task.files.items():
         (work / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    variant = cell.variant._replace(reasons=cell.reasons)
     upstream = Upstream(
-        cell.upstream, cell.variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
+        cell.upstream, variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
     )
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
@@ -112,15 +124,26 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             f"{expected.outcome}: {expected.why}"
         )
     if outcome == "answered":
+        wrong += _broken_rules(cell, upstream)
         wrong += task.wrong(
             upstream.requests,
             cell.agent.read,
             folder,
-            reasons=cell.variant.reasons,
+            reasons=cell.reasons,
             has_ids=cell.agent.keeps_call_ids,
             has_signatures=cell.upstream not in cell.agent.drops_signatures,
         )
     return Run(len(bodies), outcome, seconds, wrong)
+
+
+def _broken_rules(cell: Cell, upstream: Upstream) -> list[str]:
+    """Return what is wrong with the order of histories that the gateway has written."""
+    return [
+        f"request {at}: {rule}"
+        for at, request in enumerate(upstream.requests, 1)
+        if request.dialect != cell.agent.dialect
+        for rule in broken_rules(str(request.dialect), request.body)
+    ]
 
 
 def _outcome(report: Report, final: str) -> Outcome:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 __all__ = ["History", "history_of"]
 
 
 _REPEATED = "_2"
+
+Signature: TypeAlias = tuple[str, str | None]
 
 
 class History(NamedTuple):
@@ -23,13 +25,14 @@ class History(NamedTuple):
             namespace is written behind it and a dot.
         calls: Ids of the tool calls, in order; where there is no id, its number.
         results: Results by the id of their call.
-        signatures: Opaque proofs of reasoning.
+        signatures: Opaque proofs of reasoning, each with the id of the item that has it, if it
+            is an item with one.
     """
 
     tools: dict[str, str]
     calls: tuple[str, ...]
     results: dict[str, str]
-    signatures: tuple[str, ...]
+    signatures: tuple[Signature, ...]
 
     def without_repeated_calls(self) -> History:
         """Return the history with calls that were repeated, and renamed, as one.
@@ -55,7 +58,7 @@ def history_of(dialect: str, body: dict[str, Any]) -> History:
     return History(tools, tuple(calls), results, tuple(signatures))
 
 
-_Found = tuple[dict[str, str], list[str], dict[str, str], list[str]]
+_Found = tuple[dict[str, str], list[str], dict[str, str], list[Signature]]
 
 
 def _text(content: Any) -> str:
@@ -77,7 +80,7 @@ def _anthropic(body: dict[str, Any]) -> _Found:
                 case "tool_result":
                     results[block["tool_use_id"]] = _text(block.get("content", ""))
                 case "thinking":
-                    signatures.append(block["signature"])
+                    signatures.append((block["signature"], None))
                 case _:
                     pass
     tools = {tool["name"]: tool.get("type", "function") for tool in body.get("tools", ())}
@@ -117,7 +120,7 @@ def _responses(body: dict[str, Any]) -> _Found:
             case "function_call_output" | "custom_tool_call_output":
                 results[item["call_id"]] = _text(item["output"])
             case "reasoning" if item.get("encrypted_content"):
-                signatures.append(item["encrypted_content"])
+                signatures.append((item["encrypted_content"], item.get("id")))
             case _:
                 pass
     return tools, calls, results, signatures
@@ -133,7 +136,7 @@ def _gemini(body: dict[str, Any]) -> _Found:
                 answer = part["functionResponse"]
                 results[answer.get("id") or f"call {len(results)}"] = _text(answer["response"])
             if "thoughtSignature" in part:
-                signatures.append(part["thoughtSignature"])
+                signatures.append((part["thoughtSignature"], None))
     tools = {
         declared["name"]: "function"
         for tool in body.get("tools", ())

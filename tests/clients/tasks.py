@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import struct
+from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import compress, crc32
@@ -13,7 +15,6 @@ from zlib import compress, crc32
 from clients.growth import changed_histories
 from clients.histories import History, history_of
 from msgspec import structs
-from support.history_rules import broken_rules
 
 from streamnorm import Block, Reasoning, Text, ToolCall
 from streamnorm.testing import FakeRequest
@@ -21,20 +22,41 @@ from streamnorm.testing import FakeRequest
 __all__ = [
     "READ_AND_VIEW",
     "READ_FILES",
-    "SIGNATURE",
     "Asked",
     "Call",
+    "Proof",
     "Task",
+    "proof_of",
     "signed",
     "text_call",
 ]
 
-SIGNATURE = {
-    "anthropic": ("anthropic", "EqMBCkYIARgCKkBtb2Nr"),
-    "openai_responses": ("openai", "gAAAAABmockmockmock"),
-    "gemini": ("google", "CiQBcsjafE1vY2s="),
-}
-"""Issuer and signature of the scripted reasoning, by the upstream's dialect, if it has one."""
+
+class Proof(NamedTuple):
+    """What the upstream's vendor proves with that it reasoned.
+
+    Attributes:
+        issuer: The vendor.
+        signature: The signature.
+        id: Id of the item that it is bound to; None if it is bound to none.
+    """
+
+    issuer: str
+    signature: str
+    id: str | None = None
+
+
+def proof_of(dialect: str, turn: int) -> Proof | None:
+    """Return the proof of one turn, from 1; None if the dialect has none."""
+    match dialect:
+        case "anthropic":
+            return Proof("anthropic", b64encode(f"thinking of turn {turn}".encode()).decode())
+        case "openai_responses":
+            return Proof("openai", f"gAAAAABmockmockmock{turn}", f"rs_{turn:048x}")
+        case "gemini":
+            return Proof("google", b64encode(f"a thought of turn {turn}".encode()).decode())
+        case _:
+            return None
 
 
 # Written where a vendor demands a signature, and another one answered.
@@ -112,15 +134,16 @@ class Task(NamedTuple):
         asked = Asked(dialect, history.tools, folder)
         if not has_ids:
             history = history.with_ids([call.id for call in self._calls(asked, read)])
-        for calls_of in self.rounds:
+        for number, calls_of in enumerate(self.rounds, 1):
             # An agent may have executed the first calls of an answer that then broke off.
             calls = [call for call in calls_of(asked, read) if call.id not in history.results]
             if calls:
-                return [*signed(dialect, "Tools are needed."), Text("One moment."), *calls]
-        final = self.final
+                reasoning = signed(dialect, "Tools are needed.", number)
+                return [*reasoning, Text("One moment."), *calls]
+        final, number = self.final, len(self.rounds) + 1
         if self.follow_up is not None and self.follow_up[0] in json.dumps(body):
-            final = self.follow_up[1]
-        return [*signed(dialect, "All results are there."), Text(final)]
+            final, number = self.follow_up[1], number + 1
+        return [*signed(dialect, "All results are there.", number), Text(final)]
 
     def wrong(
         self,
@@ -142,28 +165,41 @@ class Task(NamedTuple):
             has_ids: Whether calls must have the ids of the script, or else any of their own.
             has_signatures: Whether the agent sends signatures back.
         """
-        found = [
-            f"request {at}: {rule}"
-            for at, request in enumerate(requests, 1)
-            for rule in broken_rules(str(request.dialect), request.body)
-        ]
-        found += changed_histories(requests)
+        found = changed_histories(requests)
         last_turn = next((one for one in reversed(requests) if "tools" in one.body), requests[-1])
         dialect = str(last_turn.dialect)
         last = history_of(dialect, last_turn.body)
-        calls = self._calls(Asked(dialect, last.tools, folder / "work"), read)
-        calls = calls[: len(self.results)]
+        asked = Asked(dialect, last.tools, folder / "work")
+        calls = self._calls(asked, read)[: len(self.results)]
         ids = [call.id for call in calls]
         last = last.without_repeated_calls() if has_ids else last.with_ids(ids)
         found += _differing_results(last, ids, self.results)
-        blocks = [*(signed(dialect, "") if reasons else ()), *calls]
+        proofs: dict[str, str | None] = {}
         # Signatures are for the upstream that gave them.
-        is_same = dialect == requests[0].dialect
-        comes_back = has_signatures and is_same
-        expected = [block.signature for block in blocks if comes_back and block.signature]
-        if {*last.signatures} - _PLACEHOLDERS != {*expected}:
-            found.append(f"signatures {last.signatures}, expected {expected}")
+        if has_signatures and dialect == requests[0].dialect:
+            turns = self._signed_turns(asked, read, reasons=reasons)
+            proofs = {
+                one.signature: one.id for one in map(partial(proof_of, dialect), turns) if one
+            }
+        signatures = {one: id for one, id in last.signatures if one not in _PLACEHOLDERS}
+        if signatures != proofs:
+            found.append(f"signatures {last.signatures}, expected {proofs}")
         return found + self.problems([request.body for request in requests], folder)
+
+    def _signed_turns(self, asked: Asked, read: Call, *, reasons: bool) -> list[int]:
+        """Return the turns before the last one whose proofs an agent is sent."""
+        answered = 0
+        turns: list[int] = []
+        for number, calls_of in enumerate(self.rounds, 1):
+            calls = calls_of(asked, read)
+            answered += len(calls)
+            if answered > len(self.results):
+                return turns
+            if any(call.signature for call in calls) or (reasons and asked.dialect != "gemini"):
+                turns.append(number)
+        if self.follow_up is not None and reasons and asked.dialect != "gemini":
+            turns.append(len(self.rounds) + 1)
+        return turns
 
     def _calls(self, asked: Asked, read: Call) -> list[ToolCall]:
         return [call for calls_of in self.rounds for call in calls_of(asked, read)]
@@ -181,12 +217,12 @@ def _differing_results(last: History, expected: list[str], contents: Sequence[st
     ]
 
 
-def signed(dialect: str, text: str) -> list[Reasoning]:
-    """Return a block of reasoning, signed if the dialect signs reasoning itself."""
-    if dialect == "gemini":  # which signs the calls
+def signed(dialect: str, text: str, turn: int) -> list[Reasoning]:
+    """Return the reasoning of a turn, signed if the dialect signs reasoning itself."""
+    proof = proof_of(dialect, turn)
+    if proof is None or dialect == "gemini":  # which signs the calls
         return [Reasoning((text,))]
-    issuer, signature = SIGNATURE.get(dialect, (None, None))
-    return [Reasoning((text,), signature=signature, issuer=issuer)]
+    return [Reasoning((text,), proof.signature, proof.issuer, proof.id)]
 
 
 def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
@@ -206,17 +242,17 @@ def text_call(asked: Asked, id: str, tool: str, text: str) -> ToolCall:
 
 
 def _read_both(asked: Asked, read: Call) -> list[ToolCall]:
-    return _signed_calls(
-        asked, [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
-    )
+    calls = [read(asked, f"call_Read{number}", name) for number, name in enumerate(_FILES, 1)]
+    return _signed_calls(asked, calls, 1)
 
 
-def _signed_calls(asked: Asked, calls: list[ToolCall]) -> list[ToolCall]:
-    """Return parallel calls as the vendor signs them: Google signs the first."""
-    if asked.dialect != "gemini":
+def _signed_calls(asked: Asked, calls: list[ToolCall], turn: int) -> list[ToolCall]:
+    """Return the parallel calls of a turn as the vendor signs them: Google signs the first."""
+    proof = proof_of(asked.dialect, turn)
+    if proof is None or asked.dialect != "gemini":
         return calls
-    issuer, signature = SIGNATURE[asked.dialect]
-    return [structs.replace(calls[0], signature=signature, issuer=issuer), *calls[1:]]
+    first = structs.replace(calls[0], signature=proof.signature, issuer=proof.issuer)
+    return [first, *calls[1:]]
 
 
 _FILES: dict[str, str | bytes] = {
@@ -249,7 +285,7 @@ def _png(width: int, height: int) -> bytes:
 
 def _view_and_read(asked: Asked, read: Call) -> list[ToolCall]:
     calls = [read(asked, "call_View", "tree.png"), read(asked, "call_Read3", "three.txt")]
-    return _signed_calls(asked, calls)
+    return _signed_calls(asked, calls, 2)
 
 
 _TREE = _png(64, 48)

@@ -24,10 +24,10 @@ from streamnorm import InputMessage, Request, Text, Tool, ToolResult, encode_req
 from streamnorm.testing import FakeRequest
 
 SIGNATURES = {
-    "anthropic": ("EqMBCkYIARgCKkBtb2Nr",),
+    "anthropic": (("dGhpbmtpbmcgb2YgdHVybiAx", None),),
     "openai_chat": (),
-    "openai_responses": ("gAAAAABmockmockmock",),
-    "gemini": ("CiQBcsjafE1vY2s=",),
+    "openai_responses": (("gAAAAABmockmockmock1", f"rs_{1:048x}"),),
+    "gemini": (("YSB0aG91Z2h0IG9mIHR1cm4gMQ==", None),),
 }
 each_dialect = pytest.mark.parametrize("dialect", SIGNATURES)
 
@@ -79,6 +79,13 @@ def test_lost_content_is_found(dialect: str, tmp_path: Path) -> None:
 def test_lost_turn_is_found(dialect: str, tmp_path: Path) -> None:
     body = last_request(dialect, tmp_path)
     assert wrong(dialect, {**body, PROMPTS[dialect]: body[PROMPTS[dialect]][:1]}, tmp_path)
+
+
+def test_reasoning_under_another_id_is_found(tmp_path: Path) -> None:
+    body = last_request("openai_responses", tmp_path)
+    changed = json.loads(json.dumps(body).replace(f"rs_{1:048x}", "rs_2"))
+    (found,) = wrong("openai_responses", changed, tmp_path)
+    assert found.startswith("signatures (('gAAAAABmockmockmock1', 'rs_2'),), expected ")
 
 
 @each_dialect

@@ -65,7 +65,7 @@ def _agent(name: str, dialect: str, variants: tuple[Variant, ...] = ()) -> Agent
         name=name,
         dialect=dialect,
         program="ai/package.json",
-        upstreams=tuple(one for one in _DIALECTS if one != dialect),
+        upstreams=_DIALECTS,
         launch=partial(_launch, dialect),
         read=_read,
         report=_report,

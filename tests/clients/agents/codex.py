@@ -11,7 +11,6 @@ from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
 from clients.variants import VARIANTS, Variant
 from msgspec import structs
-from support.history_rules import broken_rules
 
 from streamnorm import Block, Text, ToolCall
 from streamnorm.testing import FakeRequest, tool_call
@@ -162,7 +161,7 @@ class _Compacted(Task):
     ) -> list[Block]:
         sent = json.dumps(body)
         if _INSTRUCTION in sent:
-            return [*signed(dialect, "All of it."), Text(_SUMMARY)]
+            return [*signed(dialect, "All of it.", 2), Text(_SUMMARY)]
         if _SUMMARY in sent:
             return [Text(self.final)]
         blocks = super().turn(dialect, body, read, folder, has_ids=has_ids)
@@ -178,11 +177,7 @@ class _Compacted(Task):
         has_ids: bool = True,
         has_signatures: bool = True,
     ) -> list[str]:
-        found = [
-            f"request {at}: {rule}"
-            for at, request in enumerate(requests, 1)
-            for rule in broken_rules(str(request.dialect), request.body)
-        ]
+        found: list[str] = []
         histories = [history_of(str(one.dialect), one.body) for one in requests]
         sent = [json.dumps(request.body) for request in requests]
         if [len(history.results) for history in histories] != [0, 2, 0]:

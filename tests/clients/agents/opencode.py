@@ -97,7 +97,7 @@ def _agent(name: str, dialect: str) -> Agent:
         name=name,
         dialect=dialect,
         program="opencode-linux-*/bin/opencode",
-        upstreams=tuple(one for one in _PACKAGES if one != dialect),
+        upstreams=tuple(_PACKAGES),
         launch=partial(_launch, dialect),
         read=_read,
         report=_report,

@@ -96,7 +96,7 @@ def _agent(name: str, dialect: str) -> Agent:
         name=name,
         dialect=dialect,
         program="@mariozechner/pi-coding-agent/dist/cli.js",
-        upstreams=tuple(one for one in _APIS if one != dialect),
+        upstreams=tuple(_APIS),
         launch=partial(_launch, dialect),
         read=_read,
         report=_report,
