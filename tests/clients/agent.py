@@ -80,7 +80,7 @@ def default_of(variant: str) -> Expected:
     """Return how a run ends in which the agent has nothing to decide."""
     if variant.startswith("to_"):
         return Expected(3, "answered", "two turns, the second of two upstreams")
-    if variant == "turns":
+    if variant == "turns" or variant.startswith("at_"):
         return Expected(3, "answered", "three turns")
     return Expected(2, "answered", "two turns")
 

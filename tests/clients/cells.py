@@ -89,9 +89,8 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
     for name, text in task.files.items():
         (work / name).write_bytes(text.encode() if isinstance(text, str) else text)
     variant = cell.variant._replace(reasons=cell.reasons)
-    upstream = Upstream(
-        cell.upstream, variant, cell.agent.read, work, has_ids=cell.agent.keeps_call_ids
-    )
+    has_ids = cell.agent.keeps_call_ids and not variant.renames_calls
+    upstream = Upstream(cell.upstream, variant, cell.agent.read, work, has_ids=has_ids)
     began = time.monotonic()
     with (folder / "gateway.log").open("w") as log:
         async with (
@@ -130,8 +129,10 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             cell.agent.read,
             folder,
             reasons=cell.reasons,
-            has_ids=cell.agent.keeps_call_ids,
-            has_signatures=cell.upstream not in cell.agent.drops_signatures,
+            has_ids=has_ids,
+            has_signatures=(
+                cell.upstream not in cell.agent.drops_signatures and not variant.drops_signatures
+            ),
         )
     return Run(len(bodies), outcome, seconds, wrong)
 

@@ -22,6 +22,7 @@ from streamnorm.testing import FakeRequest
 __all__ = [
     "READ_AND_VIEW",
     "READ_FILES",
+    "READ_ON",
     "Asked",
     "Call",
     "Proof",
@@ -306,3 +307,16 @@ READ_AND_VIEW = Task(
     problems=_missing_image,
 )
 """Two files are read at once, then an image and another file."""
+
+
+def _read_third(asked: Asked, read: Call) -> list[ToolCall]:
+    return _signed_calls(asked, [read(asked, "call_Read3", "three.txt")], 2)
+
+
+READ_ON = READ_AND_VIEW._replace(
+    prompt="Read one.txt and two.txt here, then three.txt, and say the words.",
+    rounds=[_read_both, _read_third],
+    results=[*_WORDS, "The third word is alder."],
+    problems=READ_FILES.problems,
+)
+"""Two files are read at once, then another one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from streamnorm.testing import FakeProvider, FakeRequest, faults
 
 __all__ = ["Upstream"]
 
+_TAG = re.compile(rb"sn1-id\.openai\.(rs_[0-9a-f]+)\.")
+_MINTED_ID = re.compile(rb'"rs_\d+_\d+"')
 _MAX_REQUESTS = 40  # beyond which an agent is taken to loop
 
 
@@ -87,6 +90,7 @@ class Upstream:
             raise
         if len(self.requests) > _MAX_REQUESTS:
             self.overrun.set()
+        playback = _with_issued_reasoning(playback)
         if self._variant.rechunk == "event":
             return playback
         body = playback.body
@@ -116,6 +120,22 @@ class Upstream:
         if variant.interleaves and any(isinstance(block, ToolCall) for block in blocks):
             return [*_interleaved(blocks), *injected]
         return [*blocks, *injected]
+
+
+def _with_issued_reasoning(playback: Playback) -> Playback:
+    """Return an answer of Responses with encrypted reasoning under the id that it is bound to.
+
+    An encoder tags it with that id, since it gives the item an id of its own.
+    """
+    tag = _TAG.search(playback.body)
+    if tag is None:
+        return playback
+    issued = b'"%s"' % tag[1]
+    steps = [
+        structs.replace(step, data=_MINTED_ID.sub(issued, step.data.replace(tag[0], b"")))
+        for step in playback.steps
+    ]
+    return structs.replace(playback, steps=tuple(steps))
 
 
 def _asks_for_message(request: FakeRequest) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clients.tasks import READ_AND_VIEW, READ_FILES, Task
+from clients.tasks import READ_AND_VIEW, READ_FILES, READ_ON, Task
 
 from streamnorm.recording.chunking import Rechunk
 from streamnorm.sse import Frame
 from streamnorm.testing import faults
 
-__all__ = ["MODELS", "VARIANTS", "VENDORS", "Variant"]
+__all__ = ["MODELS", "SERVERS", "VARIANTS", "VENDORS", "Variant"]
 
 _ALL = ("anthropic", "openai_chat", "openai_responses", "gemini")
 
@@ -34,6 +34,8 @@ class Variant(NamedTuple):
         moves: Whether the upstream is overloaded from its second answer on.
         forbidden: Pieces of JSON that no request to the upstream may have.
         dialects: Dialects of the upstreams that it is for.
+        drops_signatures: Whether the server gets no reasoning back.
+        renames_calls: Whether the server does not take the script's ids of calls.
         options: Words that the agent's own `launch` knows.
         task: The task.
     """
@@ -52,6 +54,8 @@ class Variant(NamedTuple):
     moves: bool = False
     forbidden: tuple[str, ...] = ()
     dialects: tuple[str, ...] = _ALL
+    drops_signatures: bool = False
+    renames_calls: bool = False
     options: tuple[str, ...] = ()
     task: Task = READ_FILES
 
@@ -147,3 +151,42 @@ VARIANTS = {
     )
 }
 """The variants of all agents, by name."""
+
+
+def _at(
+    server: str, model: str, *dialects: str, task: Task = READ_AND_VIEW, **options: bool
+) -> Variant:
+    """Return the variant of three turns on a server that refuses other things than the vendor."""
+    further = _ASKED_FOR.replace("{model}", f"/{model}")
+    return Variant(
+        f"at_{server}", server=server, upstream=further, task=task, dialects=dialects, **options
+    )
+
+
+SERVERS = (
+    _at("azure", "gpt-5.5", "openai_chat", "openai_responses"),
+    _at("cerebras", "gpt-oss-120b", "openai_chat"),
+    _at("chatgpt", "gpt-5.5", "openai_responses"),
+    _at("copilot", "gpt-5.5", "openai_responses"),
+    _at("copilot", "claude-opus-4.8", "anthropic", "openai_chat"),
+    _at(
+        "deepseek", "deepseek-v4-pro", "anthropic", "openai_chat", "openai_responses", task=READ_ON
+    ),
+    _at("glm", "glm-5.2", "openai_chat"),
+    _at("groq", "openai/gpt-oss-120b", "openai_chat"),
+    _at("kimi", "kimi-k2.6", "anthropic", "openai_chat"),
+    _at("llama.cpp", "qwen3-8b", "openai_chat"),
+    _at("lmstudio", "qwen3-8b", "openai_chat"),
+    _at("minimax", "MiniMax-M3", "anthropic", "openai_chat"),
+    # Its ids have nine letters and digits.
+    _at("mistral", "mistral-large-latest", "openai_chat", renames_calls=True),
+    _at("ollama", "qwen3:8b", "openai_chat", "openai_responses"),
+    _at("openrouter", "anthropic/claude-sonnet-4.6", "openai_chat"),
+    _at("qwen", "qwen3-max", "anthropic", "openai_chat"),
+    _at("vertex", "claude-opus-4-8", "anthropic"),
+    # Versions before 0.15 refuse thinking in the history.
+    _at("vllm", "qwen3-8b", "anthropic", drops_signatures=True),
+    _at("vllm", "qwen3-8b", "openai_chat", "openai_responses"),
+    _at("xai", "grok-4.5", "openai_chat", "openai_responses"),
+)
+"""Servers with rules of their own, for one agent of each dialect."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.installs import MODULES
 from clients.tasks import Asked
-from clients.variants import Variant
+from clients.variants import SERVERS, Variant
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -77,7 +77,7 @@ def _agent(name: str, dialect: str, variants: tuple[Variant, ...] = ()) -> Agent
 
 
 AI_SDK = (
-    _agent("ai-sdk", "openai_chat"),
+    _agent("ai-sdk", "openai_chat", SERVERS),
     _agent("ai-sdk-anthropic", "anthropic"),
     # What @ai-sdk/openai does by default: it refers to the items of the step before.
     _agent(

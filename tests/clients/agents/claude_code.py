@@ -15,7 +15,7 @@ from clients.agent import (
     report_of_stream_json,
 )
 from clients.tasks import READ_FILES, Asked, Call
-from clients.variants import Variant
+from clients.variants import SERVERS, Variant
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -115,6 +115,7 @@ CLAUDE_CODE = Agent(
     # It asks for thinking with a budget, and Anthropic's answers then begin with thinking.
     skips=("no_reasoning on anthropic",),
     variants=(
+        *SERVERS,
         Variant(
             "follow_up", options=("follow-up",), task=READ_FILES._replace(follow_up=_FOLLOW_UP)
         ),

@@ -9,7 +9,7 @@ from typing import Any
 from clients.agent import Agent, Expected, Launch, Report, default_of, one_after_the_other
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Asked, Call, Task, signed, text_call
-from clients.variants import VARIANTS, Variant
+from clients.variants import SERVERS, VARIANTS, Variant
 from msgspec import structs
 
 from streamnorm import Block, Text, ToolCall
@@ -200,6 +200,7 @@ CODEX = Agent(
     report=_report,
     expect=_expect,
     variants=(
+        *SERVERS,
         Variant(
             "follow_up", options=("follow-up",), task=READ_FILES._replace(follow_up=_FOLLOW_UP)
         ),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clients.agent import Agent, Expected, Launch, Report, default_of
 from clients.tasks import Asked
+from clients.variants import SERVERS
 from msgspec import structs
 
 from streamnorm import ToolCall
@@ -75,6 +76,7 @@ GEMINI_CLI = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    variants=SERVERS,
     # It sends back signatures of calls, but no thoughts.
     drops_signatures=("anthropic", "openai_responses"),
 )
