@@ -54,6 +54,21 @@ async def test_upstream_stands_for_a_server(server: str | None, status: int) -> 
         assert (await http.post(URL, json=REFUSED)).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [({"prompt": "Hi."}, 400), ({"reasoning_content": "Hm."}, 200)],
+)
+async def test_upstream_without_a_name_refuses_what_openai_does_but_reasoning(
+    fields: dict[str, Any], status: int
+) -> None:
+    path = "/v1/chat/completions"
+    answer = {"role": "assistant", "content": "Yes."} | fields
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi."}, answer]}
+    upstream = ScriptedUpstream({path: {"id": "chatcmpl-1"}})
+    async with served(upstream) as url, httpx.AsyncClient(base_url=url) as http:
+        assert (await http.post(path, json=body)).status_code == status
+
+
 @pytest.mark.parametrize(("server", "received"), [("openai", 0), ("vllm", 1)])
 async def test_upstream_of_a_gateway_stands_for_the_configured_server(
     server: str, received: int

@@ -17,7 +17,7 @@ from support.gateway_servers import served
 from support.history_rules import broken_rules
 from support.request_corpus import captured_requests, needs_requests
 
-from streamnorm.gateway import CallRecord
+from streamnorm.gateway import CallRecord, UpstreamConfig
 from streamnorm.testing import FakeProvider
 
 if sys.version_info >= (3, 14):
@@ -28,6 +28,12 @@ else:
 pytestmark = pytest.mark.anyio
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+VENDORS = {
+    "anthropic": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "google",
+}
 AGENTS = ("claude", "codex", "opencode", "gemini-cli", "pi", "qwen", "aider", "llm")
 # Reasoning goes back to nobody but who wrote it; the other two are no text of the conversation.
 NO_TEXT = ("thinking", "reasoning", "additional_tools")
@@ -80,16 +86,24 @@ def calls_in(value: Any) -> int:
 
 
 @needs_requests
+@pytest.mark.parametrize("server", ["vendor", "compatible"])
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("client", DIALECTS)
-async def test_request_of_an_agent_arrives_in_legal_form(client: str, target: str) -> None:
+async def test_request_of_an_agent_arrives_in_legal_form(
+    client: str, target: str, server: str
+) -> None:
+    stands_for = VENDORS[target] if server == "vendor" else server
+    named = VENDORS[target] if server == "vendor" else None
     provider, records = FakeProvider("Done."), Records()
     count = 0
     async with (
         # To its own vendor a request passes as it is.  The mock that these were captured with
         # did not think, so that turns of Claude Code's history lack what Anthropic demands.
-        served(provider.app(), strict=client != target) as url,
-        opened(url, dialect=target, observers=(records,)) as app,
+        served(provider.app(), stands_for=stands_for, strict=client != target) as url,
+        opened(
+            {"local": UpstreamConfig(dialect=target, base_url=url, server=named)},
+            observers=(records,),
+        ) as app,
     ):
         for real in captured_requests(client):
             if not real.name.startswith(AGENTS) or real.path.endswith("count_tokens"):

@@ -333,7 +333,10 @@ async def test_trigger_in_a_wrong_place_is_refused(items: Sequence[Any]) -> None
 
 
 async def test_other_clients_send_what_they_want() -> None:
-    async with answering("Hi.") as (app, _):
-        body = {"model": "m", "messages": [{"role": "user", "content": "Hi."}], "input": [TRIGGER]}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi."}], "input": [TRIGGER]}
+    async with (
+        served(FakeProvider("Hi.").app(), strict=False) as url,  # which knows no such field
+        opened(url, seal_key="env:SEAL", environ=ENVIRON) as app,
+    ):
         status, _ = await asked(app, "/v1/chat/completions", body)
     assert status == 200
