@@ -495,6 +495,19 @@ def test_vendor_and_nameless_servers_get_what_the_client_sent(
     assert (encoded.body, encoded.losses) == (body, ())
 
 
+@pytest.mark.parametrize("server", ["azure", "copilot"])
+def test_server_with_stored_answers_is_sent_references_to_them(server: str) -> None:
+    """What @ai-sdk/openai sends by default from its second step on."""
+    reference = {"type": "item_reference", "id": "rs_1"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "snow"}
+    for fields in ({"input": [HI, reference, output]}, {"previous_response_id": "resp_1"}):
+        body = {"model": "gpt-5", "input": [output], **fields}
+        encoded = encode_request(
+            decode_request(body, "openai_responses"), "openai_responses", server=server
+        )
+        assert (encoded.body, encoded.losses) == (body, ())
+
+
 @pytest.mark.parametrize(
     ("dialect", "server", "model", "body", "path"),
     [
