@@ -101,6 +101,8 @@ class Agent(NamedTuple):
         variants: Variants of its own.
         keeps_call_ids: Whether it sends the ids of calls and results back, or leaves them out.
         drops_signatures: Dialects of the upstreams whose signatures it does not send back.
+        drops_reasoning_ids: Whether it sends reasoning back without the ids of its items, on an
+            upstream of its own dialect.
         skips: Names of the variants that it is not run with, as `NAME` or as `NAME on UPSTREAM`.
     """
 
@@ -115,4 +117,5 @@ class Agent(NamedTuple):
     variants: tuple[Variant, ...] = ()
     keeps_call_ids: bool = True
     drops_signatures: tuple[str, ...] = ()
+    drops_reasoning_ids: bool = False
     skips: tuple[str, ...] = ()

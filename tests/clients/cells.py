@@ -133,6 +133,9 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
             has_signatures=(
                 cell.upstream not in cell.agent.drops_signatures and not variant.drops_signatures
             ),
+            has_reasoning_ids=not (
+                cell.agent.drops_reasoning_ids and cell.upstream == cell.agent.dialect
+            ),
         )
     return Run(len(bodies), outcome, seconds, wrong)
 

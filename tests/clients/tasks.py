@@ -155,6 +155,7 @@ class Task(NamedTuple):
         reasons: bool = True,
         has_ids: bool = True,
         has_signatures: bool = True,
+        has_reasoning_ids: bool = True,
     ) -> list[str]:
         """Return what is wrong with the requests of a task that was completed.
 
@@ -165,6 +166,7 @@ class Task(NamedTuple):
             reasons: Whether the model reasoned.
             has_ids: Whether calls must have the ids of the script, or else any of their own.
             has_signatures: Whether the agent sends signatures back.
+            has_reasoning_ids: Whether it sends the ids back that they are bound to.
         """
         found = changed_histories(requests)
         last_turn = next((one for one in reversed(requests) if "tools" in one.body), requests[-1])
@@ -183,6 +185,8 @@ class Task(NamedTuple):
                 one.signature: one.id for one in map(partial(proof_of, dialect), turns) if one
             }
         signatures = {one: id for one, id in last.signatures if one not in _PLACEHOLDERS}
+        if not has_reasoning_ids:
+            proofs = dict.fromkeys(proofs)
         if signatures != proofs:
             found.append(f"signatures {last.signatures}, expected {proofs}")
         return found + self.problems([request.body for request in requests], folder)

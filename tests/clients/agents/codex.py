@@ -176,6 +176,7 @@ class _Compacted(Task):
         reasons: bool = True,
         has_ids: bool = True,
         has_signatures: bool = True,
+        has_reasoning_ids: bool = True,
     ) -> list[str]:
         found: list[str] = []
         histories = [history_of(str(one.dialect), one.body) for one in requests]

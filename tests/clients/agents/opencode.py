@@ -105,6 +105,7 @@ def _agent(name: str, dialect: str) -> Agent:
         # It sends Gemini's calls back without ids, which the gateway makes anew.
         keeps_call_ids=dialect != "gemini",
         drops_signatures=_DROPPED.get(dialect, ()),
+        drops_reasoning_ids=True,
         # It begins a step again for as long as its error may pass, with longer and longer pauses.
         skips=("always_cut", "always_529"),
     )
