@@ -91,13 +91,17 @@ class _Ending:
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family)
+        listener = socket.create_server(address[:2], family=family)
     except socket.gaierror as exc:
         raise UsageError(f"host {host}: {exc.strerror}") from exc
     except OSError as exc:
         # Its text repeats the address.
         reason = exc.strerror if exc.errno is None else os.strerror(exc.errno)
         raise UsageError(f"port {port}: {reason}") from exc
+    # Connections inherit it.  asyncio sets it only where a socket names its protocol, which this
+    # one does not: the body of an answer would wait 40 ms for the client to acknowledge the head.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _is_crash(record: logging.LogRecord) -> bool:

@@ -82,6 +82,7 @@ def provider(app: Any) -> Iterator[str]:
     config.timeout_graceful_shutdown = 0
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -61,6 +61,8 @@ async def served(
     if strict and not isinstance(app, Gateway):
         app = StrictApp(app, stands_for)
     listener = socket.create_server(("127.0.0.1", 0))
+    # asyncio sets it only for connections of sockets whose protocol is named.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     serve = _uvicorn if server == "uvicorn" else _hypercorn
     async with serve(app, listener):
