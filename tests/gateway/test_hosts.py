@@ -24,6 +24,7 @@ async def test_no_field_of_a_request_chooses_its_host(
     target, body = POSTS[client]
     headers = [("host", "169.254.169.254"), *JSON[1:], *((name, ELSEWHERE) for name in HEADERS)]
     query = "&".join(f"{name}={ELSEWHERE}" for name in FIELDS)
+    # No provider knows the fields.
     async with served(upstream, strict=False) as url, opened(url, dialect=client) as app:
         fields = dict.fromkeys(FIELDS, ELSEWHERE)
         await called(app, f"{target}?{query}", {**body, **fields}, headers=headers)
