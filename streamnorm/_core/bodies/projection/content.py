@@ -30,6 +30,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.projection.client_results import check_last_result
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.history import (
     holds_tags,
@@ -128,8 +129,10 @@ class ContentProjector:
         """Return the messages, without those that have nothing left.
 
         Raises:
-            EncodeError: A file is known to another vendor alone.
+            EncodeError: A file is known to another vendor alone, or the client has executed what
+                the target does not have.
         """
+        check_last_result(messages, self._can)
         projected: list[InputMessage] = []
         moved: list[InputBlock] = []  # of results; where each has a message, nothing is between
         for position, message in enumerate(messages):
