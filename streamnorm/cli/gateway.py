@@ -94,10 +94,10 @@ def _serve(arguments: argparse.Namespace) -> int:
         raise UsageError(str(exc)) from exc
     try:
         config = _config(arguments)
-        _configure_log(as_json=arguments.log_json)
         gateway = app(config)
     except ConfigError as exc:
         raise UsageError(str(exc)) from exc
+    _configure_log(as_json=arguments.log_json)
     host: str = arguments.host
 
     def announce(url: str) -> None:
@@ -158,13 +158,22 @@ def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
 
 
 def _configure_log(*, as_json: bool) -> None:
-    """Log on stdout, where the output of a command belongs."""
+    """Log on stdout, where the output of a command belongs; errors of libraries on stderr.
+
+    Nobody may read either: a full pipe must hold up no request, a closed one is no error.
+    """
+    from streamnorm.gateway.log_writing import QueuedHandler
     from streamnorm.gateway.logs import JSONFormatter
 
-    handler = logging.StreamHandler(sys.stdout)
+    handler = QueuedHandler(sys.stdout)
     text = "%(asctime)s %(levelname)s %(message)s"
     handler.setFormatter(JSONFormatter() if as_json else logging.Formatter(text))
     log = logging.getLogger("streamnorm")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    logging.raiseExceptions = False  # a closed pipe must not fill stderr
+    # In place of the handler of last resort, which writes in the loop.
+    errors = QueuedHandler(sys.stderr)
+    errors.setLevel(logging.WARNING)
+    errors.addFilter(lambda record: not record.name.startswith("streamnorm"))
+    logging.getLogger().addHandler(errors)
+    logging.raiseExceptions = False

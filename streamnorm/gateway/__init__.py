@@ -6,7 +6,8 @@ A request comes in at the `door` of the `application`, which decodes its `encodi
 `messages` answers it: `routing` chooses the upstreams, `attempts` asks one after the other over
 the `network` until an answer begins, and `sending` writes that to the client.  `config` is what
 a configuration says, `model_options` what it changes in requests.  `records` is what is known of
-each request, for `observing`: `logs`, `metrics` and `telemetry`.
+each request, for `observing`: `logs`, `metrics` and `telemetry`.  `log_writing`
+writes lines in a thread of its own.
 """
 
 try:
@@ -17,6 +18,7 @@ except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
     ) from exc
 
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
+from streamnorm.gateway.log_writing import QueuedHandler
 from streamnorm.gateway.logs import JSONFormatter
 from streamnorm.gateway.records import CallRecord, Observer
 
@@ -28,6 +30,7 @@ __all__ = [
     "JSONFormatter",
     "ModelConfig",
     "Observer",
+    "QueuedHandler",
     "UpstreamConfig",
     "app",
     "from_environment",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -281,6 +282,19 @@ def test_log_json_is_one_object_a_line(upstream: str, client: httpx.Client) -> N
     assert fields["level"] == "INFO"
     assert fields["outcome"] == "completed"
     assert fields["output_tokens"] > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sizes of pipes")
+def test_log_that_nobody_reads_holds_up_no_request(client: httpx.Client) -> None:
+    """A pipe of one page is full after some 30 lines."""
+    with serving("http://127.0.0.1:9") as (url, process):
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        for _ in range(100):
+            assert client.post(f"{url}/v1/messages", content=b"{").status_code == 400
+        process.terminate()
+        assert process.wait(30) == 0
+        assert len(process.stdout.read()) <= 4096
 
 
 # Workers
