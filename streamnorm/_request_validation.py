@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.parsing import Body, body_object, lone_surrogate_in
 from streamnorm._core.codec import MAX_PROBLEMS, Finding, RequestFacts, RequestViolation
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
@@ -71,6 +71,7 @@ def validate_request(
         path or "",
         {name.lower(): text for name, text in (headers or {}).items()},
         stream=known.endpoints.streams(path or "", value),
+        lone_surrogate=lone_surrogate_in(body),
     )
     found: list[RequestViolation] = []
     for rule in rules_for(known.name, server=server, model=facts.model):

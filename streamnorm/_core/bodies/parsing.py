@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,15 +15,20 @@ from streamnorm._core.json import (
     clean_tree,
     decode_any,
     dumps,
+    is_array,
     is_object,
     too_deep,
 )
 from streamnorm._core.limits import Limits
 
-__all__ = ["Body", "body_object"]
+__all__ = ["Body", "body_object", "lone_surrogate_in"]
 
 Body: TypeAlias = "dict[str, Any] | bytes | str"
 """A request or response: JSON text, or the decoded object."""
+
+# Halves whose other half is not beside them; the escape of one in JSON begins with `\\ud`.
+_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def body_object(body: Body, limits: Limits) -> dict[str, Any]:
@@ -68,3 +75,36 @@ def _json(body: bytes | str, limits: Limits) -> object:
         raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
     except InvalidJSON as exc:
         raise DecodeError(f"{exc}, expected a JSON object") from exc
+
+
+def lone_surrogate_in(body: Body) -> str | None:
+    """Return the path of the first text with half a surrogate pair; None if there is none.
+
+    Args:
+        body: A body that `body_object` accepts.
+    """
+    if isinstance(body, dict):
+        try:
+            dumps(body)
+        except UnicodeEncodeError:
+            return _lone_at(body, "")
+        return None
+    text = body.decode() if isinstance(body, bytes) else body
+    if _ESCAPE.search(text) is None and _LONE.search(text) is None:
+        return None
+    return _lone_at(json.loads(text), "")
+
+
+def _lone_at(value: Any, path: str) -> str | None:
+    if isinstance(value, str):
+        return path if _LONE.search(value) else None
+    if is_object(value):
+        for name, item in value.items():
+            if _LONE.search(name):
+                return path
+            if (found := _lone_at(item, f"{path}.{name}" if path else name)) is not None:
+                return found
+    for number, item in enumerate(value) if is_array(value) else ():
+        if (found := _lone_at(item, f"{path}[{number}]")) is not None:
+            return found
+    return None

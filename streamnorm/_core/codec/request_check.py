@@ -20,6 +20,8 @@ class RequestFacts(Struct, frozen=True):
         path: Path of its URL; "" if unknown.
         headers: Its headers, names in lower case.
         stream: Whether it asks for a stream.
+        lone_surrogate: Path of the first text with half a surrogate pair, which `body` has as
+            U+FFFD; None if there is none.
     """
 
     body: dict[str, Any]
@@ -28,6 +30,7 @@ class RequestFacts(Struct, frozen=True):
     path: str = ""
     headers: Mapping[str, str] = {}
     stream: bool = False
+    lone_surrogate: str | None = None
 
 
 class Finding(Struct, frozen=True):

@@ -139,13 +139,22 @@ class Required(_Check, frozen=True, tag="required"):
 
 
 class Bounds(_Check, frozen=True, tag="bounds"):
-    """Numbers are within bounds."""
+    """Numbers are within bounds.
+
+    Attributes:
+        least: The lowest; None = any.
+        most: The highest; None = any.
+        besides: Numbers out of bounds that are accepted.
+    """
 
     least: float | int | None = None
     most: float | int | None = None
+    besides: tuple[Word, ...] = ()
 
     def check(self, place: str, value: Any) -> Iterator[Finding]:
         if isinstance(value, bool) or not isinstance(value, int | float):
+            return
+        if is_one_of(value, self.besides):
             return
         if self.least is not None and value < self.least:
             yield Finding(place, value, limit=self.least)
@@ -213,6 +222,15 @@ class Unique(CheckBase, frozen=True, tag="unique"):
                     seen.add(value)
 
 
+class WellFormed(CheckBase, frozen=True, tag="well_formed"):
+    """No text of the body has half a surrogate pair."""
+
+    def findings(self, facts: RequestFacts) -> Iterator[Finding]:
+        """Yield the first text that has one."""
+        if facts.lone_surrogate is not None and self.counts(facts):
+            yield Finding(facts.lone_surrogate)
+
+
 class OwnCheck(CheckBase, frozen=True, tag="own"):
     """A check that the dialect alone has.
 
@@ -224,7 +242,7 @@ class OwnCheck(CheckBase, frozen=True, tag="own"):
 
 
 GenericCheck: TypeAlias = (
-    Forbidden | OneOf | KnownFields | Required | Bounds | Length | Pattern | Unique
+    Forbidden | OneOf | KnownFields | Required | Bounds | Length | Pattern | Unique | WellFormed
 )
 """What the `check` of a rule may be, besides `OwnCheck`."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import DecodeError, Limits
-from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.parsing import body_object, lone_surrogate_in
 
 FEW = Limits(max_event_bytes=12, max_json_depth=2)
 
@@ -84,3 +84,23 @@ def test_value_that_json_does_not_have_is_refused() -> None:
     for value in (object(), {1: 2, (3,): 4}):
         with pytest.raises(DecodeError, match="a value that JSON does not have"):
             body_object({"a": value}, Limits())
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b'{"a":["b",{"c":"half \\ud83d"}]}', "a[1].c"),
+        ('{"a":"half \\uDe00"}', "a"),
+        ('{"a":"half \ud83d"}', "a"),
+        ({"a": {"b": ["c", "half \udfff"]}}, "a.b[1]"),
+        (b'{"a":{"half \\ud83d":1}}', "a"),
+        (b'{"a":"whole \\ud83d\\ude00"}', None),
+        (b'{"a":"\\\\ud83d"}', None),
+        ({"a": "whole \U0001f600"}, None),
+        ('{"a":"ascii"}', None),
+    ],
+)
+def test_half_a_surrogate_pair_is_found(
+    body: dict[str, Any] | bytes | str, path: str | None
+) -> None:
+    assert lone_surrogate_in(body) == path

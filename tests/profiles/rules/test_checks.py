@@ -258,3 +258,16 @@ def test_rule_counts_for_streams_or_for_whole_answers(
     parameters += 'at = ["a"]'
     assert bool(found("forbidden", parameters, {"a": 1}, stream=True)) is streamed
     assert bool(found("forbidden", parameters, {"a": 1}, stream=False)) is whole
+
+
+def test_numbers_out_of_bounds_may_be_accepted() -> None:
+    parameters = 'at = ["a"], least = 128, besides = [-1]'
+    assert found("bounds", parameters, {"a": -1}) == []
+    assert len(found("bounds", parameters, {"a": 0})) == 1
+
+
+def test_half_a_character_is_a_violation_where_the_rule_counts() -> None:
+    [rule] = read_request_rules(RULE % ("well_formed", 'when = [{ at = "a" }]'), "own.toml")
+    assert [*rule.check(RequestFacts({"a": 1}, lone_surrogate="b"))] == [Finding("b")]
+    assert [*rule.check(RequestFacts({"c": 1}, lone_surrogate="b"))] == []
+    assert [*rule.check(RequestFacts({"a": 1}))] == []

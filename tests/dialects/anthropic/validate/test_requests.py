@@ -518,9 +518,21 @@ CLOUDS = [
     ),
 ]
 
+BROKEN = [
+    Refusal(
+        "anthropic.lone_surrogates",
+        request(user("whole \U0001f600"), user("half \ud83d")),
+        "messages[1].content",
+        "The request body is not valid JSON: no low surrogate in string",
+        request(user("whole \U0001f600")),
+        others=(("bedrock", OPUS),),
+    )
+]
+
 CASES = [
     *(*MISSING, *UNKNOWN, *BETAS, *WORDS, *VALUES, *CONTENT, *MARKS, *NESTED),
     *CLOUDS,
+    *BROKEN,
 ]
 
 

@@ -180,6 +180,15 @@ CASES = [
         for part in (FILE, SOUND)
     ),
     # Cerebras
+    RuleRow(
+        "cerebras.lone_surrogates",
+        "cerebras",
+        "llama-4",
+        messages({"role": "user", "content": "half \ud83d"}),
+        "messages[0].content",
+        ": Invalid JSON: lone leading surrogate in hex escape",
+        messages({"role": "user", "content": "whole \U0001f600"}),
+    ),
     *(
         RuleRow(
             "cerebras.fields",
