@@ -24,7 +24,7 @@ from streamnorm._core.bodies.fields import array_in, unexpected, unmapped, withi
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import compact, is_array, string_of
+from streamnorm._core.json import compact, is_array, is_object, string_of
 from streamnorm.dialects.gemini.body.calls import call_to_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
 from streamnorm.dialects.gemini.body.media import ISSUER
@@ -92,7 +92,10 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
     found: list[InputBlock] = []
     for part in parts:
         part = camel(part)
-        value: dict[str, Any] = part.get("functionCall") or part.get("functionResponse") or {}
+        value = part.get("functionCall") or part.get("functionResponse")
+        if not is_object(value):
+            read_part(part, found)
+            continue
         id, name = string_of(value, "id"), string_of(value, "name")
         extra = extra_of({key: item for key, item in part.items() if item is not value})
         if "functionResponse" in part:

@@ -13,6 +13,7 @@ from streamnorm import (
     DecodeError,
     EncodeError,
     Image,
+    OpaqueBlock,
     Reasoning,
     ServerToolCall,
     ServerToolResult,
@@ -294,3 +295,11 @@ def test_an_answer_of_nothing_is_not_written() -> None:
     written = Written(Request(messages=(asks, InputMessage("assistant"), asks)))
     assert written.body["contents"] == [{"role": "user", "parts": [{"text": "Hi"}]}] * 2
     assert written.lost == {"empty_message_dropped": 1}
+
+
+def test_call_that_is_no_object_stands_beside_a_response_of_the_model() -> None:
+    response = {"functionResponse": {"id": "1", "name": "f", "response": {}}}
+    body = {"contents": [{"role": "model", "parts": [{"functionCall": "odd"}, response]}]}
+    odd, made = read(body).messages[0].blocks
+    assert odd == OpaqueBlock("gemini", "functionCall", '"odd"')
+    assert isinstance(made, ServerToolResult)
