@@ -106,7 +106,8 @@ def test_block_made_by_hand_whose_json_is_none_is_an_encode_error(
 ) -> None:
     call = InputMessage("assistant", (ToolCall("c", "f", "{}"),))
     blocks = (block,) if isinstance(block, ToolResult) else (ToolResult("c", ()), block)
-    request = Request(model="m", messages=(call, InputMessage("user", blocks)))
+    question = InputMessage("user", (Text("q"),))
+    request = Request(model="m", messages=(question, call, InputMessage("user", blocks)))
     with pytest.raises(EncodeError, match="expected JSON"):
         encode_request(request, dialect)
 

@@ -283,7 +283,11 @@ GEMINI = [
     # MINIMAL not on
     *(
         Row("gemini", None, model, {}, {"efforts": ["none", "minimal", "max"]})
-        for model in ("gemini-3-pro-preview", "gemini-3.1-pro", "gemini-3.7-flash")
+        for model in ("gemini-3.1-pro", "gemini-3.7-flash")
+    ),
+    Row(
+        *("gemini", None, "gemini-3-pro-preview", {}),
+        {"efforts": ["none", "minimal", "medium", "max"]},
     ),
 ]
 

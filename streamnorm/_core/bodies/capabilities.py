@@ -102,10 +102,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         orphan_results: Results of calls that no message before them has are accepted.
         results_then_assistant: Only a message of the assistant can follow tool results.
         adjacent_calls: The calls of one message have nothing between them.
+        calls_after_user: Calls stand in the first message of an answer, after one of the user.
         results_required: Requests of the dialect's own clients, too, have a result for each
             call where the target wants it.
         error_results: Tool results that are errors have a field that says so.
         json_arguments: Arguments of calls must be JSON, where the dialect has text.
+        call_ids: Calls and results have ids; without, a result belongs to the call in its place.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         unique_ids: No two calls of a conversation have the same id.
@@ -130,6 +132,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         budget_choices: Modes of `ToolChoice` beside a budget; None = the same.
         lone_choice: A choice of tools may stand without tools.
         mixed_tools: Functions and server tools in one request.
+        reports_server_calls: Such a request asks that the answer has the calls of server tools.
         max_tools: Number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
         schema_needs: What they must have beyond JSON Schema: types in the branches of `anyOf`
@@ -286,9 +289,11 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     orphan_results: bool = True
     results_then_assistant: bool = False
     adjacent_calls: bool = False
+    calls_after_user: bool = False
     results_required: bool = False
     error_results: bool = False
     json_arguments: bool = False
+    call_ids: bool = True
     id_pattern: str | None = None
     max_id_chars: int | None = None
     unique_ids: bool = False
@@ -309,6 +314,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     budget_choices: frozenset[str] | None = None
     lone_choice: bool = True
     mixed_tools: bool = True
+    reports_server_calls: bool = False
     max_tools: int | None = None
     schema: Literal["any", "simple"] = "any"
     schema_needs: frozenset[SchemaNeed] = frozenset()

@@ -7,6 +7,7 @@ from msgspec import structs
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
+from streamnorm._core.bodies.projection.call_turns import join_call_turns
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions, without_prefill
@@ -122,6 +123,8 @@ def project_request(
         losses,
         checks=can.vendor_checks and named,
     )
+    if can.calls_after_user and not lenient:
+        messages = join_call_turns(messages, losses)
     if not (can.assistant_last or lenient):
         messages = without_prefill(messages, losses)
     is_native = own and not is_checked and not (can.results_required and not request.state)
@@ -178,6 +181,8 @@ def _in_order(
     """Return the messages of a request, whose calls are answered where the target wants it."""
     messages = request.messages
     if named and can.vendor_checks and request.state is None:
+        if not can.call_ids and _in_order_count(messages, can, filled) == len(messages):
+            return messages
         return place_results(mint_ids(messages, losses), can, losses, repair, filled=filled)
     if can.only_refusals:
         if repair == "fill" or can.results_required:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.count import COUNT
+from streamnorm.dialects.gemini.body.fitting import fit_body
 from streamnorm.dialects.gemini.body.models import MODELS
 from streamnorm.dialects.gemini.body.request import (
     FIELD_PARTS,
@@ -34,4 +35,5 @@ def codec() -> BodyCodec:
         count=COUNT,
         models=MODELS,
         field_parts=FIELD_PARTS,
+        fit_body=fit_body,
     )

@@ -86,7 +86,9 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
     """
     args = context.arguments_of(call, "")
     count_inexact_numbers(call.arguments, context)
-    wire: dict[str, Any] = {"id": call.id} if call.id else {}
+    wire: dict[str, Any] = {}
+    if call.id and context.capabilities.call_ids:
+        wire["id"] = call.id
     wire["name"] = call.name
     wire["args"] = args
     part: dict[str, Any] = {"functionCall": wire}

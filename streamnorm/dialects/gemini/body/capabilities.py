@@ -25,6 +25,7 @@ CAPABILITIES = BodyCapabilities(
     file_issuer=ISSUER,
     result_media=frozenset({"image", "document", "audio", "video", "opaque"}),
     error_results=True,
+    calls_after_user=True,
     # The API's own error says 64 characters, its SDK 128.
     name_pattern=r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}",
     max_tools=512,
@@ -38,6 +39,8 @@ CAPABILITIES = BodyCapabilities(
     restricted_choice=True,
     chooses_server_tools=False,
     enforces_outputs=True,
+    min_answer_tokens=1,
+    number_bounds={"choices": (1, 8), "top_p": (0.0, 1.0)},
     max_stops=5,
     thinking="level",
     efforts=("minimal", "low", "medium", "high", "xhigh"),

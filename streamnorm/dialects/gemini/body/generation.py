@@ -182,7 +182,10 @@ def _reasoning_to_wire(
         case _:
             pass
     if reasoning.effort is not None:
-        wire["thinkingLevel"] = reasoning.effort.upper()
+        if "thinkingBudget" in wire:  # the API refuses both
+            context.losses.add("effort_changed", "request", "dropped beside a budget")
+        else:
+            wire["thinkingLevel"] = reasoning.effort.upper()
     if reasoning.show is not None:
         wire["includeThoughts"] = reasoning.show != "none"
         if reasoning.show in ("concise", "detailed"):

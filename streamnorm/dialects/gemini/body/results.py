@@ -104,7 +104,9 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
                 files.append(file_to_wire(file, context))
     if len(texts) > 1:
         context.losses.add("boundaries", "messages", "texts of a result joined")
-    wire: dict[str, Any] = {"id": result.tool_call_id} if result.tool_call_id else {}
+    wire: dict[str, Any] = {}
+    if result.tool_call_id and context.capabilities.call_ids:
+        wire["id"] = result.tool_call_id
     wire["name"] = name
     if result.value is not None:
         wire["response"] = json_value(result.value, "value")

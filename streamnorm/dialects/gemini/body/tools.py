@@ -33,6 +33,7 @@ from streamnorm.dialects.gemini.wire import DIALECT
 __all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
 
 TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
+_SERVER_CALLS = "includeServerSideToolInvocations"
 _FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
 _MAPPED = frozenset({"name", "description", "parameters", "parametersJsonSchema"})
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -268,4 +269,9 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
         losses.add("strict", "tools", f"left to the mode {calling and calling['mode']}")
     elif is_validated and len(strict) < len(functions):
         losses.add("strict", "tools", "of all functions")
-    return None if calling is None else {_CALLING: calling}
+    config: dict[str, Any] = {} if calling is None else {_CALLING: calling}
+    if context.capabilities.reports_server_calls and any(
+        isinstance(tool, ServerTool) for tool in request.tools
+    ):
+        config[_SERVER_CALLS] = True
+    return config or None

@@ -154,10 +154,6 @@ def test_names_of_schemas_have_no_field() -> None:
         ({"thinkingLevel": "HIGH"}, ReasoningOptions(effort="high")),
         ({"includeThoughts": False}, ReasoningOptions(show="none")),
         (
-            {"thinkingBudget": 1, "thinkingLevel": "LOW"},
-            ReasoningOptions("budget", "low", 1),
-        ),
-        (
             {"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"},
             ReasoningOptions(extra={"gemini": {"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}}),
         ),
@@ -169,6 +165,15 @@ def test_thinking_is_read_and_written(
 ) -> None:
     assert options_of({"thinkingConfig": thinking}).reasoning == reasoning
     assert written(reasoning=reasoning).body["generationConfig"] == {"thinkingConfig": thinking}
+
+
+def test_a_level_is_dropped_beside_a_budget() -> None:
+    both = {"thinkingBudget": 1, "thinkingLevel": "LOW"}
+    reasoning = options_of({"thinkingConfig": both}).reasoning
+    assert reasoning == ReasoningOptions("budget", "low", 1)
+    done = written(reasoning=reasoning)
+    assert done.body["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 1}}
+    assert done.lost == {"effort_changed": 1}
 
 
 def test_levels_are_read_in_any_case() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 from msgspec import structs
 from support.body_types import problems
 from support.gemini.bodies import read, without_source
@@ -264,5 +264,7 @@ def test_a_longer_conversation_begins_as_the_shorter_one(
         bodies.append(write(projected)[0])
     before, after = bodies
     sent = before["contents"]
+    # Calls after an answer are joined to it: the API refuses a turn with them behind another.
+    assume(not sent or sent[-1]["role"] != "model")
     assert after["contents"][: len(sent)] == sent
     assert {**after, "contents": sent} == before

@@ -1,0 +1,46 @@
+"""What servers want of contents that a client wrote in the dialect itself.
+
+https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI refuses the
+first call of a step without a signature, as the Gemini API does; to that, such a content is the
+client's affair.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any
+
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.gemini.body.fields import camel
+
+__all__ = ["fit_body"]
+
+_CONTENTS, _PARTS = "contents", "parts"
+_SIGNATURE = "thoughtSignature"
+
+
+def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a body whose calls are signed, for a server that is known by its name."""
+    placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
+    if not context.named or placeholder is None or not is_array(contents):
+        return body
+    signed = [_signed(content, placeholder, context) for content in contents]
+    if all(map(is_, contents, signed)):
+        return body
+    return {**body, _CONTENTS: signed}
+
+
+def _signed(content: Any, placeholder: str, context: WriteContext) -> Any:
+    """Return a content of the model whose first call is signed."""
+    if not is_object(content) or content.get("role") != "model":
+        return content
+    parts: Any = content.get(_PARTS)
+    for number, part in enumerate(parts if is_array(parts) else ()):
+        if is_object(part) and camel(part).get("functionCall") is not None:
+            if camel(part).get(_SIGNATURE) is not None:
+                return content
+            context.losses.add("signature_placeholder", "messages", "signed with it")
+            signed = {**part, _SIGNATURE: placeholder}
+            return {**content, _PARTS: [*parts[:number], signed, *parts[number + 1 :]]}
+    return content
