@@ -219,7 +219,7 @@ class Attempts:
         self.request = sent.request
         self.asked = target.name
         try:
-            answer = await self._network.send(sent)
+            answer = await self._network.send(sent, reuse=target.reuse)
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
         except aiohttp.ClientResponseError:

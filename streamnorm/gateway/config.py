@@ -63,6 +63,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             `compatible` where it names none.
         normalize: Whether requests and answers of its own dialect are decoded and encoded,
             too, and not passed on unchanged.
+        reuse: Whether a connection serves one request after the other.  Without it, a response
+            that the provider sends unasked can never reach the next client.
     """
 
     dialect: str
@@ -70,6 +72,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key: str | None = None
     server: str | None = None
     normalize: bool = False
+    reuse: bool = True
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,6 +15,7 @@ from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.transports.inflating import Inflation, inflation, is_plain
 
 __all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times"]
@@ -56,13 +57,18 @@ class Network:
         self._times = Times(
             config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s
         )
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether connections are reused
         self._answers: set[Answer] = set()  # those that are open
         self._heads: set[asyncio.Timeout] = set()  # deadlines of answers that have no head yet
         self._stopped = asyncio.Event()
 
-    async def send(self, request: UpstreamRequest | SideRequest) -> Answer:
+    async def send(self, request: UpstreamRequest | SideRequest, *, reuse: bool = True) -> Answer:
         """Send a request, and return the answer once its head has arrived.
+
+        Args:
+            request: The request.
+            reuse: Whether its connection may have served another request, and may serve a further
+                one.
 
         Raises:
             aiohttp.ClientError: There is none.
@@ -76,13 +82,7 @@ class Network:
         self._heads.add(deadline)
         try:
             async with deadline:
-                response = await self._open_session().request(
-                    request.method,
-                    request.url,
-                    headers=request.headers,
-                    data=request.body,
-                    allow_redirects=False,
-                )
+                response = await self._request(request, reuse=reuse)
         except TimeoutError as exc:
             if self.is_stopped:
                 raise ServerStopping from exc
@@ -117,15 +117,34 @@ class Network:
     async def aclose(self) -> None:
         """Close all connections; the next request opens new ones."""
         self._stopped = asyncio.Event()
-        session, self._session = self._session, None
-        if session is not None:
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
             await session.close()
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # No bound on connections: one client must not wait for the stream of another.
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
+    async def _request(
+        self, request: UpstreamRequest | SideRequest, *, reuse: bool
+    ) -> aiohttp.ClientResponse:
+        while True:
+            try:
+                return await self._open_session(reuse=reuse).request(
+                    request.method,
+                    request.url,
+                    headers=request.headers,
+                    data=request.body,
+                    allow_redirects=False,
+                )
+            except UnrequestedBytes as exc:
+                # Nothing was sent.  The connections of the pool come to an end, and then a new
+                # one is opened.
+                if exc.is_new:
+                    raise
+
+    def _open_session(self, *, reuse: bool) -> aiohttp.ClientSession:
+        session = self._sessions.get(reuse)
+        if session is None:
+            session = self._sessions[reuse] = aiohttp.ClientSession(
+                connector=Connector(reuse=reuse),
+                request_class=Request,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 auto_decompress=False,
@@ -133,7 +152,7 @@ class Network:
                 skip_auto_headers=("User-Agent",),
                 max_field_size=_MAX_HEADER_BYTES,
             )
-        return self._session
+        return session
 
 
 class Answer:

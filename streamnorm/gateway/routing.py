@@ -33,12 +33,14 @@ class Target(Struct, frozen=True, kw_only=True):
         name: Name of the upstream in the configuration.
         upstream: The upstream, with its key, and its name of the model if that is another.
         normalize: Whether what is of its own dialect is decoded and encoded, too.
+        reuse: Whether a connection serves one request after the other.
         options: The options of the model.
     """
 
     name: str
     upstream: Upstream
     normalize: bool
+    reuse: bool
     options: ModelConfig = _DEFAULTS
 
     def __repr__(self) -> str:
@@ -168,6 +170,7 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
             passes_key=config.key == _OF_CLIENT,
         ),
         normalize=config.normalize,
+        reuse=config.reuse,
     )
 
 

@@ -243,7 +243,7 @@ class Side:
         request = next(side_steps(received, asked, client.name, upstream, self._estimator))
         call.upstream, call.attempts = target.name, 1
         try:
-            answer = await self._network.send(request)
+            answer = await self._network.send(request, reuse=target.reuse)
         except _FAILURES as exc:
             return _Result(failed_request(exc), {}, upstream.dialect)
         headers = answer_headers(answer.headers, client, client)
@@ -326,7 +326,8 @@ class Side:
             while True:
                 call.attempts += 1
                 try:
-                    async with await self._network.send(request) as answer:
+                    sent = await self._network.send(request, reuse=target.reuse)
+                    async with sent as answer:
                         headers = answer_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
                 except _FAILURES as exc:

@@ -30,7 +30,11 @@ class Authority:
     @contextmanager
     def upstream(self, host: str = "127.0.0.1") -> Iterator[RawUpstream]:
         """Serve over TLS with a certificate for `host`."""
+        with raw_upstream(context=self.server_context(host)) as upstream:
+            yield upstream
+
+    def server_context(self, host: str = "127.0.0.1") -> ssl.SSLContext:
+        """Return the TLS settings of a server with a certificate for `host`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._authority.issue_cert(host).configure_cert(context)
-        with raw_upstream(context=context) as upstream:
-            yield upstream
+        return context
