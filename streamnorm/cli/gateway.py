@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import signal
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import UnknownDialect
@@ -40,7 +43,8 @@ def add_commands(add_parser: AddParser) -> None:
         help="run a gateway: clients of any dialect, providers of any dialect",
         description="Listen, and answer the clients of every dialect from the upstreams.\n"
         "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end,\n"
-        "a second one does not.",
+        "a second one does not. SIGHUP ends only what runs in a terminal: no configuration is\n"
+        "read again.",
         epilog=exit_statuses(_STATUSES),
     )
     command.add_argument(
@@ -98,6 +102,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     except ConfigError as exc:
         raise UsageError(str(exc)) from exc
     _configure_log(as_json=arguments.log_json)
+    _handle_hangup()
     host: str = arguments.host
 
     def announce(url: str) -> None:
@@ -177,3 +182,22 @@ def _configure_log(*, as_json: bool) -> None:
     errors.addFilter(lambda record: not record.name.startswith("streamnorm"))
     logging.getLogger().addHandler(errors)
     logging.raiseExceptions = False
+
+
+def _handle_hangup() -> None:
+    """Go on at SIGHUP, but end as at SIGTERM once the terminal is closed."""
+    # Windows has no SIGHUP, and `nohup` has it ignored.
+    if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
+        return
+    has_terminal = os.isatty(0)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if has_terminal:
+            signal.raise_signal(signal.SIGTERM)
+            return
+        logging.getLogger("streamnorm.gateway").warning(
+            "SIGHUP: nothing is done, the configuration is read at the start alone; "
+            "SIGTERM lets running answers end"
+        )
+
+    signal.signal(signal.SIGHUP, handle)

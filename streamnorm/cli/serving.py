@@ -8,6 +8,8 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,9 @@ __all__ = ["LOOPBACK", "serve"]
 
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
+# In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
+# and a parent passes it on to its children.
+_REPEAT_S = 0.1
 
 _SETTINGS: dict[str, Any] = {
     # The command prints its own lines, and headers are those of the recording or provider.
@@ -58,10 +63,22 @@ def serve(
         raise UsageError(
             "no uvicorn, expected the extra `serve`: pip install 'streamnorm[serve]'"
         ) from exc
+
+    class StoppableServer(Server):
+        """A server that a second SIGTERM ends at once; uvicorn's own knows a second SIGINT."""
+
+        repeated_from = inf
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            now = monotonic()
+            self.force_exit = self.force_exit or now >= self.repeated_from
+            self.repeated_from = min(self.repeated_from, now + _REPEAT_S)
+            super().handle_exit(sig, frame)
+
     config = Config(app, **{**_SETTINGS, **settings})
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
     with _listener(host, port) as listener:
-        ending = _Ending(Server(config))
+        ending = _Ending(StoppableServer(config))
         shown = f"[{host}]" if ":" in host else host
         announce(f"http://{shown}:{listener.getsockname()[1]}")
         asyncio.run(ending.server.serve(sockets=[listener]))

@@ -7,6 +7,7 @@ import logging
 import os
 import traceback
 from collections.abc import Mapping
+from functools import partial
 
 import anyio
 
@@ -30,7 +31,7 @@ from streamnorm.gateway.records import CallRecord, Observer
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
-from streamnorm.gateway.storing import opened_store
+from streamnorm.gateway.storing import is_worker, opened_store
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -67,7 +68,7 @@ class Gateway:
     ) -> None:
         self._config = config = checked(config)
         self._network = Network(config)
-        environ = os.environ if environ is None else environ
+        self._environ = environ = os.environ if environ is None else environ
         self._door = Door(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
         compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
@@ -82,8 +83,8 @@ class Gateway:
 
         A stream then ends with an error event.  Called at SIGTERM and SIGINT by servers that
         handle them in the process of the gateway: uvicorn, and hypercorn without workers
-        (`--workers 0`).  The workers of hypercorn get no signal: they cut running streams off
-        after its own grace, `graceful_timeout`.
+        (`--workers 0`); a second signal ends the grace.  The workers of hypercorn get no signal:
+        they cut running streams off after its own grace, `graceful_timeout`.
 
         Args:
             grace_s: Seconds that running requests have; None for `drain_grace_s`.
@@ -110,7 +111,9 @@ class Gateway:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         try:
-            with chained_signals(self.begin_drain):
+            # The server of workers sends them a signal that they may have got already.
+            end = None if is_worker(self._environ) else partial(self.begin_drain, 0.0)
+            with chained_signals(self.begin_drain, end):
                 while (await receive())["type"] != "lifespan.shutdown":
                     await send({"type": "lifespan.startup.complete"})
         finally:  # also if the server is cancelled

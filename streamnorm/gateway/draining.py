@@ -12,6 +12,8 @@ import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from math import inf
+from time import monotonic
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -26,6 +28,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Of an answer that was told to end: for its last event, and a client that does not read.
 _LAST_S = 0.5
 _RETRY_S = 1  # another worker may answer at once
+# In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
+# and a parent passes it on to its children.
+_REPEAT_S = 0.1
 
 
 def stopping() -> RequestRefused:
@@ -96,13 +101,16 @@ class Draining:
 
 
 @contextmanager
-def chained_signals(begin: Callable[[], None]) -> Generator[None]:
+def chained_signals(
+    begin: Callable[[], None], end: Callable[[], None] | None = None
+) -> Generator[None]:
     """Call a function at SIGTERM and SIGINT, and then the handler that a server has set.
 
     Signals that have no handler are left alone, and so are all outside the main thread.
 
     Args:
         begin: Called in the running loop.
+        end: Called in its place if the same signal comes again; None for `begin`.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -112,7 +120,7 @@ def chained_signals(begin: Callable[[], None]) -> Generator[None]:
     for number in _SIGNALS:
         before = signal.getsignal(number)
         if callable(before):
-            handler = _chained(before, lambda: loop.call_soon_threadsafe(begin))
+            handler = _chained(before, loop, begin, end or begin)
             signal.signal(number, handler)
             set_here.append((number, handler, before))
     try:
@@ -123,9 +131,19 @@ def chained_signals(begin: Callable[[], None]) -> Generator[None]:
                 signal.signal(number, before)
 
 
-def _chained(handler: _Handler, begin: Callable[[], object]) -> _Handler:
+def _chained(
+    handler: _Handler,
+    loop: asyncio.AbstractEventLoop,
+    begin: Callable[[], None],
+    end: Callable[[], None],
+) -> _Handler:
+    repeated_from = inf
+
     def handle(number: int, frame: FrameType | None) -> None:
-        begin()
+        nonlocal repeated_from
+        now = monotonic()
+        loop.call_soon_threadsafe(begin if now < repeated_from else end)
+        repeated_from = min(repeated_from, now + _REPEAT_S)
         handler(number, frame)
 
     return handle

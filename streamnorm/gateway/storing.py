@@ -22,7 +22,7 @@ from streamnorm.state import (
     open_store,
 )
 
-__all__ = ["GatewayStore", "opened_store", "store_refusals"]
+__all__ = ["GatewayStore", "is_worker", "opened_store", "store_refusals"]
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -95,7 +95,7 @@ def opened_store(config: Config, environ: Mapping[str, str]) -> GatewayStore | N
         return None
     if url.startswith(_PLACE):
         url = key_at(url, "state", environ)
-    if url == _MEMORY and _is_worker(environ):
+    if url == _MEMORY and is_worker(environ):
         raise ConfigError(
             "state: memory: in a worker process, expected sqlite: or redis:, "
             "which all workers share"
@@ -106,7 +106,7 @@ def opened_store(config: Config, environ: Mapping[str, str]) -> GatewayStore | N
         raise ConfigError(f"state: {exc}") from exc
 
 
-def _is_worker(environ: Mapping[str, str]) -> bool:
+def is_worker(environ: Mapping[str, str]) -> bool:
     """Return whether this process may be one of several that serve the same clients."""
     if multiprocessing.parent_process() is not None:  # as uvicorn and hypercorn start them
         return True

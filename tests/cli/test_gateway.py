@@ -248,10 +248,15 @@ def test_signal_gives_streams_their_grace_and_then_an_error_event(
 
 
 @contextmanager
-def serving(upstream: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serving(
+    upstream: str, *arguments: str, stdin: int = subprocess.DEVNULL, ignores_hangup: bool = False
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run `streamnorm serve`, whose stdout can be read, and yield its URL."""
+    hangup = signal.SIG_IGN if ignores_hangup else signal.SIG_DFL
     process = subprocess.Popen(
         [sys.executable, "-m", "streamnorm", "serve", "--upstream", f"chat={upstream}", *arguments],
+        stdin=stdin,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, hangup),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -295,6 +300,40 @@ def test_log_that_nobody_reads_holds_up_no_request(client: httpx.Client) -> None
         process.terminate()
         assert process.wait(30) == 0
         assert len(process.stdout.read()) <= 4096
+
+
+# The terminal
+
+
+def test_hangup_says_that_it_does_nothing(upstream: str, client: httpx.Client) -> None:
+    with serving(upstream) as (url, process):
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.endswith(
+            " WARNING SIGHUP: nothing is done, the configuration is read at the start alone; "
+            "SIGTERM lets running answers end\n"
+        )
+        assert client.post(f"{url}/v1/messages", json=REQUEST).status_code == 200
+
+
+def test_closed_terminal_ends_the_gateway(upstream: str) -> None:
+    terminal, side = os.openpty()
+    with serving(upstream, stdin=side) as (_, process):
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(30) == 0
+    os.close(terminal)
+    os.close(side)
+
+
+def test_ignored_hangup_stays_ignored(upstream: str, client: httpx.Client) -> None:
+    """As `nohup` starts a process, in a terminal."""
+    terminal, side = os.openpty()
+    with serving(upstream, stdin=side, ignores_hangup=True) as (url, process):
+        process.send_signal(signal.SIGHUP)
+        assert client.post(f"{url}/v1/messages", json=REQUEST).status_code == 200
+    os.close(terminal)
+    os.close(side)
 
 
 # Workers

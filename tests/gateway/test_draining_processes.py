@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -49,3 +51,78 @@ async def test_running_stream_gets_its_grace_and_an_error_event(
     assert b"connection lost: the gateway stopped after 1 event" in rest
     assert status == expected
     assert upstream.left == 1
+
+
+@pytest.mark.parametrize("command", ["serve", "uvicorn", "hypercorn"])
+async def test_second_sigterm_ends_at_once(command: str, tmp_path: Path) -> None:
+    upstream = StepUpstream([ANSWER[0], 60.0])
+    arguments, expected = COMMANDS[command]
+    async with (
+        served(upstream) as upstream_url,
+        gateway_process(
+            upstream_url, tmp_path, arguments, settings="drain_grace_s = 50"
+        ) as gateway,
+        httpx.AsyncClient() as http,
+        opened(http, gateway.url, "anthropic") as response,
+    ):
+        body = response.aiter_raw()
+        await anext(body)
+        gateway.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            await refusing(gateway.url)
+            gateway.process.send_signal(signal.SIGTERM)
+            rest = b"".join([chunk async for chunk in body])
+            status = await gateway.process.wait()
+    assert rest.startswith(b"event: error\n")
+    assert status == expected
+    assert upstream.left == 1
+
+
+@pytest.mark.parametrize("command", ["serve", "uvicorn_workers"])
+async def test_sigterm_that_a_supervisor_repeats_is_one(command: str, tmp_path: Path) -> None:
+    """As systemd sends it to all processes of a unit, and their parent to its children."""
+    upstream = StepUpstream([ANSWER[0], 2.0, *ANSWER[1:]])
+    arguments, _ = COMMANDS[command]
+    async with (
+        served(upstream) as upstream_url,
+        gateway_process(
+            upstream_url, tmp_path, arguments, settings="drain_grace_s = 50"
+        ) as gateway,
+        httpx.AsyncClient() as http,
+        opened(http, gateway.url, "anthropic") as response,
+    ):
+        body = response.aiter_raw()
+        await anext(body)
+        for _ in range(2):
+            os.killpg(gateway.process.pid, signal.SIGTERM)
+        rest = b"".join([chunk async for chunk in body])
+    assert b"message_stop" in rest
+
+
+async def test_second_sigterm_waits_for_no_upload(tmp_path: Path) -> None:
+    async with gateway_process(
+        "http://127.0.0.1:9", tmp_path, settings="drain_grace_s = 50"
+    ) as gateway:
+        port = urlsplit(gateway.url).port
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+        writer.write(b"content-type: application/json\r\ncontent-length: 99\r\n\r\n{")
+        await writer.drain()
+        gateway.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            await refusing(gateway.url)
+            gateway.process.send_signal(signal.SIGTERM)
+            assert await gateway.process.wait() == 0
+        writer.close()
+
+
+async def refusing(url: str) -> None:
+    """Wait until a server accepts no more connections, and then some more."""
+    async with httpx.AsyncClient() as http:
+        while True:
+            try:
+                await http.get(f"{url}/healthz")
+            except httpx.TransportError:
+                break
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(0.2)
