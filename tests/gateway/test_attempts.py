@@ -134,7 +134,8 @@ async def test_comments_pass_with_the_first_event() -> None:
 
 
 async def test_many_comments_begin_the_answer() -> None:
-    first, second = StepUpstream([b": wait\n\n" * 10_000, ERROR_EVENT]), StepUpstream()
+    comments = b": wait\n\n" * 10_000
+    first, second = StepUpstream([comments, 0.05, ERROR_EVENT]), StepUpstream()
     async with gateway(first, second) as url:
         response = await asked(url, "openai_chat")
     assert (response.status_code, second.requests) == (200, [])
