@@ -17,7 +17,7 @@ from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
-from streamnorm._core.json import object_in
+from streamnorm._core.json import dumps, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.stream_failures import broken_connection
@@ -289,7 +289,7 @@ class Attempts:
         answer.watch(pump)
         stream: Stream[bytes] = Stream(pump, answer)
         if self._turn.stores and not self._turn.makes_answer:
-            stream = StoredStream(pump, answer, self._turn, self._client)
+            stream = StoredStream(pump, answer, self._turn)
         first = b""
         try:
             first = await self._first_event(stream, pump)
@@ -346,9 +346,10 @@ class Attempts:
         if isinstance(whole, StreamError):
             return self._failure(whole, target, headers)
         if self._turn.stores:
-            failure = await self._turn.store(object_in(whole.body.decode()))
-            if failure is not None:
-                return self._failure(failure, None, {}, is_final=True)
+            response = object_in(whole.body.decode())
+            await self._turn.store(response)
+            if self._turn.is_lost:
+                whole = structs.replace(whole, body=dumps(response))
         self._count(whole.outcome)
         return Whole(whole, headers, target)
 

@@ -210,16 +210,15 @@ class Compaction:
             call.partial_usage = begun.stream.usage
             await begun.stream.aclose()
         answer = message if isinstance(message, StreamError) else compacted(message, self._sealer)
-        if not isinstance(answer, StreamError):
-            response = self._response(answer)
-            failure = None if self._is_whole else await self._turn.store(response)
-            if failure is None and not streams:
-                await stream.send_body(200, begun.headers, dumps(response))
-                return
-            answer = failure or answer
         if isinstance(answer, StreamError):
             call.outcome = error_outcome(answer)
             await self._fail(answer, writer, stream, call)
+            return
+        response = self._response(answer)
+        if not self._is_whole:
+            await self._turn.store(response)
+        if not streams:
+            await stream.send_body(200, begun.headers, dumps(response))
             return
         events = message_events(answer)[1 if has_started else 0 :]
         await stream.start(begun.headers)

@@ -10,6 +10,7 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
@@ -85,8 +86,6 @@ class Messages:
         compaction = self._compacting.begin(turn, client, is_whole=is_whole)
 
         def end(outcome: Outcome) -> None:
-            if turn.failure is not None:
-                outcome = error_outcome(turn.failure)
             call.outcome = outcome
             if isinstance(outcome, Completed) and attempts.request is not None:
                 self._estimator.observe(attempts.request, outcome.usage.input_tokens)
@@ -133,6 +132,8 @@ class Messages:
             case Failure():
                 call.outcome = error_outcome(result.error)
                 await self._send_failure(result, client, stream, call)
+        if turn.is_lost:
+            add_loss(call, Loss("store", "response", detail="written as false"))
 
     async def _send_stream(self, begun: Begun, stream: ClientStream, call: CallRecord) -> None:
         try:

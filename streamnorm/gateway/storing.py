@@ -7,6 +7,8 @@ import logging
 import multiprocessing
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from math import inf
+from time import monotonic
 
 from streamnorm._core.errors import StoreError
 from streamnorm._upstream.requests import RequestRefused
@@ -30,6 +32,11 @@ _MEMORY = "memory:"
 _PLACE = "env:"
 # The stores have shorter bounds of their own; a client waits for no store longer than this.
 _STORE_S = 20.0
+# For which a write that succeeded or failed says that the next one does.
+_PROBED_S = 1.0
+_PROBE = "streamnorm.probe"  # scope and id; a client's scope is a digest
+_PROBE_BYTES = 4096
+_MAX_PROBE_BYTES = 1024 * 1024
 
 
 class GatewayStore:
@@ -44,6 +51,39 @@ class GatewayStore:
 
     def __init__(self, store: MemoryStore | SQLiteStore | RedisStore) -> None:
         self._store = store
+        self._written_at = self._failed_at = -inf
+        self._probe_bytes = _PROBE_BYTES
+        self._probe: asyncio.Task[bool] | None = None
+
+    async def check(self) -> None:
+        """Find out whether an answer could be stored now, before an upstream is paid for it.
+
+        At most once a second the store is written; a store that can only be read (a locked or
+        full file, a replica, a server without memory) is found in no other way.
+        """
+        now = monotonic()
+        if isinstance(self._store, MemoryStore) or now - self._written_at < _PROBED_S:
+            return
+        if now - self._failed_at < _PROBED_S:
+            raise _unavailable()
+        if self._probe is None:
+            self._probe = asyncio.create_task(self._write_probe())
+        # One client that leaves does not end the probe of others.
+        if not await asyncio.shield(self._probe):
+            raise _unavailable()
+
+    async def _write_probe(self) -> bool:
+        """Write and delete a response; return whether that succeeded."""
+        probe = StoredResponse(_PROBE, None, b" " * self._probe_bytes, (), ())
+        try:
+            await self.aput(_PROBE, probe)
+            await self.adelete(_PROBE, _PROBE)
+        except RequestRefused:
+            self._failed_at = monotonic()
+            return False
+        finally:
+            self._probe = None
+        return True
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
         """Return what is stored; see `ResponseStore`."""
@@ -53,9 +93,16 @@ class GatewayStore:
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
         """Store a response; see `ResponseStore`."""
-        with store_refusals():
-            async with asyncio.timeout(_STORE_S):
-                await self._store.aput(scope, response)
+        try:
+            with store_refusals():
+                async with asyncio.timeout(_STORE_S):
+                    await self._store.aput(scope, response)
+        except RequestRefused:
+            # A store may have room for a small response and for no large one.
+            self._probe_bytes = min(max(response.size, _PROBE_BYTES), _MAX_PROBE_BYTES)
+            self._written_at, self._failed_at = -inf, monotonic()
+            raise
+        self._written_at, self._probe_bytes = monotonic(), _PROBE_BYTES
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
@@ -75,9 +122,12 @@ def store_refusals() -> Generator[None]:
         yield
     except (StoreError, TimeoutError) as exc:
         _LOG.warning("the store of responses failed: %s", str(exc) or type(exc).__name__)
-        raise RequestRefused(
-            "the store of responses does not answer, try again", 503, code="store_unavailable"
-        ) from exc
+        raise _unavailable() from exc
+
+
+def _unavailable() -> RequestRefused:
+    text = "the store of responses does not answer, try again"
+    return RequestRefused(text, 503, code="store_unavailable")
 
 
 def opened_store(config: Config, environ: Mapping[str, str]) -> GatewayStore | None:

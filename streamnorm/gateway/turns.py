@@ -24,7 +24,6 @@ from msgspec import structs
 from streamnorm._bodies import codec_of, decode_request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError, StateError
-from streamnorm._core.events import StreamError
 from streamnorm._core.json import dumps, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
@@ -67,7 +66,7 @@ class ClientTurn:
             same one for all.
         makes_answer: Whether the answer of the upstream is not the client's: that is made of it
             here, and stored by whoever makes it.
-        failure: Why the answer was not stored, although the client expects it.
+        is_lost: Whether the answer could not be stored, although the client expects it.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
@@ -76,7 +75,7 @@ class ClientTurn:
         self.stores = False
         self.edit: Callable[[dict[str, Any], Target], dict[str, Any]] | None = None
         self.makes_answer = False
-        self.failure: StreamError | None = None
+        self.is_lost = False
         self._request = received
         self._client = client
         self._is_unchanged = True
@@ -116,13 +115,15 @@ class ClientTurn:
         """Return a translated request whose answer is written with `fields`."""
         return sent
 
-    async def store(self, response: dict[str, Any]) -> StreamError | None:
-        """Store the answer, before the client gets the end of it; return why it is not stored.
+    async def store(self, response: dict[str, Any]) -> None:
+        """Store the answer, before the client gets the end of it.
+
+        Where that fails, `is_lost` is set and the answer says `store: false`: it has been paid
+        for, and the client would ask for it again.
 
         Args:
             response: The whole answer, in the client's dialect.
         """
-        return None
 
     def _has_foreign_turns(self, upstream: Upstream) -> bool:
         """Return whether another vendor wrote a part of a history in the upstream's dialect."""
@@ -219,10 +220,9 @@ class StatefulTurn(ClientTurn):
         Raises:
             RequestRefused: It is not stored, or the store does not answer.
         """
-        lookup = self._turn.lookup
-        if self.stores and lookup == Lookup():
-            lookup = Lookup(self._turn.id)  # an answer that cannot be stored is not asked for
-        found = await self._store.afind(self._scope, lookup)
+        if self.stores:
+            await self._store.check()
+        found = await self._store.afind(self._scope, self._turn.lookup)
         with store_refusals():
             try:
                 body = self._turn.expand(found)
@@ -247,18 +247,20 @@ class StatefulTurn(ClientTurn):
         reply = structs.replace(sent.reply, response={**sent.reply.response, **fields})
         return structs.replace(sent, reply=reply)
 
-    async def store(self, response: dict[str, Any]) -> StreamError | None:
+    async def store(self, response: dict[str, Any]) -> None:
         if not self.stores:
-            return None
+            return
         try:
             stored = self._turn.stored(response)
-            if stored is None or stored.size + RESPONSE_BYTES > MAX_CHAIN_BYTES:
-                self.failure = _TOO_LARGE
-            else:
+            # The output of an answer beyond the bound of a message is not part of its last
+            # event; and a store says nothing of a response that is too large for it.
+            if stored is not None and stored.size + RESPONSE_BYTES <= MAX_CHAIN_BYTES:
                 await self._store.aput(self._scope, stored)
-        except RequestRefused as refused:
-            self.failure = refused.error
-        return self.failure
+                return
+        except RequestRefused:
+            pass
+        self.is_lost = True
+        self.fields["store"] = response["store"] = False
 
 
 class Turns:
@@ -337,11 +339,6 @@ def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
         losses = (*losses, Loss("store", "request", detail="written as false"))
     reply = structs.replace(sent.reply, response={**sent.reply.response, "store": False})
     return structs.replace(sent, reply=reply, losses=losses)
-
-
-# The output of an answer beyond the bound of a message is not part of its last event; and a
-# store says nothing of a response that is too large for it.
-_TOO_LARGE = StreamError("too_large", "an answer that is too large to be stored")
 
 
 def _refused(exc: StateError) -> RequestRefused:

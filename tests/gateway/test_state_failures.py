@@ -13,8 +13,7 @@ from support.gateway_calls import CANARY, NOWHERE, asked, opened
 from support.gateway_state import PREVIOUS, StateClient, provided
 from support.valkey_servers import valkey_server
 
-from streamnorm import Limits, StreamError
-from streamnorm._core.events import Failed
+from streamnorm import Completed, Limits
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
@@ -88,50 +87,57 @@ def breaking(path: Path, text: str) -> FakeProvider:
     return FakeProvider(answer)
 
 
-async def test_end_of_a_stream_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
+async def test_stream_that_cannot_be_stored_ends_with_its_answer(tmp_path: Path) -> None:
+    """It has been paid for; an error in its place makes the client ask for it again."""
     path, calls = tmp_path / "state.db", Calls()
     provider = breaking(path, "Hello there, this is a long answer.")
     async with provided(provider, state=f"sqlite:{path}", observers=(calls,)) as app:
         status, events = await StateClient(app).stream("Hi.")
     assert status == 200
-    names = [event["type"] for event in events]
-    assert "response.completed" not in names
-    assert names[-3:] == ["response.output_item.done", "error", "response.failed"]
     assert [event["sequence_number"] for event in events] == [*range(len(events))]
-    failed = events[-1]["response"]
-    assert (failed["status"], failed["store"]) == ("failed", False)
-    assert failed["id"] == events[0]["response"]["id"]
-    assert failed["error"]["message"] == UNAVAILABLE
-    assert isinstance(calls.ended[0].outcome, Failed)
+    assert [event["type"] for event in events].count("response.completed") == 1
+    assert events[-1]["type"] == "response.completed"
+    completed = events[-1]["response"]
+    assert (completed["status"], completed["store"]) == ("completed", False)
+    assert completed["id"] == events[0]["response"]["id"]
+    [message] = completed["output"]
+    assert message["content"][0]["text"] == "Hello there, this is a long answer."
+    assert isinstance(calls.ended[0].outcome, Completed)
+    assert calls.ended[0].losses == {"store": 1}
 
 
-async def test_end_of_a_compaction_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
+async def test_compaction_that_cannot_be_stored_reaches_its_client(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     said = [{"role": "user", "content": "Hi."}, {"type": "compaction_trigger"}]
     async with provided(breaking(path, "A summary."), state=f"sqlite:{path}") as app:
         _, events = await StateClient(app).stream(said)
-    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["type"] == "response.completed"
     assert events[-1]["response"]["store"] is False
-    assert events[-1]["response"]["error"]["message"] == UNAVAILABLE
+    assert events[-1]["response"]["output"][0]["type"] == "compaction"
 
 
-async def test_whole_answer_that_is_not_stored_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
+async def test_whole_answer_that_cannot_be_stored_reaches_its_client(tmp_path: Path) -> None:
+    path, calls = tmp_path / "state.db", Calls()
     provider = breaking(path, "Hello there.")
-    async with provided(provider, state=f"sqlite:{path}", retries=2) as app:
-        status, body = await StateClient(app).attempt("Hi.")
-    assert (status, body["error"]["message"]) == (503, UNAVAILABLE)
+    async with provided(provider, state=f"sqlite:{path}", retries=2, observers=(calls,)) as app:
+        response = await StateClient(app).create("Hi.")
+    assert response["store"] is False
+    assert response["output"][0]["content"][0]["text"] == "Hello there."
     assert len(provider.requests) == 1  # no upstream is asked again
+    assert isinstance(calls.ended[0].outcome, Completed)
+    assert calls.ended[0].losses == {"store": 1}
 
 
-async def test_answer_that_no_store_takes_is_an_error() -> None:
+async def test_answer_that_no_store_takes_is_not_said_to_be_stored() -> None:
     """A store ignores it: the client would be told that it is stored."""
     turns = Turns(Limits(), GatewayStore(MemoryStore()))
     received = ClientRequest(method="POST", path="/v1/responses", headers={}, body=b"")
     turn = await turns.begin(received, lookup("openai_responses"), {"model": "m", "input": "Hi."})
     item = {"type": "message", "content": "a" * MAX_CHAIN_BYTES}
-    error = await turn.store({"id": turn.fields["id"], "status": "completed", "output": [item]})
-    assert error == StreamError("too_large", "an answer that is too large to be stored")
+    response = {"id": turn.fields["id"], "status": "completed", "output": [item], "store": True}
+    await turn.store(response)
+    assert turn.is_lost
+    assert response["store"] is False
 
 
 @streams
@@ -147,9 +153,9 @@ async def test_server_that_stops_in_the_middle_of_an_answer(*, stream: bool) -> 
         client.config_set("requirepass", CANARY)
         client.close()
         async with provided(FakeProvider(answer), state=state) as app:
-            status, body = await StateClient(app).attempt("Hi.", stream=stream)
-    error = body["error"]
-    assert (status, error["message"]) == (200 if stream else 503, UNAVAILABLE)
+            response = await StateClient(app).create("Hi.", stream=stream)
+    assert response["store"] is False
+    assert response["output"][0]["content"][0]["text"] == "Hello there."
 
 
 async def test_log_names_no_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
