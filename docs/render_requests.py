@@ -82,6 +82,7 @@ LOSSES = {
     "cache_mark_dropped": ("a cache mark", "dropped"),
     "cache_ttl": ("the lifetime of a cache mark", "written as the nearest"),
     "choices_dropped": ("several answers (`n > 1`)", "dropped"),
+    "compaction": ("the summary that stands for a conversation", "written as text in `<summary>`"),
     "custom_tool_wrapped": ("a tool with free text", "written as a function of one string"),
     "deferred_tool_loaded": ("a tool that the model finds by a search", "offered from the start"),
     "detail": ("the resolution of an image", "dropped"),

@@ -330,6 +330,8 @@ class ContentProjector:
                 return None
             case Image() | Document() | Audio() | Video():
                 return project_media(block, can, losses, own=own, fills=self._fills)
+            case ServerToolCall(kind="compaction") | OpaqueBlock(kind="compaction") if not own:
+                return self._compaction(block)
             case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
@@ -345,6 +347,27 @@ class ContentProjector:
                 return None
             case _:
                 return block
+
+    def _compaction(self, block: ServerToolCall | OpaqueBlock) -> Text | None:
+        """Return the summary that stands for a conversation; None if nothing was summarized.
+
+        Raises:
+            EncodeError: Only its provider can read it, and the model would know nothing of the
+                conversation.
+        """
+        data = block.arguments if isinstance(block, ServerToolCall) else block.data
+        fields = object_in(data or "{}")
+        summary = string_of(fields, "content")
+        if summary.strip():
+            self._losses.add("compaction", "messages", "written as text")
+            return Text(f"<summary>\n{summary}\n</summary>")
+        if string_of(fields, "encrypted_content") and not self._fills:
+            raise EncodeError(
+                "a compaction that only its provider reads, expected the whole conversation",
+                path="",
+            )
+        self._losses.add("server_history_dropped", "messages", "dropped")
+        return None
 
     def _text(self, block: Text, *, own: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""

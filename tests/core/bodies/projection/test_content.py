@@ -16,6 +16,7 @@ from streamnorm import (
     EncodeError,
     Image,
     InputBlock,
+    InputMessage,
     OpaqueBlock,
     Reasoning,
     RedactedReasoning,
@@ -465,6 +466,45 @@ def test_files_of_types_that_results_cannot_have_move_behind_them() -> None:
         ("user", (ToolResult("a", (PNG,)),)),
         ("user", (Text("[image of tool result a]"), Image("image/gif", "aGk="))),
     ]
+
+
+SUMMARY = OpaqueBlock("other", "compaction", '{"type":"compaction","content":"We built X."}')
+SEALED = ServerToolCall("", "compaction", '{"encrypted_content":"gAAA"}', "compaction")
+
+
+def test_summary_of_a_conversation_is_text_for_another_vendor() -> None:
+    done = blocks_of(SUMMARY, Text("And?"), role="assistant")
+    summary = Text("<summary>\nWe built X.\n</summary>")
+    assert done.messages == [("assistant", (summary, Text("And?")))]
+    assert done.lost == {"compaction": 1}
+    kept = structs.replace(SUMMARY, dialect="target")
+    mine = own(request(own(InputMessage("assistant", (kept,)))))
+    assert Projection(mine).request is mine
+
+
+@pytest.mark.parametrize(
+    "block",
+    [SEALED, OpaqueBlock("other", "compaction", '{"content":null,"encrypted_content":"x"}')],
+)
+def test_compaction_that_only_its_provider_reads_is_an_error(block: InputBlock) -> None:
+    """The model would know nothing of what was said."""
+    asked = request(InputMessage("assistant", (block,)), user("Go on"))
+    with pytest.raises(EncodeError, match="a compaction that only its provider reads") as caught:
+        Projection(asked)
+    assert caught.value.path == "messages[0].blocks[0]"
+    assert Projection(asked, "fill").lost["server_history_dropped"] == 1
+    mine = own(request(own(InputMessage("assistant", (SEALED,)))))
+    assert Projection(mine).request is mine
+
+
+def test_compaction_that_failed_is_dropped() -> None:
+    for block in (
+        OpaqueBlock("other", "compaction", '{"content":null}'),
+        ServerToolCall("", "compaction", "", "compaction"),
+    ):
+        done = blocks_of(block, Text("Hi"), role="assistant")
+        assert done.messages == [("assistant", (Text("Hi"),))]
+        assert done.lost == {"server_history_dropped": 1}
 
 
 @pytest.mark.parametrize("required", [True, "calls"])
