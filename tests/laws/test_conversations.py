@@ -174,7 +174,12 @@ def test_a_history_of_two_providers_is_legal_for_the_third(
     chat = begun(tools=tools, max_tokens=1000)
     for dialect in route:
         cache = CacheMark() if d.flag() else None
-        made = chat.dump(dialect, arguments="raw", cache=cache)
+        try:
+            made = chat.dump(dialect, arguments="raw", cache=cache)
+        except EncodeError as exc:
+            if "a compaction that only its provider reads" not in str(exc):
+                raise
+            return
         assert broken_rules(dialect, made.body) == []
         assert problems(dialect, made.body, beta="anthropic-beta" in made.headers) == []
         if not append_answer(chat, d, dialect):

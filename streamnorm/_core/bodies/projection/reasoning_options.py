@@ -126,7 +126,10 @@ def _in_words(
         losses.add("effort_changed", "request", "reasoning cannot be switched off")
         least = can.min_budget if can.thinking == "budget" and can.bounded_budgets else None
         mode = None if least is None else "budget"
-        projected = structs.replace(projected, mode=mode, budget_tokens=least)
+        # The lowest effort is the nearest to none.
+        lowest = next((effort for effort in can.efforts if effort != "none"), None)
+        effort = projected.effort or (lowest if can.thinking == "adaptive" else None)
+        projected = structs.replace(projected, mode=mode, effort=effort, budget_tokens=least)
     efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
     # A server of which nothing is known may have words of its own.
     is_any = can.only_refusals and efforts == _EFFORTS

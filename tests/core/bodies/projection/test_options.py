@@ -391,9 +391,14 @@ def test_a_form_of_the_answer_is_dropped_beside_tools_where_both_are_refused() -
 
 
 def test_reasoning_that_cannot_be_switched_off_stays_on() -> None:
-    done = Projection(asked(reasoning=OFF), reasoning_off=False)
+    done = Projection(asked(reasoning=OFF), reasoning_off=False, thinking="budget")
     assert done.request.reasoning is None
     assert done.lost == {"effort_changed": 1}
+    lowest = Projection(asked(reasoning=OFF), reasoning_off=False, thinking="adaptive")
+    assert lowest.request.reasoning == ReasoningOptions(effort="minimal")
+    high = ReasoningOptions("off", "high")
+    said = Projection(asked(reasoning=high), reasoning_off=False, thinking="adaptive")
+    assert said.request.reasoning == ReasoningOptions(effort="high")
 
 
 def test_an_effort_beside_reasoning_that_is_off_is_bounded() -> None:
