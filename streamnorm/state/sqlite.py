@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     # Loaded with the first connection: it takes some ten milliseconds.
     from sqlite3 import Connection
 
+    from streamnorm.state.sqlite_file import FileID
+
 __all__ = ["SQLiteStore"]
 
 # A recursive query returns its rows in the order in which it finds them, and UNION each once:
@@ -185,12 +187,13 @@ class SQLiteStore:
         """Close the file; the next use opens it again."""
         idle = self._idle
         self._forget_connections()
-        for connection in idle:
+        for connection, _ in idle:
             connection.close()
 
     def _forget_connections(self) -> None:
         self._process = os.getpid()
-        self._idle: list[Connection] = []
+        # Each with what identifies its file: a deleted or replaced one is used no longer.
+        self._idle: list[tuple[Connection, FileID]] = []
         # SQLite polls for its lock; threads of one process wait here without.
         self._write_lock = Lock()
 
@@ -208,17 +211,16 @@ class SQLiteStore:
         """Lend a connection; an error closes it."""
         from sqlite3 import Error
 
-        from streamnorm.state.sqlite_file import connect, failure
+        from streamnorm.state.sqlite_file import connect, failure, identify_file
 
         if self._process != os.getpid():
             # A child must not use the connections of its parent, nor close them.
             self._inherited = self._idle
             self._forget_connections()
         try:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = connect(self._path, self._timeout_s)
+            connection, file = self._pop_idle(identify_file(self._path)) or connect(
+                self._path, self._timeout_s
+            )
             try:
                 yield connection
             except BaseException:
@@ -227,9 +229,20 @@ class SQLiteStore:
         except (Error, UnicodeError) as exc:
             raise failure(exc) from exc
         if len(self._idle) < _MAX_IDLE:
-            self._idle.append(connection)
+            self._idle.append((connection, file))
         else:
             connection.close()
+
+    def _pop_idle(self, file: FileID | None) -> tuple[Connection, FileID] | None:
+        """Return a connection to a file that is not lent; close those to a deleted one."""
+        while True:
+            try:
+                idle = self._idle.pop()
+            except IndexError:
+                return None
+            if idle[1] == file:
+                return idle
+            idle[0].close()
 
     @contextmanager
     def _writing(self, connection: Connection) -> Generator[None]:

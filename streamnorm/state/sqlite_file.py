@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from sqlite3 import Connection
 from time import monotonic, sleep
+from typing import TypeAlias
+from uuid import uuid4
 
 from streamnorm._core.errors import StoreError
 
-__all__ = ["connect", "failure", "transaction"]
+__all__ = ["FileID", "connect", "failure", "identify_file", "transaction"]
+
+FileID: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
 
 _APPLICATION = int.from_bytes(b"snst", "big")  # `PRAGMA application_id` of our files
 _VERSION = 1  # `PRAGMA user_version`
@@ -61,8 +67,8 @@ _BUSY, _CORRUPT = 5, 11
 _RETRY_S = 0.01
 
 
-def connect(path: str, timeout_s: float) -> Connection:
-    """Open a file, and create what it lacks.
+def connect(path: str, timeout_s: float) -> tuple[Connection, FileID]:
+    """Open a file, and create what it lacks; return the connection and what identifies the file.
 
     Args:
         path: Path of the file.
@@ -73,8 +79,14 @@ def connect(path: str, timeout_s: float) -> Connection:
         sqlite3.Error: SQLite fails.
     """
     try:
-        # What clients say is not for other users of the machine.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if not os.path.exists(path):
+            _create_file(os.path.realpath(path))
+        # If the file is replaced before SQLite opens it, the connection is not used again.
+        file = identify_file(path)
+        # No `open`: when it is closed, the process loses its locks on the file, and another
+        # one deletes the log that it still writes (https://www.sqlite.org/howtocorrupt.html).
+        if file is None or not (os.path.isfile(path) and os.access(path, os.R_OK | os.W_OK)):
+            raise PermissionError
     except (OSError, ValueError) as exc:
         raise StoreError("the store cannot be opened: its file cannot be written") from exc
     connection = sqlite3.connect(
@@ -90,7 +102,16 @@ def connect(path: str, timeout_s: float) -> Connection:
     except BaseException:
         connection.close()
         raise
-    return connection
+    return connection, file
+
+
+def identify_file(path: str) -> FileID | None:
+    """Return what identifies the file at a path; None if there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
@@ -109,6 +130,41 @@ def failure(error: sqlite3.Error | UnicodeError) -> StoreError:
     code = _CORRUPT if isinstance(error, UnicodeError) else getattr(error, "sqlite_errorcode", 0)
     code &= 0xFF
     return StoreError(f"the store {_FAILURES.get(code, 'failed')}")
+
+
+def _create_file(path: str) -> None:
+    """Create an empty file, unless another process is faster, without the log of a deleted one.
+
+    Processes that have the deleted file open go on with its log and its index of that, until
+    they notice; those of the new file must be others.
+    """
+    with _locked_folder(os.path.dirname(path)):
+        if os.path.exists(path):
+            return
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(path + suffix)
+        new = f"{path}-{uuid4().hex}"
+        # What clients say is not for other users of the machine.
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        os.rename(new, path)
+
+
+@contextmanager
+def _locked_folder(folder: str) -> Generator[None]:
+    """Let one process after the other create files in a folder, where the system can."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without such locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def _use_write_ahead_log(connection: Connection, timeout_s: float) -> None:

@@ -191,3 +191,15 @@ async def test_full_disk(tmp_path: Path) -> None:
     await store.check()
     await store.aput("a", response("r1", size=size))
     await store.aclose()
+
+
+async def test_deleted_file_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    async with provided(FakeProvider("Hi."), state=f"sqlite:{path}") as app:
+        client = StateClient(app)
+        lost = await client.create("Hi.")
+        path.unlink()
+        assert (await client.ask("GET", lost["id"]))[0] == 404
+        stored = await client.create("Hi.")
+        assert path.exists()
+        assert (await client.ask("GET", stored["id"]))[0] == 200

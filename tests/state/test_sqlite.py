@@ -239,7 +239,8 @@ def test_unused_connections_are_closed_beyond_a_bound(path: Path) -> None:
     with ExitStack() as stack:
         connections = [stack.enter_context(store._connection()) for _ in range(9)]
     assert len(store._idle) == 8
-    [closed] = [connection for connection in connections if connection not in store._idle]
+    idle = [connection for connection, _ in store._idle]
+    [closed] = [connection for connection in connections if connection not in idle]
     with pytest.raises(sqlite3.ProgrammingError):
         closed.execute("SELECT 1")
 
@@ -248,10 +249,10 @@ def test_child_process_opens_connections_of_its_own(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(path, 1)
-    [connection] = store._idle
+    [(connection, _)] = store._idle
     monkeypatch.setattr(os, "getpid", lambda: 0)
     assert chain(store, "r0") == ["r0"]
-    assert connection not in store._idle
+    assert connection not in [idle for idle, _ in store._idle]
     connection.close()
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +20,7 @@ from support.stored_responses import response
 
 from streamnorm import StoreError
 from streamnorm.state import Lookup, SQLiteStore
-from streamnorm.state.sqlite_file import _create, _use_write_ahead_log
+from streamnorm.state.sqlite_file import _create, _create_file, _use_write_ahead_log
 
 _ALL = Lookup("r1", ("x",))
 
@@ -225,3 +229,120 @@ def test_failed_connection_is_not_used_again(store: SQLiteStore) -> None:
         assert connection is not failed
     with pytest.raises(sqlite3.ProgrammingError):
         failed.execute("SELECT 1")
+
+
+@pytest.mark.parametrize("leftover", [(), ("-wal", "-shm")], ids=["all", "log_stays"])
+def test_deleted_file_is_made_anew(
+    store: SQLiteStore, path: Path, leftover: tuple[str, ...]
+) -> None:
+    """Connections to a deleted file write to it, and nobody else ever reads that."""
+    for suffix in {"", "-wal", "-shm"} - {*leftover}:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    assert store.find("a", _ALL).chain == ()
+    store.put("a", response("r2"))
+    other = SQLiteStore(path)
+    assert len(other.find("a", Lookup("r2")).chain) == 1
+    assert other.find("a", _ALL).chain == ()
+    other.close()
+
+
+def test_file_that_was_replaced_is_read(store: SQLiteStore, path: Path, tmp_path: Path) -> None:
+    """As a restored backup replaces it."""
+    restored = SQLiteStore(tmp_path / "restored.db")
+    restored.put("a", response("r7"))
+    restored.close()
+    (tmp_path / "restored.db").replace(path)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    assert len(store.find("a", Lookup("r7")).chain) == 1
+
+
+def test_file_that_is_deleted_while_it_is_used(store: SQLiteStore, path: Path) -> None:
+    with store._connection() as connection:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink()
+        store.put("a", response("r2"))  # opens the new file
+    assert len(store.find("a", Lookup("r2")).chain) == 1
+    with pytest.raises(sqlite3.ProgrammingError):
+        connection.execute("SELECT 1")  # it is closed, not used again
+
+
+def test_file_that_another_process_has_made_anew_stays(store: SQLiteStore, path: Path) -> None:
+    _create_file(str(path))
+    assert len(store.find("a", _ALL).chain) == 2
+
+
+def test_file_is_made_without_locks_of_folders(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    store = SQLiteStore(path)
+    store.put("a", response("r1"))
+    assert path.stat().st_mode & 0o777 == 0o600
+    store.close()
+
+
+def test_deleted_folder_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    store = SQLiteStore(folder / "state.db")
+    store.put("a", response("r1"))
+    shutil.rmtree(folder)
+    with pytest.raises(StoreError, match=r"^the store cannot be opened"):
+        store.put("a", response("r2"))
+
+
+def test_processes_that_make_a_deleted_file_anew_share_it(path: Path) -> None:
+    """Each finds that the file is gone, and none deletes the log of another."""
+    stores = [SQLiteStore(path) for _ in range(4)]
+    for round in range(5):
+        for number, store in enumerate(stores):
+            store.put("a", response(f"r{round}.{number}"))
+        path.unlink()  # its log stays
+        with ThreadPoolExecutor(4) as pool:
+            work = [
+                pool.submit(store.put, "a", response(f"s{round}.{number}"))
+                for number, store in enumerate(stores)
+            ]
+            for done in work:
+                done.result()
+        for number in range(4):
+            for store in stores:
+                assert len(store.find("a", Lookup(f"s{round}.{number}")).chain) == 1
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    for store in stores:
+        store.close()
+
+
+OTHER = """
+import sys
+from support.stored_responses import response
+from streamnorm.state import Lookup, SQLiteStore
+
+store = SQLiteStore(sys.argv[1])
+store.put("a", response("other"))
+print(len(store.find("a", Lookup(sys.argv[2])).chain))
+store.close()
+"""
+
+
+def test_process_that_ends_leaves_the_log_to_those_that_use_it(
+    store: SQLiteStore, path: Path
+) -> None:
+    """SQLite deletes the log with the last connection, of which it learns by locks.
+
+    To close any descriptor of the file releases all that the process has.
+    """
+
+    def find(id: str) -> str:
+        env = {"PYTHONPATH": ":".join(sys.path)}
+        command = [sys.executable, "-c", OTHER, str(path), id]
+        return subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+
+    with store._connection():
+        store.put("a", response("r2"))  # by another connection
+        assert find("r2") == "1\n"
+    store.put("a", response("r3"))
+    assert find("r3") == "1\n"
+    assert len(store.find("a", Lookup("r3")).chain) == 1
