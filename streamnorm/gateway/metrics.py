@@ -7,6 +7,9 @@ worker to files in that directory, and each worker answers with those of all.
 from __future__ import annotations
 
 import os
+import re
+import sys
+from contextlib import suppress
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -16,7 +19,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.model_names import ModelNames
@@ -58,6 +61,7 @@ _REQUEST_S = (
 )
 _OTHER = "other"
 _MAX_FEATURES = 256
+_LIVE_GAUGE = re.compile(r"gauge_live[a-z]+_([0-9]{1,10})\.db")
 _DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -99,9 +103,12 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
         self._shown = registry
+        self._directory = directory
 
     def text(self) -> bytes:
         """Return the counts in the format of Prometheus; `content_type` is its type."""
+        if self._directory:
+            _forget_dead_workers(self._directory)
         return generate_latest(self._shown)
 
     def begin(self, call: CallRecord) -> None:
@@ -141,6 +148,30 @@ class Metrics:
                 return _OTHER
             self._features.add(feature)
         return feature
+
+
+def _forget_dead_workers(directory: str) -> None:
+    """Remove the open requests of workers that died; what they have counted stays.
+
+    prometheus-client leaves it to the server of the workers, and only gunicorn can do it.
+    """
+    for name in os.listdir(directory):
+        found = _LIVE_GAUGE.fullmatch(name)
+        if found is not None and not _is_alive(int(found[1])):
+            with suppress(FileNotFoundError):  # another worker has removed it
+                mark_process_dead(found[1], directory)  # type: ignore[no-untyped-call]  # its own omission
+
+
+def _is_alive(process: int) -> bool:
+    if sys.platform == "win32":  # where the call below would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def _described(name: str) -> tuple[str, str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from support.gateway_servers import RunningGateway, gateway_config, served_gatew
 
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import ModelConfig
-from streamnorm.gateway.metrics import METRICS, Metrics
+from streamnorm.gateway.metrics import METRICS, Metrics, _forget_dead_workers
 from streamnorm.gateway.records import CallRecord
 from streamnorm.testing import FakeProvider, faults
 
@@ -223,3 +223,49 @@ def test_workers_answer_with_the_numbers_of_all(tmp_path: Path) -> None:
     labels = {"client": "anthropic", "model": "other", "outcome": "refused", "upstream": ""}
     assert found[f"streamnorm_requests_total{labels}"] == 6
     assert found["streamnorm_open_streams"] == 0
+
+
+DYING_WORKER = (
+    PROGRAM.partition("# Each worker")[0]
+    + """
+import signal
+
+for kill in (True, False):
+    worker = os.fork()
+    if worker == 0:
+        metrics.begin(call)
+        metrics.begin(call)
+        if kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+    if kill:
+        os.waitpid(worker, 0)
+while metrics.text().count(b"streamnorm_open_streams 2.0") == 0:
+    pass
+os.kill(worker, signal.SIGKILL)
+os.waitpid(worker, 0)
+metrics.begin(call)
+print(metrics.text().decode())
+"""
+)
+
+
+def test_requests_of_a_worker_that_died_are_not_open(tmp_path: Path) -> None:
+    """Those of a living one are; it had both to end, and no process counts them down."""
+    env = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", DYING_WORKER], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    assert samples(done.stdout)["streamnorm_open_streams"] == 1
+
+
+def test_counts_of_a_worker_that_died_stay(tmp_path: Path) -> None:
+    """4194305 is one more than the largest number of a process."""
+    for name in ("gauge_livesum_0x.db", "gauge_livesum_4194305.db", "counter_4194305.db"):
+        (tmp_path / name).touch()
+    _forget_dead_workers(str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "gauge_livesum_0x.db",
+        "counter_4194305.db",
+    }
