@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -174,6 +176,34 @@ async def test_bytes_between_the_choice_of_a_connection_and_the_request(data: by
         with pytest.raises(UnrequestedBytes):
             await posted(session, upstream, SECOND)
         assert await posted(session, upstream, SECOND) == SECOND
+    assert upstream.asked == [(0, FIRST), (1, SECOND)]
+
+
+@pytest.mark.parametrize("resets", [False, True], ids=["close", "reset"])
+async def test_idle_connection_that_the_upstream_closes_as_the_request_is_written(
+    *, resets: bool
+) -> None:
+    """Nothing was sent on it; whatever was sent may have been executed, and is not sent again."""
+
+    async def close(*_: object) -> None:
+        if len(upstream.asked) == 1 and len(upstream.connections) == 1:
+            end: socket.socket = upstream.connections[0].get_extra_info("socket")
+            if resets:
+                linger = struct.pack("ii", 1, 0)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                upstream.connections[0].transport.abort()
+                await asyncio.sleep(0)
+            else:
+                end.shutdown(socket.SHUT_RDWR)
+
+    async with (
+        ChattyUpstream().running() as upstream,
+        closing(Network(config(upstream))) as net,
+        pooled_session(before_write=close) as session,
+    ):
+        net._sessions[True] = session
+        assert await sent(net, upstream, FIRST) == FIRST
+        assert await sent(net, upstream, SECOND) == SECOND
     assert upstream.asked == [(0, FIRST), (1, SECOND)]
 
 
