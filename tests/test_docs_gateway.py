@@ -28,6 +28,7 @@ from streamnorm.gateway.config import Config
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "gateway.md").read_text("utf-8")
+SECURITY = (ROOT / "docs" / "security.md").read_text("utf-8")
 ENV = {
     **os.environ,
     "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
@@ -112,12 +113,16 @@ def test_session_is_as_the_page_shows_it(title: str) -> None:
             assert masked(log.readline()) == masked(shown)
 
 
-def test_configuration_of_the_page_starts(tmp_path: Path) -> None:
-    (text,) = blocks(PAGE, "toml")
+def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
+    models, hosts = blocks(PAGE, "toml")
+    (reuse,) = blocks(SECURITY, "toml")
     path = tmp_path / "gateway.toml"
-    path.write_text(text)
-    Gateway(read_config(path), environ={"ANTHROPIC_API_KEY": "sk-ant-0123456789"})
-    assert "max_tokens" in tomllib.loads(text)["models"][0]
+    for text in (models, hosts, reuse):
+        path.write_text(text)
+        Gateway(read_config(path), environ={"ANTHROPIC_API_KEY": "sk-ant-0123456789"})
+    assert "max_tokens" in tomllib.loads(models)["models"][0]
+    assert tomllib.loads(hosts)["origins"]
+    assert not tomllib.loads(reuse)["upstreams"]["local"]["reuse"]
 
 
 def test_configuration_of_logging_is_valid() -> None:

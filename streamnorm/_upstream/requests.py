@@ -275,8 +275,11 @@ def json_body(received: ClientRequest) -> bytes:
         RequestRefused: It is no JSON in memory.
     """
     kind = received.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if received.body is None or not (kind in ("", "application/json") or kind.endswith("+json")):
+    if received.body is None:
         raise RequestRefused("an upload, expected a JSON body", 415)
+    # Two headers are joined by a comma: a page may send the first of them.
+    if not (kind in ("", "application/json") or (kind.endswith("+json") and "," not in kind)):
+        raise RequestRefused("content-type: another than JSON, expected application/json", 415)
     if received.headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestRefused("a compressed body, expected an uncompressed one", 415)
     return received.body

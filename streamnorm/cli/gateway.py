@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage or configuration", 130: "ended by Ctrl-C"}
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LOOPBACK = "127.0.0.1"
 # Load balancers close idle connections after 60 s; the server must not do it before them, or
 # it closes one on which a request is on its way.
 _KEEP_ALIVE_S = 75
@@ -71,9 +71,14 @@ def add_commands(add_parser: AddParser) -> None:
     add_port(command)
     command.add_argument(
         "--host",
-        default=_LOOPBACK[0],
+        default=_LOOPBACK,
         metavar="ADDRESS",
-        help=f"address to listen on (default: {_LOOPBACK[0]})",
+        help=f"address to listen on (default: {_LOOPBACK})",
+    )
+    command.add_argument(
+        "--open",
+        action="store_true",
+        help="answer everybody who reaches another --host, although there are no client_keys",
     )
     command.add_argument("--log-json", action="store_true", help="log in JSON lines")
     command.set_defaults(run=_serve)
@@ -91,9 +96,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    host: str = arguments.host
     try:
         from streamnorm.cli.serving import serve
         from streamnorm.gateway import ConfigError, app
+        from streamnorm.gateway.browsers import is_loopback
     except ImportError as exc:
         raise UsageError(str(exc)) from exc
     try:
@@ -101,15 +108,20 @@ def _serve(arguments: argparse.Namespace) -> int:
         gateway = app(config)
     except ConfigError as exc:
         raise UsageError(str(exc)) from exc
+    is_open = config.client_keys is None and not is_loopback(host)
+    if is_open and not config.open:
+        raise UsageError(
+            f"--host {host} without client_keys: whoever reaches it may use the upstreams, "
+            "expected client_keys in a --config, or --open"
+        )
     _configure_log(as_json=arguments.log_json)
     _handle_hangup()
-    host: str = arguments.host
 
     def announce(url: str) -> None:
         say(f"listening on {url}")
         shown = ", ".join(f"{name} ({one.dialect})" for name, one in config.upstreams.items())
         say(f"upstreams: {shown}")
-        if host not in _LOOPBACK and config.client_keys is None:
+        if is_open:
             complain(f"{host} without client_keys: whoever reaches it may use the upstreams")
         print_base_urls(url)
 
@@ -139,12 +151,16 @@ def _config(arguments: argparse.Namespace) -> Config:
     if arguments.config is None:
         if not upstreams:
             raise UsageError("no upstream, expected --upstream or --config")
-        return Config(upstreams=upstreams)
+        return Config(upstreams=upstreams, open=arguments.open)
     config = read_config(arguments.config)
     for name in upstreams:
         if name in config.upstreams:
             raise UsageError(f"--upstream {name}: {arguments.config} has one of that name")
-    return structs.replace(config, upstreams={**config.upstreams, **upstreams})
+    return structs.replace(
+        config,
+        upstreams={**config.upstreams, **upstreams},
+        open=config.open or arguments.open,
+    )
 
 
 def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:

@@ -16,6 +16,7 @@ from streamnorm._core.codec import Asked, Dialect
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
 from streamnorm._core.provider_errors import error_outcome
+from streamnorm._registry import DEFAULT_ERROR_DIALECT
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
@@ -44,6 +45,7 @@ _STARTUP_FAILURE = 3
 # Claude Code asks for the others before its first request.
 _HEALTH = ("/healthz", "/", "/api/hello")
 _METRICS = "/metrics"
+_NO_CONTENT = 204
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
@@ -129,18 +131,24 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, metrics = path_of(scope), self._observers.metrics
-        if metrics is not None and path == _METRICS:
-            async with open_exchange(receive, send) as exchange:
-                kind = (b"content-type", metrics.content_type.encode())
-                await send_json(exchange, 200, [kind], metrics.text())
-            return
+        path = path_of(scope)
         if path in _HEALTH and scope.get("method") in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
             return
         received = received_request(scope)
         client = client_of(received)
+        browsers = self._door.browsers
+        send = browsers.cross_origin(received, send)
+        if path == _METRICS and self._observers.metrics is not None:
+            kind = (b"content-type", self._observers.metrics.content_type.encode())
+            body = self._observers.metrics.text()
+            await self._answer_any(scope, received, receive, send, 200, [kind], body)
+            return
+        if browsers.answers_preflight(received):
+            headers = browsers.preflight_headers(received)
+            await self._answer_any(scope, received, receive, send, 204, headers)
+            return
         loop = asyncio.get_running_loop()
         call = CallRecord(
             client=client.name,
@@ -154,6 +162,29 @@ class Gateway:
         finally:
             call.ended_at = loop.time()
             self._observers.end(call)
+
+    async def _answer_any(
+        self,
+        scope: Scope,
+        received: ClientRequest,
+        receive: Receive,
+        send: Send,
+        status: int,
+        headers: list[tuple[bytes, bytes]],
+        body: bytes = b"",
+    ) -> None:
+        """Answer a request without a key, unless its sender is refused."""
+        async with open_exchange(receive, send) as exchange:
+            try:
+                self._door.check_sender(scope, received)
+            except RequestRefused as refused:
+                refusal = error_answer(refused.error, DEFAULT_ERROR_DIALECT, upstream=None)
+                status, headers, body = refusal.status, _JSON, refusal.body
+            if status == _NO_CONTENT:  # which has no length
+                await exchange.start(status, headers)
+                await exchange.send(body, more=False)
+                return
+            await send_json(exchange, status, headers, body)
 
     async def _say_health(self, exchange: Exchange) -> None:
         """Answer whether further requests may be sent here."""

@@ -114,6 +114,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             of its own dialect, or else to the first of all, for the model that it names.
         client_keys: Where the keys that clients must have come from: `env:NAME`, a variable
             that holds them separated by commas; None lets everybody in.
+        open: Whether a gateway without `client_keys` answers on other addresses than loopback, to
+            everybody who reaches it.
+        hosts: Names and addresses, without a port, under which clients reach a gateway without
+            `client_keys`, besides those of loopback.  With entries, it answers under no others;
+            without, only the `Host` of requests to loopback is checked.
+        origins: Origins of pages in a browser that may use a gateway without `client_keys`, as
+            `https://app.example`, besides its own.
+        cors: Whether pages of `origins` can read answers (CORS), also those with a key.
         seal_key: Where the key comes from that seals the summaries of compacted conversations:
             `env:NAME`, a variable that holds one of 32 characters or more, or several separated
             by commas, of which the first seals and all open.  None is a random key of each
@@ -143,6 +151,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     upstreams: Annotated[dict[_Name, UpstreamConfig], Meta(min_length=1)]
     models: list[ModelConfig] = []
     client_keys: str | None = None
+    open: bool = False
+    hosts: list[_Name] = []
+    origins: list[_Name] = []
+    cors: bool = False
     seal_key: str | None = None
     state: _Name | None = None
     state_ttl_s: _Seconds = DEFAULT_TTL_S

@@ -14,6 +14,7 @@ from streamnorm._core.codec import Asked, Dialect, Operation
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.exchange import Receive, Scope
+from streamnorm.gateway.browsers import Browsers
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.encodings import ENCODING, body_decoder, too_large
 from streamnorm.gateway.keys import ClientKeys
@@ -44,16 +45,30 @@ class Door:
         environ: The environment that holds the keys.
 
     Raises:
-        ConfigError: There are no keys where the configuration says.
+        ConfigError: There are no keys where the configuration says, or its `hosts`, `origins` or
+            `cors` are wrong.
+
+    Attributes:
+        browsers: What pages in a browser may do.
     """
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
         place = config.client_keys
         self._keys = None if place is None else ClientKeys.of(place, environ)
+        self.browsers = Browsers(config)
         self._max_streams = config.max_streams
         self._max_body_bytes = config.max_body_bytes
         self._idle_s = config.idle_s
         self._count = 0
+
+    def check_sender(self, scope: Scope, received: ClientRequest) -> None:
+        """Refuse a request by its framing, and by what browsers say of the page that sent it.
+
+        Raises:
+            RequestRefused: It is not let in.
+        """
+        _check_framing(scope)
+        self.browsers.check(scope, received)
 
     def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> Asked:
         """Return what a request asks for, by its head alone.
@@ -61,7 +76,7 @@ class Door:
         Raises:
             RequestRefused: It is not let in.
         """
-        _check_framing(scope)
+        self.check_sender(scope, received)
         if "websocket" in received.headers.get("upgrade", "").lower():
             raise websocket_refused()
         if self._keys is not None:

@@ -205,6 +205,29 @@ def test_missing_extra_is_one_line_with_the_command(
     assert f"no {missing}, expected the extra `serve`: pip install 'streamnorm[serve]'" in said
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104
+def test_other_host_without_keys_needs_open(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused("--upstream", "anthropic=http://127.0.0.1:9", "--host", host, capsys=capsys)
+    assert said == (
+        f"streamnorm: --host {host} without client_keys: whoever reaches it may use the upstreams,"
+        " expected client_keys in a --config, or --open\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "options"),
+    [('client_keys = "env:PATH"', []), ("open = true", []), ("", ["--open"])],
+)
+def test_other_host_starts_with_keys_or_open(
+    setting: str, options: list[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(setting + CONFIG.format(url="http://127.0.0.1:9"))
+    wide = ("--host", "0.0.0.0", *options)  # noqa: S104
+    with running("serve", "--config", str(config), *wide) as server:
+        server.end(signal.SIGTERM)
+
+
 def test_other_hosts_than_loopback_are_pointed_out() -> None:
     with running(
         "serve",
@@ -212,6 +235,7 @@ def test_other_hosts_than_loopback_are_pointed_out() -> None:
         "anthropic=http://127.0.0.1:9",
         "--host",
         "0.0.0.0",  # noqa: S104
+        "--open",
     ) as server:
         assert server.said[2] == (
             "streamnorm: 0.0.0.0 without client_keys: whoever reaches it may use the upstreams"

@@ -36,7 +36,7 @@ async def exchange(url: str, *pieces: bytes, ends: bool = True) -> bytes:
 
 
 def head(*lines: str, path: str = "/v1/messages", method: str = "POST") -> bytes:
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: h", *lines, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
 
 
 @pytest.mark.parametrize(
