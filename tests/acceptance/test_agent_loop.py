@@ -38,6 +38,8 @@ CALLS = [
     tool_call("get_weather", city="Oslo"),
     tool_call("get_weather", town="Rome"),
 ]
+# Made of what a later version may send, which that version takes back.
+WITH_UNKNOWN_PARTS = [("google", "tools-of-the-server.sse")]
 
 
 async def get_weather(city: str, **others: object) -> dict[str, object]:
@@ -155,7 +157,8 @@ async def test_an_agent_on_a_recording(path: Path) -> None:
     tools = [Tool(name, "Recorded", {"type": "object"}) for name in sorted(names - {"get_weather"})]
     for second in DIALECTS:
         asked = server if second == dialect else None
-        provider = strict_provider([path, "Done."], server=asked)
+        is_known = second != dialect or path.parts[-2:] not in WITH_UNKNOWN_PARTS
+        provider = FakeProvider([path, "Done."], server=asked, strict=is_known)
         chat = ask(*tools)
         async with provider.client(httpx.AsyncClient) as client:
             await run_agent(client, chat, [dialect, second], asked)

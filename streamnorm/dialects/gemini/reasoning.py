@@ -21,6 +21,7 @@ from streamnorm._core.ids import (
 )
 
 __all__ = [
+    "is_decodable",
     "redacted_from_wire",
     "redacted_to_wire",
     "signature_from_wire",
@@ -59,6 +60,12 @@ def redacted_to_wire(block: RedactedReasoning) -> str:
     """Return redacted reasoning of another vendor as a signature."""
     sealed = seal_reasoning(block.data, block.issuer, block.id)
     return b64encode(sealed.encode("utf-8", "replace")).decode()
+
+
+def is_decodable(signature: str) -> bool:
+    """Return whether the API decodes a signature: Base64 of either alphabet, padded or not."""
+    is_whole = len(signature.rstrip("=")) % 4 != 1
+    return is_whole and _BASE64.fullmatch(signature) is not None
 
 
 def _is_base64(text: str) -> bool:

@@ -22,6 +22,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER
+from streamnorm.dialects.gemini.reasoning import is_decodable
 from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
 from streamnorm.dialects.gemini.wire import DIALECT
 
@@ -93,7 +94,7 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
     wire["args"] = args
     part: dict[str, Any] = {"functionCall": wire}
     if call.signature is not None:
-        if call.issuer == ISSUER:
+        if call.issuer == ISSUER and is_decodable(call.signature):
             part["thoughtSignature"] = call.signature
         else:
             context.losses.add("signature_dropped", "messages", "dropped")

@@ -33,6 +33,7 @@ from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER, file_from_wire, file_to_wire
 from streamnorm.dialects.gemini.body.results import result_from_wire
 from streamnorm.dialects.gemini.reasoning import (
+    is_decodable,
     redacted_from_wire,
     redacted_to_wire,
     signature_from_wire,
@@ -173,8 +174,8 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
 
 
 def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
-    """Add the signature of a block; another vendor's is of no use to Google."""
-    if block.issuer == ISSUER:
+    """Add the signature of a block; another vendor's is of no use to Google, nor a cut one."""
+    if block.issuer == ISSUER and is_decodable(block.signature or ""):
         part["thoughtSignature"] = block.signature
     else:
         context.losses.add("signature_dropped", "messages", "dropped")

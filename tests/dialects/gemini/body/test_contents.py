@@ -242,6 +242,18 @@ def test_another_vendor_s_signature_of_a_call_is_dropped() -> None:
     assert written.lost == {"signature_dropped": 1, "signature_placeholder": 1}
 
 
+@pytest.mark.parametrize("cut", ["c2lnb", "c2l…", "c2=ln"])
+def test_a_signature_that_was_cut_is_dropped(cut: str) -> None:
+    """The API refuses the whole request for one that is no Base64."""
+    call = ToolCall("1", "f", signature=cut, issuer="google")
+    text = Text("a", signature=cut, issuer="google")
+    written = Written(request_of(text, call, role="assistant"))
+    assert written.lost == {"signature_dropped": 2, "signature_placeholder": 1}
+    text_part, call_part = written.body["contents"][0]["parts"]
+    assert text_part == {"text": "a"}
+    assert call_part["thoughtSignature"] == PLACEHOLDER
+
+
 def test_a_result_has_the_name_of_its_call() -> None:
     called = read(
         {"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f", "id": "1"}}]}]}
