@@ -79,6 +79,24 @@ REFUSED = {
 }
 
 
+# Real requests that begin with calls, which Gemini refuses before any turn of the user.
+CALLS_FIRST = {
+    *(
+        f"chat/{server}__rig__{name}-streaming_tools-raw_followup_uses_tool_result_without_new_"
+        "tool_calls-1"
+        for server, name in (
+            ("github-copilot", "copilot"),
+            ("llamacpp", "llamacpp"),
+            ("llamafile", "llamafile"),
+            ("openrouter", "openrouter"),
+        )
+    ),
+    "chat/mistral__rig__mistral-history_roundtrip_matrix-streaming_ministral_3b_raw_parallel_tool",
+    "chat/openrouter__rig__openrouter-streaming_tools-stream_encrypted_reasoning_survives_into_"
+    "the_next_turn-1",
+}
+
+
 def requests(dialect: str) -> Iterator[tuple[RealRequest, Request]]:
     """Yield the real requests of a dialect, and what they are decoded to."""
     for real in real_requests(dialect):
@@ -93,7 +111,10 @@ def translated(real: RealRequest, request: Request, target: str) -> Encoded | No
     try:
         made = encode_request(request, target, arguments="raw", missing_tools="drop")
     except EncodeError as exc:
-        if exc.path != REFUSED.get(real.name):
+        expected = REFUSED.get(real.name)
+        if target == "gemini" and real.name in CALLS_FIRST:
+            expected = "messages[0]"
+        if exc.path != expected:
             raise
         return None
     assert REFUSED.get(real.name) in (None, "messages"), real
