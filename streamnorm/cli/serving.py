@@ -25,6 +25,7 @@ _INTERRUPTED = 130
 # In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
 # and a parent passes it on to its children.
 _REPEAT_S = 0.1
+_LAST_S = 0.6  # for the last events of streams that end at once
 
 _SETTINGS: dict[str, Any] = {
     # The command prints its own lines, and headers are those of the recording or provider.
@@ -71,9 +72,19 @@ def serve(
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             now = monotonic()
-            self.force_exit = self.force_exit or now >= self.repeated_from
+            if now >= self.repeated_from:
+                self.force_exit = True
+                asyncio.get_running_loop().call_soon_threadsafe(self.abort_soon)
             self.repeated_from = min(self.repeated_from, now + _REPEAT_S)
             super().handle_exit(sig, frame)
+
+        def abort_soon(self) -> None:
+            # From Python 3.12 on the server waits for its connections, as for an upload.
+            asyncio.get_running_loop().call_later(_LAST_S, self.abort)
+
+        def abort(self) -> None:
+            for connection in [*self.server_state.connections]:
+                connection.transport.abort()
 
     config = Config(app, **{**_SETTINGS, **settings})
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
