@@ -19,7 +19,10 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import (
+    MultiProcessCollector,
+    mark_process_dead,  # pyright: ignore[reportUnknownVariableType] - it has no annotations
+)
 
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.model_names import ModelNames
