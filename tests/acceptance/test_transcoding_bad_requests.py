@@ -68,7 +68,7 @@ OPENAI: dict[str, tuple[Callable[[openai.OpenAI], object], int, str]] = {
             options={"headers": {"content-type": "application/x-www-form-urlencoded"}},
         ),
         415,
-        "an upload, expected a JSON body",
+        "content-type: another than JSON",
     ),
     "compressed data": (
         post("/responses", {}, options={"headers": {"content-encoding": "gzip"}}),

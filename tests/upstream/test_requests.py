@@ -169,18 +169,26 @@ def test_method_and_path_say_what_is_asked_for() -> None:
     assert (asked.operation, asked.response_id) == ("response", "resp_1")
 
 
+UPLOAD = "an upload, expected a JSON body"
+OTHER_TYPE = "content-type: another than JSON, expected application/json"
+
+
 @pytest.mark.parametrize(
-    "request_",
+    ("body", "content_type", "message"),
     [
-        received("/v1/messages", None),
-        received("/v1/messages", b"--x", content_type="multipart/form-data; boundary=x"),
-        received("/v1/messages", b"a=1", content_type="application/x-www-form-urlencoded"),
+        (None, "application/json", UPLOAD),
+        (b"--x", "multipart/form-data; boundary=x", OTHER_TYPE),
+        (b"a=1", "application/x-www-form-urlencoded", OTHER_TYPE),
+        (b"{}", "text/plain, application/vnd.api+json", OTHER_TYPE),
     ],
 )
-def test_upload_is_an_unsupported_media_type(request_: ClientRequest) -> None:
-    refusal = refused(request_, "anthropic", upstream("openai_chat"))
+def test_upload_is_an_unsupported_media_type(
+    body: bytes | None, content_type: str, message: str
+) -> None:
+    request = received("/v1/messages", body, content_type=content_type)
+    refusal = refused(request, "anthropic", upstream("openai_chat"))
     assert refusal.error.status_hint == 415
-    assert refusal.error.message == "an upload, expected a JSON body"
+    assert refusal.error.message == message
 
 
 def test_compressed_body_is_an_unsupported_media_type() -> None:
