@@ -29,7 +29,8 @@ def request_headers(
 ) -> dict[str, str]:
     """Return the headers of a request to an upstream.
 
-    The client's key is sent in the vendor's own header; not at all if `own` has a key.
+    The client's key is sent in the vendor's own header; not at all if `own` has a key, and then
+    neither is the account that the client names: it belongs to the client's key.
 
     Args:
         received: Headers that the client sent.
@@ -41,7 +42,9 @@ def request_headers(
     """
     names = _PASSED + (upstream.endpoints.vendor_headers if upstream is client else ())
     sent = {name: received[name] for name in names if name in received}
-    if passes_key and own.keys().isdisjoint(upstream.endpoints.key_headers):
+    if not own.keys().isdisjoint(upstream.endpoints.key_headers):
+        sent = {name: sent[name] for name in sent if name not in upstream.endpoints.account_headers}
+    elif passes_key:
         sent |= _key(received, client, upstream)
     fixed = {
         "accept": "*/*",

@@ -145,3 +145,22 @@ def test_request_id_is_returned_under_the_name_of_the_client(
     client: str, upstream: str, received: dict[str, str], name: str
 ) -> None:
     assert returned(client, upstream, received) == {name: "req_1"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key", "account"),
+    [
+        ("openai_chat", "authorization", "openai-organization"),
+        ("openai_chat", "authorization", "openai-project"),
+        ("openai_responses", "api-key", "openai-organization"),
+        ("openai_responses", "authorization", "openai-project"),
+        ("gemini", "x-goog-api-key", "x-goog-user-project"),
+    ],
+)
+def test_account_of_the_client_is_sent_with_no_other_key(
+    dialect: str, key: str, account: str
+) -> None:
+    received = {account: "a", key: "k"}
+    assert sent(dialect, dialect, received)[account] == "a"
+    assert sent(dialect, dialect, received, own={key: "gateway"}) == {key: "gateway"}
+    assert sent(dialect, dialect, {account: "a"}, own={"x-team": "t"})[account] == "a"

@@ -26,6 +26,7 @@ ENDPOINTS = Endpoints(
     models_path="/v1beta/models",
     key_headers=("x-goog-api-key", "authorization"),
     vendor_headers=("x-goog-api-client", "x-goog-user-project"),
+    account_headers=frozenset({"x-goog-user-project"}),
     passed_query=("alt",),
     servers={"generativelanguage.googleapis.com": "gemini"},
 )

@@ -20,4 +20,5 @@ ENDPOINTS = Endpoints(
     versioned_base=True,
     key_headers=("authorization", "api-key"),  # the second is Azure's
     vendor_headers=("openai-beta", "openai-organization", "openai-project"),
+    account_headers=frozenset({"openai-organization", "openai-project"}),
 )
