@@ -31,6 +31,19 @@ from streamnorm.profiles import shipped_profiles
 
 __all__ = ["passed_body", "passed_path", "passed_request"]
 
+# Fields that decide what becomes of a request.  Servers in Go (encoding/json) read a field also by
+# a name in other case, and the last one of several counts.
+_READ = frozenset(
+    {
+        *("model", "stream", "stream_options", "messages", "input", "contents", "tools", "n"),
+        *("tool_choice", "instructions", "system", "systemInstruction", "system_instruction"),
+        *("max_tokens", "max_completion_tokens", "max_output_tokens", "reasoning", "thinking"),
+        *("store", "background", "conversation", "previous_response_id", "prompt", "thread"),
+        *("generationConfig", "generation_config", "toolConfig", "tool_config", "cachedContent"),
+    }
+)
+_FOLDED = {name.casefold(): name for name in _READ}
+
 
 def passed_request(
     received: ClientRequest,
@@ -51,14 +64,15 @@ def passed_request(
 
     Raises:
         RequestRefused: The body is no JSON object, exceeds a bound, has an object with a key
-            twice: what was read here might not be what the provider reads; or the server
-            refuses it in every form.
+            twice, or has a name that differs from one read here in case alone: what was read
+            here might not be what the provider reads; or the server refuses it in every form.
     """
     dialect = lookup(upstream.dialect)
     data = json_body(received)
     with refusals():
         body = body_object(data, limits)
         _check_keys(data)
+        _check_names(body)
         asked = dialect.endpoints.asked(received.method, received.path, body)
         name = "" if asked is None else asked.model
         own, path = upstream.own_model(name), received.path
@@ -165,6 +179,7 @@ def passed_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
     with refusals():
         body = body_object(data, Limits())
         _check_keys(data)
+        _check_names(body)
     name = string_of(body, "model")
     own = upstream.own_model(name)
     return data if not name or own == name else splice(data, body, {**body, "model": own})
@@ -182,6 +197,18 @@ def _check_keys(data: bytes) -> None:
         raise DecodeError("an object with a key twice, expected each key once") from exc
     except (ValueError, RecursionError) as exc:  # a value that a later key hides may nest deep
         raise DecodeError("no strict JSON, expected a JSON object") from exc
+
+
+def _check_names(body: dict[str, Any]) -> None:
+    """Refuse a field that some servers read as one which was read here, and its value was not.
+
+    Raises:
+        DecodeError: There is one.
+    """
+    for name in body:
+        if name not in _READ and (read := _FOLDED.get(name.casefold())) is not None:
+            found = f"a name that differs from {read!r} in case alone"
+            raise DecodeError(f"{found}, expected {read!r}", path=read)
 
 
 class _RepeatedKey(Exception):

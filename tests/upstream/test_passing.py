@@ -279,3 +279,24 @@ def test_tools_that_its_server_has_under_another_kind_are_restored() -> None:
     sent = passed(json.dumps(body).encode(), CHAT, "openai_chat", server="groq")
     assert json.loads(sent.body)["tools"][0]["type"] == "function"
     assert sent.reply.tools["f"].is_custom
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Model", "MODEL", "Stream", "me\u017f\u017fages", "Previous_Response_Id", "\\u004dodel"],
+)
+def test_name_in_another_case_is_refused(name: str) -> None:
+    """A server in Go reads it in place of the one that was read here."""
+    for body in (f'{{"model":"m","{name}":"other"}}', f'{{"{name}":"other","messages":[]}}'):
+        assert "in case alone" in refusal(body.encode())
+
+
+@pytest.mark.parametrize("name", ["modelName", "Models", "enableThinking", "X-Model", "MODE"])
+def test_other_name_with_capitals_passes(name: str) -> None:
+    body = f'{{"model":"m","messages":[],"{name}":1}}'.encode()
+    assert passed(body).body == body
+
+
+def test_name_in_another_case_below_the_top_passes() -> None:
+    body = b'{"model":"m","messages":[],"metadata":{"Model":"x","model":"y"}}'
+    assert passed(body).body == body
