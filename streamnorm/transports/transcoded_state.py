@@ -42,12 +42,23 @@ def stores_responses(client: Dialect) -> bool:
 def client_scope(received: ClientRequest, client: Dialect) -> str:
     """Return the scope of the client that sent a request: that of its key.
 
+    One key is one scope, whichever header has it.  Several different keys are a scope of their
+    own, since any of them may be the one that was checked.
+
     Args:
         received: The request.
         client: The client's dialect.
     """
-    keys = [received.headers.get(name, "") for name in client.endpoints.key_headers]
-    return scope_of("\n".join(keys))
+    found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
+    keys = sorted({_bare(key) for key in found if key})
+    # The digest of what OpenAI's SDK sends: `authorization` alone.
+    return scope_of("\n".join(f"Bearer {key}" for key in keys) + "\n")
+
+
+def _bare(key: str) -> str:
+    """Return a key without the scheme that `authorization` has before it."""
+    scheme, _, bare = key.partition(" ")
+    return bare.strip() if scheme.lower() == "bearer" else key
 
 
 def refused(exc: StateError) -> RequestRefused:

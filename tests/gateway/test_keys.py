@@ -15,6 +15,9 @@ from support.gateway_calls import (
     opened,
     refused,
 )
+from support.gateway_state import StateClient, provided
+
+from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
 
@@ -81,3 +84,28 @@ async def test_nothing_is_shown_without_a_key(target: str) -> None:
     async with opened(client_keys="env:KEYS", environ={"KEYS": "k"}) as app:
         caller = await called(app, target, method="GET")
         assert caller.status == 401
+
+
+BROUGHT = {
+    "authorization": (("authorization", "Bearer a-key"),),
+    "scheme": (("authorization", "bearer   a-key"),),
+    "api_key": (("api-key", "a-key"),),
+    "both": (("authorization", "Bearer a-key"), ("api-key", "a-key")),
+}
+
+
+@pytest.mark.parametrize("stores", BROUGHT.values(), ids=BROUGHT)
+async def test_one_key_is_one_scope_whichever_header_has_it(
+    stores: tuple[tuple[str, str], ...], state: str
+) -> None:
+    environ = {"KEYS": "a-key,b-key"}
+    provider = FakeProvider(["Hello."] * 9)
+    async with provided(provider, state=state, client_keys="env:KEYS", environ=environ) as app:
+        response = await StateClient(app, headers=stores).create("Hi.")
+        for headers in BROUGHT.values():
+            found, _ = await StateClient(app, headers=headers).ask("GET", response["id"])
+            assert found == 200
+        others = (("authorization", "Bearer a-key"), ("api-key", "b-key"))
+        for headers in (others, (("api-key", "b-key"),)):
+            missing, _ = await StateClient(app, headers=headers).ask("GET", response["id"])
+            assert missing == 404

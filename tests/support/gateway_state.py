@@ -33,11 +33,14 @@ class StateClient:
     Args:
         app: The gateway.
         key: The key.
+        headers: The headers that have the key; `authorization` by default.
     """
 
-    def __init__(self, app: Gateway, key: str = KEY) -> None:
+    def __init__(
+        self, app: Gateway, key: str = KEY, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         self._app = app
-        self._headers = (*JSON, ("authorization", f"Bearer {key}"))
+        self._headers = (*JSON, *(headers or (("authorization", f"Bearer {key}"),)))
 
     async def create(self, input: Any, *, stream: bool = False, **more: Any) -> dict[str, Any]:
         """Return the response to a request."""
