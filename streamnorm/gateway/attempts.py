@@ -34,7 +34,6 @@ from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
-from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.stored_stream import StoredStream
 from streamnorm.gateway.turns import ClientTurn
 
@@ -219,7 +218,7 @@ class Attempts:
         self.request = sent.request
         self.asked = target.name
         try:
-            answer = await self._network.send(sent, reuse=target.reuse)
+            answer = await self._network.send(sent, reuse=target.reuse, key=target.key)
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
         except aiohttp.ClientResponseError:
@@ -362,8 +361,6 @@ class Attempts:
         *,
         is_final: bool = False,
     ) -> Failure:
-        if target is not None:
-            error = scrubbed_error(error, target.upstream)
         upstream = None if target is None else target.upstream.dialect
         status = error_status(error, self._client.name, upstream=upstream)
         if error_body is None:
@@ -371,6 +368,5 @@ class Attempts:
         else:
             body = error_body(structs.replace(error, status_hint=status))
         if target is not None:
-            body = scrubbed_body(body, target.upstream)
             is_final = is_final or status in _FINAL
         return Failure(error, status, body, headers, target, is_final)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +17,7 @@ from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
+from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.transports.inflating import Inflation, inflation, is_plain
 
 __all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times"]
@@ -62,13 +64,20 @@ class Network:
         self._heads: set[asyncio.Timeout] = set()  # deadlines of answers that have no head yet
         self._stopped = asyncio.Event()
 
-    async def send(self, request: UpstreamRequest | SideRequest, *, reuse: bool = True) -> Answer:
+    async def send(
+        self,
+        request: UpstreamRequest | SideRequest,
+        *,
+        reuse: bool = True,
+        key: UpstreamKey | None = None,
+    ) -> Answer:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
             request: The request.
             reuse: Whether its connection may have served another request, and may serve a further
                 one.
+            key: The upstream's own key, which its answer must not show.
 
         Raises:
             aiohttp.ClientError: There is none.
@@ -89,7 +98,7 @@ class Network:
             raise
         finally:
             self._heads.discard(deadline)
-        answer = Answer(response, self._times, start, self._answers.discard)
+        answer = Answer(response, self._times, start, self._answers.discard, key)
         self._answers.add(answer)
         return answer
 
@@ -167,6 +176,7 @@ class Answer:
         times: What the upstream has.
         start: When the request was sent.
         on_close: Called once the answer is closed.
+        key: A key that stands as `x` in headers and body; None if there is none.
 
     Attributes:
         status: HTTP status.
@@ -183,6 +193,7 @@ class Answer:
         times: Times,
         start: float,
         on_close: Callable[[Answer], None],
+        key: UpstreamKey | None = None,
     ) -> None:
         self._response = response
         self._content = response.content
@@ -190,6 +201,9 @@ class Answer:
         self._loop = asyncio.get_running_loop()
         self.status: int | None = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
+        if key is not None:
+            hide = key.replace_in_header
+            self.headers = {name: hide(value) for name, value in self.headers.items()}
         self.content_type = self.headers.get("content-type")
         self._coding = self.headers.get("content-encoding", "")
         self._inflation: Inflation | None = None
@@ -197,6 +211,8 @@ class Answer:
         self.read: Callable[[], Awaitable[bytes]] = (
             self._read_received if is_plain(self._coding) else self._read_inflated
         )
+        if key is not None:
+            self.read = partial(_read_masked, self.read, KeyMask(key))
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
         self._waited_s = 0.0  # in reads that have ended; the client's time is not the upstream's
@@ -337,6 +353,19 @@ class Answer:
                     return
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
+
+
+async def _read_masked(read: Callable[[], Awaitable[bytes]], mask: KeyMask) -> bytes:
+    """Return the next bytes of a body without a key."""
+    data = b""
+    while not data:
+        try:
+            data = mask.feed(await read())
+        except StopAsyncIteration:
+            if held := mask.close():
+                return held  # the next read ends again
+            raise
+    return data
 
 
 def _retrieve(lost: asyncio.Future[None]) -> None:

@@ -17,6 +17,7 @@ from streamnorm._upstream.url import check_base_url
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.keys import checked_key, key_at
 from streamnorm.gateway.model_names import ModelNames
+from streamnorm.gateway.scrubbing import UpstreamKey
 from streamnorm.profiles import shipped_profiles
 from streamnorm.recording.operations import server_of
 
@@ -34,6 +35,7 @@ class Target(Struct, frozen=True, kw_only=True):
         upstream: The upstream, with its key, and its name of the model if that is another.
         normalize: Whether what is of its own dialect is decoded and encoded, too.
         reuse: Whether a connection serves one request after the other.
+        key: The upstream's own key; None if it has none.
         options: The options of the model.
     """
 
@@ -41,6 +43,7 @@ class Target(Struct, frozen=True, kw_only=True):
     upstream: Upstream
     normalize: bool
     reuse: bool
+    key: UpstreamKey | None
     options: ModelConfig = _DEFAULTS
 
     def __repr__(self) -> str:
@@ -160,17 +163,19 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         raise ConfigError(f"{found}, expected one of {', '.join(sorted(known))}")
     if config.key is not None and not _is_private(base_url):
         raise ConfigError(f"{where}.base_url: http with a key, expected https or a loopback host")
+    upstream = Upstream(
+        dialect=dialect.name,
+        base_url=base_url,
+        server=config.server or server_of(base_url) or _UNNAMED,
+        headers=_key_header(config, dialect, f"{where}.key", environ),
+        passes_key=config.key == _OF_CLIENT,
+    )
     return Target(
         name=name,
-        upstream=Upstream(
-            dialect=dialect.name,
-            base_url=base_url,
-            server=config.server or server_of(base_url) or _UNNAMED,
-            headers=_key_header(config, dialect, f"{where}.key", environ),
-            passes_key=config.key == _OF_CLIENT,
-        ),
+        upstream=upstream,
         normalize=config.normalize,
         reuse=config.reuse,
+        key=UpstreamKey.of(upstream),
     )
 
 

@@ -1,34 +1,121 @@
-"""The key of an upstream, removed from what the upstream says of an error."""
+"""The key of an upstream, removed from whatever the upstream answers.
+
+Some servers quote the key that they refuse, and proxies quote headers.  Clients must not learn the
+gateway's keys.
+"""
 
 from __future__ import annotations
 
-import msgspec
+import re
 
-from streamnorm._core.events import StreamError
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import Upstream
 
-__all__ = ["scrubbed_body", "scrubbed_error"]
+__all__ = ["KeyMask", "UpstreamKey"]
 
 _BEARER = "Bearer "
 # A shorter key is a placeholder, as of a server that checks none.
 _MIN_CHARS = 8
+_MAX_ESCAPE_BYTES = 6  # \u002f
+_BACKSLASH = 0x5C
+_SHORT_ESCAPES = frozenset('"/\\')  # characters that a JSON string may have behind a backslash
 
 
-def scrubbed_body(body: bytes, upstream: Upstream) -> bytes:
-    """Return an error body in which the upstream's own key, if any, is replaced by `x`.
+class UpstreamKey:
+    """An upstream's own key, in text of JSON as well.
 
-    Some servers quote the key that they refuse.  Clients must not learn the gateway's.
+    Args:
+        key: The key, of printable ASCII.
     """
-    for name in lookup(upstream.dialect).endpoints.key_headers:
-        key = upstream.headers.get(name, "").removeprefix(_BEARER).encode()
-        if len(key) >= _MIN_CHARS:
-            body = body.replace(key, b"x" * len(key))
-    return body
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+        self._mask = b"x" * len(self._key)
+        self._spellings = [_spellings(char) for char in key]
+        self._pattern = re.compile(b"".join(map(_pattern, key)))
+        self._has_short_escape = not _SHORT_ESCAPES.isdisjoint(key)
+        self._max_bytes = _MAX_ESCAPE_BYTES * len(self._key)
+
+    def __repr__(self) -> str:
+        return "UpstreamKey(…)"
+
+    @classmethod
+    def of(cls, upstream: Upstream) -> UpstreamKey | None:
+        """Return the key of an upstream; None if it has none of its own, or a placeholder."""
+        for name in lookup(upstream.dialect).endpoints.key_headers:
+            key = upstream.headers.get(name, "").removeprefix(_BEARER)
+            if len(key) >= _MIN_CHARS:
+                return cls(key)
+        return None
+
+    def replace(self, data: bytes) -> bytes:
+        """Return bytes of the same length in which `x` stands for the key."""
+        data = data.replace(self._key, self._mask)
+        # Escapes of ASCII are rare: the pattern, which is slow, is not tried on other text.
+        if b"\\u00" in data or (self._has_short_escape and b"\\" in data):
+            data = self._pattern.sub(lambda found: b"x" * len(found[0]), data)
+        return data
+
+    def replace_in_header(self, value: str) -> str:
+        """Return the value of a header in which `x` stands for the key."""
+        return self.replace(value.encode("utf-8", "surrogateescape")).decode(
+            "utf-8", "surrogateescape"
+        )
+
+    def start_in(self, data: bytes) -> int:
+        """Return where the bytes begin that may go on as the key; the length if there are none."""
+        for at in range(max(0, len(data) - self._max_bytes), len(data)):
+            if data[at] in (self._key[0], _BACKSLASH) and self._may_go_on(data, at):
+                return at
+        return len(data)
+
+    def _may_go_on(self, data: bytes, at: int) -> bool:
+        for spellings in self._spellings:
+            rest = data[at : at + _MAX_ESCAPE_BYTES].lower()
+            spelling = next((each for each in spellings if rest.startswith(each)), None)
+            if spelling is None:
+                return any(each.startswith(rest) for each in spellings)  # the end of the data
+            at += len(spelling)
+        return False
 
 
-def scrubbed_error(error: StreamError, upstream: Upstream) -> StreamError:
-    """Return an error without the upstream's own key."""
-    data = msgspec.json.encode(error)
-    scrubbed = scrubbed_body(data, upstream)
-    return error if scrubbed == data else msgspec.json.decode(scrubbed, type=StreamError)
+class KeyMask:
+    """Replaces the key of an upstream in its answer, also where a read ends within the key.
+
+    Args:
+        key: The key.
+    """
+
+    def __init__(self, key: UpstreamKey) -> None:
+        self._key = key
+        self._held = b""  # at most the longest spelling of the key
+
+    def feed(self, data: bytes) -> bytes:
+        """Return bytes without the key; those at the end that may begin it are held."""
+        if self._held:
+            data, self._held = self._held + data, b""
+        data = self._key.replace(data)
+        # An event ends in a line feed, which no key has: nothing is held back of it.
+        if data[-1:] != b"\n":
+            at = self._key.start_in(data)
+            data, self._held = data[:at], data[at:]
+        return data
+
+    def close(self) -> bytes:
+        """Return the bytes that are held."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _spellings(char: str) -> tuple[bytes, ...]:
+    """Return how a JSON string may have a character, in lower case."""
+    escaped, plain = b"\\u%04x" % ord(char), char.lower().encode()
+    return (escaped, b"\\" + plain, plain) if char in _SHORT_ESCAPES else (escaped, plain)
+
+
+def _pattern(char: str) -> bytes:
+    """Return a pattern of the ways in which a JSON string may have a character."""
+    digits = "".join(f"[{digit}{digit.upper()}]" for digit in f"{ord(char):04x}")
+    plain = re.escape(char)
+    short = rf"|\\{plain}" if char in _SHORT_ESCAPES else ""
+    return rf"(?:\\u{digits}{short}|{plain})".encode()

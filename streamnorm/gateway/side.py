@@ -52,7 +52,6 @@ from streamnorm.gateway.model_names import is_one_name
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Routing, Target
-from streamnorm.gateway.scrubbing import scrubbed_body, scrubbed_error
 from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.gateway.turns import ClientTurn, Turns
@@ -243,7 +242,7 @@ class Side:
         request = next(side_steps(received, asked, client.name, upstream, self._estimator))
         call.upstream, call.attempts = target.name, 1
         try:
-            answer = await self._network.send(request, reuse=target.reuse)
+            answer = await self._network.send(request, reuse=target.reuse, key=target.key)
         except _FAILURES as exc:
             return _Result(failed_request(exc), {}, upstream.dialect)
         headers = answer_headers(answer.headers, client, client)
@@ -255,8 +254,7 @@ class Side:
             except (UpstreamError, NotAStream, ProtocolError):
                 if not isinstance(stream.outcome, (Failed, Truncated)):
                     raise
-                error = scrubbed_error(stream.outcome.error, upstream)
-                return _Result(error, headers, upstream.dialect)
+                return _Result(stream.outcome.error, headers, upstream.dialect)
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
             exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
@@ -326,7 +324,7 @@ class Side:
             while True:
                 call.attempts += 1
                 try:
-                    sent = await self._network.send(request, reuse=target.reuse)
+                    sent = await self._network.send(request, reuse=target.reuse, key=target.key)
                     async with sent as answer:
                         headers = answer_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
@@ -337,10 +335,6 @@ class Side:
                 request = steps.send(received)
         except StopIteration as done:
             value: T | StreamError = done.value
-            if isinstance(value, StreamError):
-                value = scrubbed_error(value, target.upstream)
-            elif isinstance(value, PassedAnswer) and value.error is not None:
-                value = structs.replace(value, body=scrubbed_body(value.body, target.upstream))
             return _Result(value, headers, dialect)
         finally:
             steps.close()
