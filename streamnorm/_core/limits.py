@@ -4,7 +4,26 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Limits"]
+from streamnorm._core.errors import LimitExceeded
+
+__all__ = [
+    "OBJECT_BYTES",
+    "USUAL_FIELDS_BYTES",
+    "Limits",
+    "StoredBytes",
+    "text_bytes",
+    "value_bytes",
+]
+
+OBJECT_BYTES = 200
+"""Memory of a stored event or entry besides its text, as bounds count it.
+
+Without it a peer could store twenty times a bound in objects of a few bytes.
+"""
+USUAL_FIELDS_BYTES = 1000
+"""Memory of the usual fields of a block or an item, whose number has a bound of its own."""
+_CONTAINER_BYTES = 64  # of an empty dictionary or list, as bounds count them
+_ITEM_BYTES = 50  # of a number, or of a string besides its text
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -18,7 +37,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         max_choices: Choices (`n`) of one stream.
         max_id_chars: Characters of a message id, model name, tool id or tool name.
         max_held_bytes: UTF-8 bytes of text and JSON held for an earlier block.
-        max_accumulated_bytes: UTF-8 bytes of one accumulated message.
+        max_accumulated_bytes: Bytes of one message that the decoder, the encoder or the
+            accumulator stores, each counted by itself; text in UTF-8.
         max_error_body_bytes: Bytes read of a body that is no stream.
         max_recording_bytes: Bytes of a recording's body that are loaded or stored.
         max_companion_bytes: Bytes of another file of a recording.
@@ -36,3 +56,68 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_error_body_bytes: int = 64 * 1024
     max_recording_bytes: int = 1024 * 1024 * 1024
     max_companion_bytes: int = 256 * 1024 * 1024
+
+
+class StoredBytes:
+    """Counter of what one part of a stream stores, at most `max_accumulated_bytes`.
+
+    A stream has one for its decoder, one for its encoder, and one for its message: none of
+    them stores the message more than a few times.
+
+    Args:
+        bound: `max_accumulated_bytes`.
+
+    Attributes:
+        bound: The same.
+        left: Bytes that may still be stored.
+    """
+
+    __slots__ = ("bound", "left")
+
+    def __init__(self, bound: int = Limits().max_accumulated_bytes) -> None:
+        self.bound = self.left = bound
+
+    def reserve(self, size: int) -> bool:
+        """Count bytes and return True; False, and nothing is counted, if they are too many."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+    def add(self, size: int) -> None:
+        """Count bytes.
+
+        Raises:
+            LimitExceeded: They are too many.
+        """
+        if not self.reserve(size):
+            name = "max_accumulated_bytes"
+            raise LimitExceeded(f"{name} of {self.bound} passed", limit=name)
+
+    def release(self, size: int) -> None:
+        """Count bytes no longer, since they are not stored any more."""
+        self.left += size
+
+
+def text_bytes(text: str) -> int:
+    """Return the size of text in UTF-8; half a surrogate pair has three bytes."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def value_bytes(value: object) -> int:
+    """Return roughly the memory of a decoded JSON value."""
+    size, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            size += _ITEM_BYTES + text_bytes(item)
+        elif isinstance(item, dict):
+            size += _CONTAINER_BYTES
+            pending += item.keys()
+            pending += item.values()
+        elif isinstance(item, list):
+            size += _CONTAINER_BYTES
+            pending += item
+        else:
+            size += _ITEM_BYTES
+    return size

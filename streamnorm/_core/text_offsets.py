@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from streamnorm._core.limits import StoredBytes
+
 __all__ = ["TextOffsets"]
 
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
@@ -17,14 +19,15 @@ class TextOffsets:
 
     Args:
         base: Bytes of text in earlier blocks.
-        max_bytes: Bound on the stored text; offsets beyond it are not found.
+        room: Counter of the text that all blocks of the stream store; offsets in text beyond
+            its bound are not found.
     """
 
-    def __init__(self, base: int = 0, *, max_bytes: int) -> None:
+    def __init__(self, base: int = 0, *, room: StoredBytes) -> None:
         self._pending: list[str] = []  # texts that are not counted yet
         self._size = 0
         self._base = base
-        self._max_bytes = max_bytes
+        self._room = room
         self._ascii_bytes = 0  # size of the ASCII start
         self._text = bytearray()  # the text after that start
         self._counts = [0]  # characters before each step of `_STEP` bytes
@@ -34,6 +37,11 @@ class TextOffsets:
         """Bytes of the text."""
         self._count_pending()
         return self._size
+
+    def release(self) -> None:
+        """Discard the stored text, since no citation of the block can follow."""
+        self._room.release(len(self._text))
+        self._text.clear()
 
     def append(self, text: str) -> None:
         """Append text; short texts are counted in batches."""
@@ -51,7 +59,9 @@ class TextOffsets:
             return
         data = text.encode("utf-8", "replace")
         self._size += len(data)
-        self._text += data[: self._max_bytes - len(self._text)]
+        size = min(len(data), self._room.left)
+        self._room.reserve(size)
+        self._text += data[:size]
 
     def find(self, start: int, end: int, words: str | None) -> tuple[int, int] | None:
         """Return the character offsets of a byte range; None if it is not in the text.

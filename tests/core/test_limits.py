@@ -5,7 +5,6 @@ Each row makes a stream of a given size; the bound is `BOUND`, or stands in the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -92,10 +91,10 @@ def held_reasoning(size: int) -> list[bytes]:
 
 
 def kept_fields(size: int) -> list[bytes]:
-    # Each chunk without choices may bring fields that nobody has seen.
-    first = frame({"choices": [], "a": 1})
-    more = json.dumps({"choices": [], "b": ""})
-    return text_of(first, frame(more.replace('""', f'"{"x" * (size - 47)}"')))
+    # Each chunk without choices may bring fields that nobody has seen.  A name of one byte and a
+    # number are 51, a name and a string 51 more than its text.
+    fields = [{"a": 1}, {"b": "replaced"}, {"b": "x" * (size - 102)}]
+    return text_of(*[frame({"choices": [], **each}) for each in fields])
 
 
 DECODED: dict[str, tuple[str, int, Callable[[int], list[bytes]]]] = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.text_offsets import TextOffsets
 
 
 def offsets(*pieces: str, base: int = 0, max_bytes: int = 1 << 20) -> TextOffsets:
-    stored = TextOffsets(base, max_bytes=max_bytes)
+    stored = TextOffsets(base, room=StoredBytes(max_bytes))
     for piece in pieces:
         stored.append(piece)
     return stored

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from streamnorm._core.blocks import Block, ServerToolCall, ToolCall
 from streamnorm._core.events import BlockStart, Event
 from streamnorm._core.ids import mint_id
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import Limits, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.provider_errors import too_large
 
 __all__ = ["BlockOpener"]
@@ -27,7 +27,9 @@ class BlockOpener(Struct):
         seed: Values that minted ids are derived from.
         blocks: Number of blocks that have started.
         calls: Number of tool calls that have started.
-        stored_chars: Characters of the payloads from which unknown fields were stored.
+        stored: Counter of what the decoder stores.
+        citable: Counter of text that is stored for citations by byte offsets.
+        usage_bytes: Counted bytes of the unknown fields of the usage.
     """
 
     limits: Limits
@@ -35,7 +37,13 @@ class BlockOpener(Struct):
     seed: tuple[object, ...] = ()
     blocks: int = 0
     calls: int = 0
-    stored_chars: int = 0
+    stored: StoredBytes = field(default_factory=StoredBytes)
+    citable: StoredBytes = field(default_factory=StoredBytes)
+    usage_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.stored = StoredBytes(self.limits.max_accumulated_bytes)
+        self.citable = StoredBytes(self.limits.max_held_bytes)
 
     def open(
         self, block: Block, events: list[Event], *, extra: dict[str, Any] | None = None
@@ -79,8 +87,33 @@ class BlockOpener(Struct):
         self.note("minted_id", where)
         return mint_id(*self.seed, *keys, self.blocks)
 
-    def store(self, chars: int) -> None:
-        """Count a payload from which a field is stored, at most `max_accumulated_bytes` in all."""
-        self.stored_chars += chars
-        if self.stored_chars > self.limits.max_accumulated_bytes:
-            raise too_large("max_accumulated_bytes", self.limits.max_accumulated_bytes)
+    def store(self, size: int) -> None:
+        """Count bytes that the decoder stores, at most `max_accumulated_bytes` in all."""
+        if not self.stored.reserve(size):
+            raise too_large("max_accumulated_bytes", self.stored.bound)
+
+    def store_text(self, text: str) -> int:
+        """Count text that the decoder stores, and return its bytes."""
+        size = text_bytes(text)
+        self.store(size)
+        return size
+
+    def store_fields(self, stored: dict[str, Any], fields: dict[str, Any]) -> None:
+        """Store fields with those of earlier frames, of which they replace those of their name."""
+        for name, value in fields.items():
+            if name in stored:
+                if stored[name] == value:
+                    continue
+                self.stored.release(_field_bytes(name, stored[name]))
+            self.store(_field_bytes(name, value))
+            stored[name] = value
+
+    def store_usage(self, extra: dict[str, Any] | None) -> None:
+        """Count the unknown fields of the last usage, in place of those of the one before."""
+        self.stored.release(self.usage_bytes)
+        self.usage_bytes = value_bytes(extra) if extra else 0
+        self.store(self.usage_bytes)
+
+
+def _field_bytes(name: str, value: object) -> int:
+    return text_bytes(name) + value_bytes(value)

@@ -372,8 +372,14 @@ class Decoder(ABC):
         if body.is_stream:
             self.run = self._delta_run if self.offers_run else None
             return self.framing.split(events)
+        if body.is_undecided:  # white space, perhaps, of which no event is made
+            if len(body.buffered) > self._limits.max_event_bytes:
+                bound = self._limits.max_event_bytes
+                self._refusal = too_large("max_event_bytes", bound).error
+                return [Fragment(b"")]
+            return []
         bound = self._limits.max_error_body_bytes
-        if body.is_undecided or len(body.buffered) <= bound:
+        if len(body.buffered) <= bound:
             return []
         self.error_outside_stream = True
         self._refusal = self.judge_body(body.buffered[:bound])

@@ -69,7 +69,6 @@ class AnthropicDecoder(Decoder):
         self._has_stopped = False
         self._stop_sequence: str | None = None
         self._stop_extra: _Value = {}
-        self._stop_chars = 0  # size of the payloads that `_stop_extra` came from
 
     def read(self, frame: Frame, events: list[Event]) -> None:
         if frame.event in _NOT_DELTAS:
@@ -237,10 +236,6 @@ class AnthropicDecoder(Decoder):
         raise self.malformed(f"index is {found(index)}, expected an integer")
 
     def _message_delta(self, value: _Value, frame: Frame, events: list[Event]) -> None:
-        # A stream may repeat the event, with other unknown fields each time.
-        self._stop_chars += len(frame.data)
-        if self._stop_chars > self._limits.max_accumulated_bytes:
-            raise too_large("max_accumulated_bytes", self._limits.max_accumulated_bytes)
         delta = value.get("delta")
         if not is_object(delta):
             delta = {}
@@ -249,13 +244,13 @@ class AnthropicDecoder(Decoder):
                 raise self.malformed("second stop reason, expected one")
             self._has_stopped = not self._blocks.is_open
         self._merge_stop(delta)
-        self._stop_extra |= wire.unmapped(value, "type", "delta", "usage")
+        self._store_stop_extra(wire.unmapped(value, "type", "delta", "usage"))
         self._merge_usage(value.get("usage"), events)
 
     def _message_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         if self._stop_reason is None and self._blocks.is_open:
             raise self.malformed("message_stop in an open block, expected its stop or a reason")
-        self._stop_extra |= wire.unmapped(value, "type")
+        self._store_stop_extra(wire.unmapped(value, "type"))
         self._finish(events)
 
     def _finish(self, events: list[Event]) -> None:
@@ -273,6 +268,7 @@ class AnthropicDecoder(Decoder):
 
     def _merge_usage(self, usage: Any, events: list[Event]) -> None:
         if is_object(usage) and self._usage.merge(usage):
+            self._blocks.opener.store_usage(self._usage.usage.extra)
             events.append(UsageUpdate(self._usage.usage))
 
     def _merge_stop(self, fields: _Value) -> None:
@@ -281,7 +277,11 @@ class AnthropicDecoder(Decoder):
             self._stop_reason = reason
         if sequence := string_of(fields, "stop_sequence"):
             self._stop_sequence = sequence
-        self._stop_extra |= wire.unmapped(fields, "stop_reason", "stop_sequence")
+        self._store_stop_extra(wire.unmapped(fields, "stop_reason", "stop_sequence"))
+
+    def _store_stop_extra(self, fields: _Value) -> None:
+        # A stream may repeat the event, with other unknown fields each time.
+        self._blocks.opener.store_fields(self._stop_extra, fields)
 
     _READERS: ClassVar[
         dict[str, Callable[[AnthropicDecoder, _Value, Frame, list[Event]], None]]

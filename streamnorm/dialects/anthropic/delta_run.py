@@ -33,7 +33,7 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if type(delta) is wire.InputJSONDelta:
-            block.fragments.append(text)
+        if type(delta) is wire.InputJSONDelta and not self._blocks.append_input(block, text):
+            return None
         self.delta = block.delta
         return text

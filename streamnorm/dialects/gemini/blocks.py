@@ -37,6 +37,7 @@ from streamnorm._core.events import (
     TextDelta,
 )
 from streamnorm._core.json import clean, compact, is_object, rejoin, string_of
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.provider_errors import Fatal
 from streamnorm._core.text_offsets import TextOffsets
 from streamnorm.dialects.gemini.opaque import without_half_characters
@@ -209,8 +210,8 @@ class CandidateBlocks:
 
     def _start_text(self, thought: bool, events: list[Event]) -> _OpenText:
         index = self._start(Reasoning() if thought else Text(), None, events)
-        max_bytes = self._opener.limits.max_held_bytes
-        offsets = None if thought else TextOffsets(self._stopped_bytes, max_bytes=max_bytes)
+        room = self._opener.citable
+        offsets = None if thought else TextOffsets(self._stopped_bytes, room=room)
         delta = ReasoningDelta(index, "") if thought else TextDelta(index, "")
         self._text = _OpenText(index, thought, delta, offsets)
         return self._text
@@ -256,7 +257,7 @@ class CandidateBlocks:
         self._calls.check_start(part)
         index = self._start_call(ToolCall(part.id, part.name), signature, extra, events)
         if in_fragments:
-            fragments = PartialArguments(self._opener.limits)
+            fragments = PartialArguments(self._opener.limits, self._opener.stored)
             self._call = OpenCall(index, part.id, part.name, fragments)
             self._append_arguments(self._call, part, events)
             return
@@ -341,7 +342,9 @@ class CandidateBlocks:
         if (block := self._text) is not None:
             self._flush(block, events)
             events.append(BlockStop(block.index))
-            self._stopped_bytes += 0 if block.offsets is None else block.offsets.size
+            if block.offsets is not None:
+                self._stopped_bytes += block.offsets.size
+                block.offsets.release()
             self._text = None
         if (call := self._call) is not None:
             self._opener.note("missing_call_end", "tool call")
@@ -362,13 +365,14 @@ class CandidateBlocks:
         for citation in citations:
             key = f"{block.index} {citation!r}"
             if key not in self._cited:
+                self._opener.store(OBJECT_BYTES + text_bytes(key))
                 self._cited[key] = None
                 events.append(CitationDelta(block.index, citation))
 
     def add_metadata(self, name: str, value: Any, events: list[Event]) -> None:
         """Append data that chunks often repeat, if it has changed."""
         if value and self._metadata.get(name) != value:
-            self._metadata[name] = value
+            self._opener.store_fields(self._metadata, {name: value})
             self.opaque(name, value, events)
 
     def opaque(self, name: str, value: Any, events: list[Event]) -> None:

@@ -145,7 +145,7 @@ class GeminiDecoder(Decoder):
 
     def _read_chunk(self, value: _Value, data: str, events: list[Event]) -> None:
         self._check_id(value)
-        self._store_extra(value, data)
+        self._store_extra(value)
         first = not self._started
         if first:
             self._start(value, events)
@@ -164,7 +164,7 @@ class GeminiDecoder(Decoder):
                 raw = _raw_parts(data)
             parts = raw[number] if number < len(raw) else []
             blocks = self._blocks_of(index)
-            failed = self._read_candidate(blocks, candidate, parts, len(data), events) or failed
+            failed = self._read_candidate(blocks, candidate, parts, events) or failed
         if not first:
             self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
@@ -189,15 +189,16 @@ class GeminiDecoder(Decoder):
         self._opener.seed = (id, model, string_of(value, "createTime"))
         events.append(MessageStart(id, model, dict(self._extra) or None))
 
-    def _store_extra(self, value: _Value, data: str) -> None:
+    def _store_extra(self, value: _Value) -> None:
         """Store unknown fields; a later value replaces an earlier one."""
-        for key, item in value.items():
-            if key in _MAPPED_FIELDS or item is None or self._extra.get(key) == item:
-                continue
-            self._opener.store(len(data))
-            self._extra[key] = without_half_characters(key, item)
-            if self._started:
-                self._late_extra[key] = self._extra[key]
+        fields = {
+            key: without_half_characters(key, item)
+            for key, item in value.items()
+            if key not in _MAPPED_FIELDS and item is not None and self._extra.get(key) != item
+        }
+        self._opener.store_fields(self._extra, fields)
+        if self._started:
+            self._late_extra.update(fields)
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:
         if usage and is_object(usage) and self._usage.read(usage):
@@ -234,7 +235,6 @@ class GeminiDecoder(Decoder):
         blocks: CandidateBlocks,
         candidate: _Value,
         raw: list[wire.RawPart],
-        size: int,
         events: list[Event],
     ) -> Fatal | None:
         """Append the events of a candidate in a chunk, and return its failure, if it failed."""
@@ -251,16 +251,17 @@ class GeminiDecoder(Decoder):
         ):
             metadata = candidate.get(name)
             if metadata and is_object(metadata):
-                self._opener.store(size)
                 citations, rest = read(metadata, blocks.text_offsets)
                 blocks.cite(citations, events)
                 blocks.add_metadata(name, rest, events)
         if candidate.get("logprobsResult"):
             blocks.opaque("logprobsResult", candidate["logprobsResult"], events)
-        for key, item in candidate.items():
-            if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item:
-                self._opener.store(size)
-                blocks.extra[key] = without_half_characters(key, item)
+        fields = {
+            key: without_half_characters(key, item)
+            for key, item in candidate.items()
+            if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item
+        }
+        self._opener.store_fields(blocks.extra, fields)
         word = ending_word(candidate.get("finishReason"))
         if word and not blocks.ends_in_code:  # its result and more follow
             blocks.finish, blocks.blocked = word, False

@@ -202,6 +202,7 @@ class InteractionsDecoder(Decoder):
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:
         if is_object(usage) and self._usage.merge(usage):
+            self._blocks.store_usage(self._usage.usage.extra)
             events.append(UsageUpdate(self._usage.usage))
 
     # The end

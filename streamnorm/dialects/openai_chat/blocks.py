@@ -35,6 +35,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import clean, compact, rejoin
+from streamnorm._core.limits import OBJECT_BYTES, value_bytes
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
@@ -78,7 +79,7 @@ class ChoiceBlocks:
         self.is_finished = False
         self.extra: dict[str, Any] = {}
         self.text_blocks = 0
-        self.calls = ToolCalls(state.note)
+        self.calls = ToolCalls(state.note, state.stored)
         self._choice = choice
         self._state = state
         self._open_text = -1  # index of the open text, reasoning or refusal block
@@ -154,7 +155,7 @@ class ChoiceBlocks:
         """
         citation = citation_from_wire(annotation, in_first_text=self.text_blocks <= 1)
         if citation is not None and not self.text_blocks:
-            self._state.store(len(compact(annotation)))
+            self._state.store(OBJECT_BYTES + value_bytes(annotation))
             self._early_citations.append((citation, annotation))
         elif citation is not None and self._kind == "text" and not self._pending:
             events.append(CitationDelta(self._open_text, citation))

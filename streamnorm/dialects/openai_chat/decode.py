@@ -169,17 +169,17 @@ class ChatDecoder(Decoder):
             return
         self._state.read_chunk_id(chunk.id)
         if not self._started:
-            self._store(self._first_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+            self._state.store_fields(self._first_fields, _unknown(value, wire.CHUNK_FIELDS))
             self._start(chunk, events)
         elif is_last:
-            self._store(self._last_fields, _unknown(value, wire.CHUNK_FIELDS), frame.data)
+            self._state.store_fields(self._last_fields, _unknown(value, wire.CHUNK_FIELDS))
         if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
             raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
         for number, choice in enumerate(choices):
             blocks = self._read_choice(choice, events)
             if choice.finish_reason:
                 blocks.finish(choice.finish_reason)
-                self._store_last_fields(blocks, value["choices"][number], frame.data)
+                self._store_last_fields(blocks, value["choices"][number])
         self._read_usage(chunk, events)
         self._read_side_fields(chunk, events)
         if (error := chunk_error(chunk, value, self._state.check_depth)) is not None:
@@ -191,12 +191,6 @@ class ChatDecoder(Decoder):
         except InvalidJSON as exc:
             raise self.invalid(exc) from exc
         return value if is_object(value) else {}
-
-    def _store(self, stored: dict[str, Any], fields: dict[str, Any], data: str) -> None:
-        """Store unknown fields of a chunk; a later value replaces an earlier one."""
-        if not fields.keys() <= stored.keys():
-            self._state.store(len(data))
-        stored.update(fields)
 
     def _start(self, chunk: wire.Chunk, events: list[Event]) -> None:
         if not (chunk.id or chunk.choices):  # Azure's empty first chunk
@@ -238,11 +232,11 @@ class ChatDecoder(Decoder):
             call.index = number
         return delta
 
-    def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any], data: str) -> None:
+    def _store_last_fields(self, blocks: ChoiceBlocks, value: dict[str, Any]) -> None:
         """Store the unknown fields of a choice that finishes."""
-        self._store(blocks.extra, _unknown(value, wire.CHOICE_FIELDS), data)
+        self._state.store_fields(blocks.extra, _unknown(value, wire.CHOICE_FIELDS))
         if is_object(delta := value.get("delta")):  # Vercel's gateway puts the cost here
-            self._store(blocks.extra, _unknown(delta, wire.DELTA_FIELDS), data)
+            self._state.store_fields(blocks.extra, _unknown(delta, wire.DELTA_FIELDS))
 
     def _read_usage(self, chunk: wire.Chunk, events: list[Event]) -> None:
         before = self._usage.usage
@@ -254,6 +248,8 @@ class ChatDecoder(Decoder):
             if is_object(usage):
                 self._state.check_depth(usage)
                 self._usage.merge(usage)
+        if self._usage.usage.extra != before.extra:
+            self._state.store_usage(self._usage.usage.extra)
         if self._usage.usage != before and self._started:
             events.append(UsageUpdate(self._usage.usage))
 
@@ -262,7 +258,7 @@ class ChatDecoder(Decoder):
             value = getattr(chunk, name)
             if value and value != self._side_fields.get(name):
                 self._state.check_depth(value)
-                self._side_fields[name] = value
+                self._state.store_fields(self._side_fields, {name: value})
                 events.append(Opaque(self.dialect, name, compact(value)))
 
     # Deltas

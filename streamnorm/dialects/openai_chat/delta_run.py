@@ -138,12 +138,19 @@ class ChatRun(DeltaRun):
         return text
 
     def _merge_usage(self, usage: dict[str, object]) -> bool:
-        """Merge the usage of a chunk; False, and nothing changed, if it nests too deep."""
+        """Merge the usage of a chunk.
+
+        False, and nothing changes, if it nests too deep, or changes what is stored of it.
+        """
         if too_deep(usage, self._state.limits.max_json_depth):
             return False
-        self.reports_usage = self._has_usage = True
-        self._before = self._usage.usage
+        before = self._usage.usage
         self._usage.merge(usage)
+        if self._usage.usage.extra != before.extra:
+            self._usage.usage = before
+            return False
+        self.reports_usage = self._has_usage = True
+        self._before = before
         return True
 
     def _peek(self, payload: bytes) -> str | None:

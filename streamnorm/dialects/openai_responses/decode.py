@@ -183,8 +183,6 @@ class ResponsesDecoder(Decoder):
             events.append(Ping())
         elif is_known:
             value["type"] = event_type
-            if event_type == "response.output_item.added":
-                self._opener.count_stored(len(payload))
             self._read_known(event_type, value, events)
         elif "type" not in value and (error := find_error(value)) is not None:
             raise Fatal(error)
@@ -289,6 +287,7 @@ class ResponsesDecoder(Decoder):
         if is_object(usage):
             previous, self._usage = self._usage, usage_from_wire(self._usage, usage)
             if self._usage != previous:
+                self._opener.store_usage(self._usage.extra)
                 events.append(UsageUpdate(self._usage))
 
 

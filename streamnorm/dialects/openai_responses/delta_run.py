@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from streamnorm._core.codec import Delta, DeltaRun
 from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 from streamnorm.dialects.openai_responses.sequence_numbers import SequenceNumbers
@@ -26,12 +27,14 @@ class OpenText(Struct, frozen=True):
         progress: Length and checksum of the text so far.
         output_index: `output_index` of the deltas.
         part: `content_index` or `summary_index` of the deltas.
+        stored: Counter of what the decoder stores, if the text is stored.
     """
 
     delta: Delta
     progress: TextProgress
     output_index: int | None
     part: int | None
+    stored: StoredBytes | None = None
 
 
 # Bytes before the payload and decoder of the payload, by the type of the delta.
@@ -96,6 +99,8 @@ class ResponsesRun(DeltaRun):
             or event.output_index != known.output_index
             or event.part != known.part
         ):
+            return None
+        if known.stored is not None and not known.stored.reserve(text_bytes(text)):
             return None
         if number is not None:
             numbers.next, numbers.last_payload = number + 1, payload

@@ -18,6 +18,7 @@ from streamnorm import (
     Text,
     TextDelta,
 )
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.text_offsets import TextOffsets
 from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 
@@ -27,7 +28,7 @@ FILE = {"retrievedContext": {"title": "log", "text": "Nebel", "fileSearchStore":
 
 
 def place(text: str = "Möwe am Riff") -> TextOffsets:
-    kept = TextOffsets(max_bytes=100)
+    kept = TextOffsets(room=StoredBytes(100))
     kept.append(text)
     return kept
 

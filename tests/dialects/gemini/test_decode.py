@@ -311,8 +311,8 @@ def test_body_that_is_no_stream_is_not_read(body: bytes) -> None:
         ([text("a"), text("b" * 99)], Limits(max_event_bytes=150), "max_event_bytes"),
         ([frame({"usageMetadata": [[[[]]]]})], Limits(max_json_depth=3), "max_json_depth"),
         (
-            [parts({"text": "a"}, novelty=n) for n in range(9)],
-            Limits(max_accumulated_bytes=900),
+            [parts({"text": "a"}, **{f"novelty{n}": n}) for n in range(9)],
+            Limits(max_accumulated_bytes=9 * (8 + 50) - 1),
             "max_accumulated_bytes",
         ),
     ],

@@ -114,8 +114,8 @@ def test_kept_bytes_are_bounded() -> None:
     limits = Limits(max_accumulated_bytes=300)
     pieces = [delta(0, "arguments_delta", arguments="x" * 99)] * 9
     bodies = [
-        [delta(n, "text", text="a") for n in range(9)],
-        [CREATED, *[start(n, "thought") for n in range(9)]],
+        [CREATED, *[start(n, "thought", odd="x" * 900) for n in range(9)]],
+        [CREATED, *[step("x_call", id=f"c{n}", arguments="x" * 99, number=n) for n in range(9)]],
         [CREATED, start(0, "x_result"), *[delta(0, "x_result", r=["r" * 40])] * 9],
         [start(0, "function_call", name="f"), *pieces],
     ]
@@ -123,6 +123,21 @@ def test_kept_bytes_are_bounded() -> None:
         got = decode(*frames, limits=limits)
         assert isinstance(error := got.events[-1], StreamError)
         assert error.code == "max_accumulated_bytes"
+
+
+def test_steps_without_a_block_are_bounded() -> None:
+    limits = Limits(max_blocks=2)
+    for count, kind in ((8, "truncated"), (9, "too_large")):
+        frames = [CREATED, *[step("model_output", number=n) for n in range(count)]]
+        error = decode(*frames, limits=limits).events[-1]
+        assert isinstance(error, StreamError)
+        assert error.kind == kind
+
+
+def test_fields_of_steps_that_stopped_are_stored_no_longer() -> None:
+    limits = Limits(max_accumulated_bytes=3000)
+    frames = [CREATED, *[step("model_output", odd="x" * 2000, number=n) for n in range(9)]]
+    assert isinstance(decode(*frames, completed(), limits=limits).outcome, Completed)
 
 
 # Which dialect it is

@@ -30,7 +30,14 @@ from streamnorm._core.events import (
     TextDelta,
 )
 from streamnorm._core.json import clean, is_json, rejoin
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import (
+    OBJECT_BYTES,
+    USUAL_FIELDS_BYTES,
+    Limits,
+    text_bytes,
+    value_bytes,
+)
+from streamnorm._core.provider_errors import too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.open_block import OpenBlock, malformed, open_block
 from streamnorm.dialects.anthropic.citations import citation_from_wire
@@ -74,6 +81,7 @@ class MessageBlocks:
         has_client_call: Whether the message contains a client tool call.
         unfinished_calls: Number of client tool calls that stopped with incomplete arguments.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
+        opener: Opens the blocks, and counts what is stored.
     """
 
     def __init__(
@@ -83,7 +91,7 @@ class MessageBlocks:
         self.unfinished_calls = 0
         self.may_split_pairs = False
         self._server = server
-        self._opener = BlockOpener(limits, note)
+        self.opener = BlockOpener(limits, note)
         self._note = note
         self._open: dict[object, OpenBlock] = {}
         self._indexes: dict[object, int] = {}  # unified by wire index, stopped blocks too
@@ -93,7 +101,7 @@ class MessageBlocks:
 
     def begin_message(self, id: str) -> None:
         """Mint ids of calls from the id of the message."""
-        self._opener.seed = (id,)
+        self.opener.seed = (id,)
 
     def is_unknown(self, wire_index: object) -> bool:
         """Return whether the open block at an index is of a type that has no unified block."""
@@ -111,6 +119,15 @@ class MessageBlocks:
         if block is None or not block.has_deltas or block.carry or block.signature:
             return None
         return block if _WIRE_DELTAS[kind] is type(block.delta) else None
+
+    def append_input(self, call: OpenBlock, text: str) -> bool:
+        """Store a fragment of a call's input; False, and nothing changes, if it is too much."""
+        size = text_bytes(text)
+        if not self.opener.stored.reserve(size):
+            return False
+        call.stored_bytes += size
+        call.fragments.append(text)
+        return True
 
     def start(
         self, wire_index: object, block: dict[str, Any], raw_input: str | None, events: list[Event]
@@ -134,7 +151,10 @@ class MessageBlocks:
         key = object() if wire_index is None else wire_index
         self._open[key] = opened
         if isinstance(opened.unified, OpaqueBlock) and opened.unified.kind == "compaction":
-            return  # held until its delta, which completes it
+            # Held until its delta, which completes it; blocks are numbered as they start.
+            self._store(opened, value_bytes(block) + OBJECT_BYTES)
+            return
+        self._store(opened, max(value_bytes(block) - USUAL_FIELDS_BYTES, 0))
         self._emit_start(key, opened, events)
         if opened.start_text:
             events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
@@ -185,7 +205,8 @@ class MessageBlocks:
             block = self._only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
-            block.fragments.append(text)
+            if not self.append_input(block, text):
+                raise too_large("max_accumulated_bytes", self.opener.stored.bound)
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
@@ -200,6 +221,7 @@ class MessageBlocks:
             return
         if block.signature:
             block = self._continue_unsigned(block, events)
+        self._store(block, text_bytes(signature))
         block.signature = signature
         self._flush_carry(block, events)
         issued = signature_from_wire(clean(signature), self._server)
@@ -258,6 +280,11 @@ class MessageBlocks:
         for _ in range(self.unfinished_calls):
             self._note("unfinished_arguments", "tool call")
 
+    def _store(self, block: OpenBlock, size: int) -> None:
+        """Count what is stored of a block until it stops."""
+        self.opener.store(size)
+        block.stored_bytes += size
+
     def _emit_start(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         started = block.unified
         if isinstance(started, ToolCall | ServerToolCall):
@@ -266,7 +293,7 @@ class MessageBlocks:
             if started.id:
                 self._call_ids.add(started.id)
             self.has_client_call = self.has_client_call or isinstance(started, ToolCall)
-        block.index = self._opener.open(started, events, extra=block.extra)
+        block.index = self.opener.open(started, events, extra=block.extra)
         if type(started) in _DELTAS:
             block.delta = _DELTAS[type(started)](block.index, "")
         if isinstance(key, int):
@@ -275,6 +302,7 @@ class MessageBlocks:
     def _emit_stop(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         if block.index < 0:
             self._emit_start(key, block, events)
+        self.opener.stored.release(block.stored_bytes)
         self._flush_carry(block, events)
         content: str = block.signature or block.start_signature
         if isinstance(block.unified, ToolCall | ServerToolCall):
@@ -292,7 +320,7 @@ class MessageBlocks:
 
     def _whole_input(self, call: OpenBlock) -> str:
         """Return the input of a call that stops, and count a client call with broken input."""
-        told, whole = call.start_input, "".join(call.fragments)
+        told, whole = call.start_input, call.fragments.text()
         if told and whole and not same_input(told, whole):
             raise malformed("deltas of another input than that of the start, expected the same")
         whole = whole or told
@@ -303,6 +331,7 @@ class MessageBlocks:
     def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
         """Replace a signed block by a new one: a signature covers only what precedes it."""
         key = next(key for key, block in self._open.items() if block is signed)
+        self.opener.stored.release(signed.stored_bytes)
         self._flush_carry(signed, events)
         events.append(BlockStop(signed.index))
         block = self._open[key] = OpenBlock(Reasoning(), has_deltas=signed.has_deltas)

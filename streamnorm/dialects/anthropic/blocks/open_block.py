@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamnorm._core.blocks import Block, Citation, Reasoning, Text
 from streamnorm._core.codec import Delta
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import clean, objects_of, string_of
 from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
 from streamnorm.dialects.anthropic.opaque import opaque_from_wire
@@ -41,6 +42,7 @@ class OpenBlock(Struct):
         fragments: Input of a call so far; empty for other blocks.
         carry: High surrogate at the end of the last delta.
         signature: Signature of the last signature delta, as spelt on the wire.
+        stored_bytes: Bytes that are counted as stored until the block stops.
     """
 
     unified: Block
@@ -52,9 +54,10 @@ class OpenBlock(Struct):
     index: int = -1
     delta: Delta | None = None
     has_deltas: bool = False
-    fragments: list[str] = []
+    fragments: TextBuffer = field(default_factory=TextBuffer)
     carry: str = ""
     signature: str = ""
+    stored_bytes: int = 0
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:

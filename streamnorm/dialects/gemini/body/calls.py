@@ -18,7 +18,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, objects_of
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER
@@ -63,7 +63,7 @@ def call_from_wire(
 
 def _joined(entries: list[dict[str, Any]]) -> str:
     """Return the arguments that came in fragments."""
-    arguments = PartialArguments(Limits())
+    arguments = PartialArguments(Limits(), StoredBytes())
     try:
         text = "".join([arguments.write(entry) for entry in entries]) + arguments.finish()
     except Fatal as fatal:

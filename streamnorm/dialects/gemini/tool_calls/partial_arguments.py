@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import clean, compact, rejoin
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_bytes
 from streamnorm._core.provider_errors import Fatal, too_large
 
 __all__ = ["PartialArguments"]
@@ -34,12 +34,14 @@ class _Container(Struct):
         is_list: Whether it is a list.
         keys: Keys of an object so far.
         count: Number of values so far.
+        stored_bytes: Bytes of the keys that are counted as stored.
     """
 
     step: str | int
     is_list: bool
     keys: set[str]
     count: int = 0
+    stored_bytes: int = 0
 
 
 class PartialArguments:
@@ -47,10 +49,12 @@ class PartialArguments:
 
     Args:
         limits: `max_json_depth` bounds the steps of a path.
+        stored: Counter of the keys that are stored of open objects.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, stored: StoredBytes) -> None:
         self._limits = limits
+        self._stored = stored
         self._open: list[_Container] = []  # outermost first
         self._string: list[str | int] | None = None  # path of the unfinished string
         self._carry = ""  # high surrogate at its end
@@ -125,6 +129,10 @@ class PartialArguments:
             return comma
         if container.is_list or step in container.keys:
             raise _malformed("a path out of order")
+        size = OBJECT_BYTES + text_bytes(step)
+        if not self._stored.reserve(size):
+            raise too_large("max_accumulated_bytes", self._stored.bound)
+        container.stored_bytes += size
         container.keys.add(step)
         return f"{comma}{compact(step)}:"
 
@@ -134,6 +142,7 @@ class PartialArguments:
 
     def _close(self, depth: int) -> str:
         closed = ["]" if container.is_list else "}" for container in reversed(self._open[depth:])]
+        self._stored.release(sum(container.stored_bytes for container in self._open[depth:]))
         del self._open[depth:]
         return "".join(closed)
 

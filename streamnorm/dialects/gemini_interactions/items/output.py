@@ -76,6 +76,7 @@ class OutputStep(OpenStep):
         if self._block is not None:
             self._count(self._block.flush(events))
             events.append(BlockStop(self._block.index))
+            self._offsets.release()
             self._block = None
 
     def _write(self, text: object, events: list[Event]) -> None:
@@ -94,7 +95,7 @@ class OutputStep(OpenStep):
             index = self._blocks.start(Text(), None, events)
             self._block = GrowingBlock(index, lambda text: TextDelta(index, text))
             # Annotations count bytes within one content.
-            self._offsets = TextOffsets(max_bytes=self._blocks.limits.max_held_bytes)
+            self._offsets = TextOffsets(room=self._blocks.citable)
             self._signature = ""
         return self._block
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
+from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini_interactions.items.output import OutputStep
 from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep
@@ -30,6 +31,8 @@ from streamnorm.dialects.gemini_interactions.wire import RawStep, arguments_text
 
 __all__ = ["OpenSteps"]
 
+# A step may have no block, but costs memory.
+_STEPS_PER_BLOCK = 4
 _FILES = frozenset({"image", "document", "audio", "video"})
 _TEXTS = frozenset({"model_output", "text"})
 _OUTPUTS = _TEXTS | _FILES
@@ -52,6 +55,7 @@ class OpenSteps:
         self.is_resumed = False
         self._starts: dict[int, int] = {}  # hash of each start, of stopped steps, too
         self._last_index = -1
+        self._stored_bytes: dict[int, int] = {}  # of open steps
 
     def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> None:
         """Append the events of one event of a step.
@@ -67,14 +71,14 @@ class OpenSteps:
         match action:
             case "start":
                 step = value.get("step", value.get("content"))
-                self._blocks.store(len(data))
                 fields = step if is_object(step) else {}
                 if not self._repeats(index, fields):
+                    self._store(index, max(value_bytes(fields) - USUAL_FIELDS_BYTES, 0))
                     self._start(index, fields, raw.step or raw.content, events)
             case "delta":
                 delta = value.get("delta")
                 delta = delta if is_object(delta) else {}
-                self._read_delta(index, delta, raw.delta, len(data), events)
+                self._read_delta(index, delta, raw.delta, events)
             case _:
                 self._stop(index, events)
 
@@ -108,6 +112,11 @@ class OpenSteps:
         written = self._blocks.outputs
         if len(texts) == len(written) and any(text.size for text in texts) and texts != written:
             raise _malformed("an answer that the last event repeats with another text")
+
+    def _store(self, index: int, size: int) -> None:
+        """Count what is stored of a step until it stops."""
+        self._blocks.store(size)
+        self._stored_bytes[index] = self._stored_bytes.get(index, 0) + size
 
     def _add(self, step: dict[str, Any], raw: RawStep | None, events: list[Event]) -> None:
         """Append a whole step."""
@@ -146,6 +155,10 @@ class OpenSteps:
         found, known = hash(compact(fields)), self._starts.get(index)
         if known is not None and known != found:
             raise _malformed(f"step {index} starts again, expected another index")
+        if known is None:
+            bound = self._blocks.limits.max_blocks
+            if len(self._starts) >= _STEPS_PER_BLOCK * bound:
+                raise too_large("max_blocks", bound)
         self._starts[index] = found
         if known is not None:
             self._blocks.note("repeated_start", "step")
@@ -166,7 +179,6 @@ class OpenSteps:
         index: int,
         delta: dict[str, Any],
         raw: RawStep | None,
-        size: int,
         events: list[Event],
     ) -> None:
         kind = string_of(delta, "type") or ("text" if "text" in delta else "")
@@ -182,17 +194,17 @@ class OpenSteps:
                 return
             if index in self._starts or not self.is_resumed:
                 raise _malformed(f"delta of step {index}, which is not open")
-            self._blocks.store(size)
             self._blocks.note("misplaced_delta", "step")
             self._repeats(index, {"type": implied})
             step = self._start(index, {"type": implied}, None, events)
         if isinstance(step, ResultStep):
-            self._blocks.store(size)
+            self._store(index, value_bytes(delta))
         if not step.read_delta(kind, delta, arguments_text(delta, raw), events):
             self._blocks.opaque(kind or "delta", delta, events, index=step.index)
 
     def _stop(self, index: int, events: list[Event]) -> None:
         step = self.open.pop(index, None)
+        self._blocks.stored.release(self._stored_bytes.pop(index, 0))
         if step is None:
             self._blocks.note("extra_block_stop", "step")
         else:

@@ -13,6 +13,7 @@ from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_json, string_of
 from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
     InteractionBlocks,
@@ -59,7 +60,7 @@ class _CallStep(OpenStep):
         self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
     ) -> None:
         super().__init__(kind, fields, arguments, blocks)
-        self._fragments: list[str] = []  # all text of the arguments, but for `_whole`
+        self._fragments = TextBuffer()  # all text of the arguments, but for `_whole`
 
     def append(self, delta: Delta, events: list[Event]) -> bool:
         block = self._block
@@ -73,7 +74,7 @@ class _CallStep(OpenStep):
         return True
 
     def _store(self, text: str) -> None:
-        self._blocks.store(len(text))
+        self._blocks.store_text(text)
         self._fragments.append(text)
 
     def _open(
@@ -99,16 +100,19 @@ class _CallStep(OpenStep):
         if text == self._whole:
             self._blocks.note("resent_arguments", self.kind)
             return
-        if self._whole or self._fragments:
+        if self._whole or self._fragments.size:
             raise Fatal(StreamError("malformed", f"{self.kind} with arguments twice"))
+        self._blocks.store_text(text)
         self._whole = text
         events.append(JSONDelta(block.index, text))
 
     def _finish(self, block: GrowingBlock, events: list[Event]) -> str:
         """Append the stop of the call and return its arguments."""
-        self._store(block.flush(events))
-        arguments, told = self._whole or "".join(self._fragments), self._start_arguments
+        if text := block.flush(events):
+            self._store(text)
+        arguments, told = self._whole or self._fragments.text(), self._start_arguments
         if told and not arguments:
+            self._blocks.store_text(told)
             arguments = told
             events.append(JSONDelta(block.index, arguments))
         if told and not is_same(arguments, told):
@@ -146,7 +150,7 @@ class ToolCallStep(_CallStep):
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
         block = self._block or self._begin(self._fields, events)
-        if not (explicit or self._whole or self._fragments or self._start_arguments):
+        if not (explicit or self._whole or self._fragments.size or self._start_arguments):
             self._append_fragment(block, "{", events)  # unfinished: neither these came nor the end
         arguments = self._finish(block, events)
         self._blocks.unfinished += bool(arguments) and not is_json(arguments)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.json import is_json
+from streamnorm._core.limits import StoredBytes, text_bytes
+from streamnorm._core.provider_errors import too_large
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["COMPLETE_ENDS", "Arguments"]
@@ -25,6 +27,9 @@ class Arguments:
     All checks of one call together are linear in its size, and nothing is scanned before
     the first check.
 
+    Args:
+        stored: Counter of what the decoder stores.
+
     Attributes:
         size: Characters so far.
     """
@@ -40,10 +45,12 @@ class Arguments:
         "_last",
         "_scanned",
         "size",
+        "stored",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredBytes) -> None:
         self.size = 0
+        self.stored = stored
         self._buffer = TextBuffer()
         self._closer: str | None = None  # of the value; "" if it is no object, array or string
         self._last = ""  # the last fragment that is not white space
@@ -55,7 +62,19 @@ class Arguments:
         self._broken = False
 
     def append(self, text: str) -> None:
-        """Append a fragment."""
+        """Append a fragment.
+
+        Raises:
+            Fatal: More than `max_accumulated_bytes` would be stored.
+        """
+        if not self.append_if_bounded(text):
+            raise too_large("max_accumulated_bytes", self.stored.bound)
+
+    def append_if_bounded(self, text: str) -> bool:
+        """Append a fragment; False, and nothing changes, if more would be stored than may be."""
+        size = len(text) if text.isascii() else text_bytes(text)
+        if not self.stored.reserve(size):
+            return False
         fresh = self._buffer.fresh
         fresh.append(text)
         if len(fresh) >= _MAX_FRESH:
@@ -67,6 +86,7 @@ class Arguments:
             self._last = text
             if self._closer is None:
                 self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
+        return True
 
     def text(self) -> str:
         """Return all fragments, joined."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from streamnorm._core.events import Event, JSONDelta, StreamError
 from streamnorm._core.json import clean
@@ -25,11 +25,11 @@ class Call(Struct, eq=False):
 
     Attributes:
         id: The provider's id; None until it is known.
+        name: The tool's name as far as it is known.
+        arguments: The arguments so far.
         wire_index: Index on the wire, the latest if it drifts; None if it has none.
         chunk_id: Id of the chunk that began the call; None while its chunks have none.
-        name: The tool's name as far as it is known.
         kind: Whether the arguments are JSON (`function`) or free text (`custom`).
-        arguments: The arguments so far.
         index: Block index; -1 while the start is held.
         delta: A delta of the block, once that has started.
         is_appendable: Whether `append_plain` may accept fragments.
@@ -43,10 +43,10 @@ class Call(Struct, eq=False):
 
     id: str | None
     name: str
+    arguments: Arguments
     wire_index: int | None = None
     chunk_id: ChunkId = None
     kind: Literal["function", "custom"] = "function"
-    arguments: Arguments = field(default_factory=Arguments)
     index: int = -1
     delta: JSONDelta = JSONDelta(-1, "")
     is_appendable: bool = False
@@ -137,8 +137,7 @@ class Call(Struct, eq=False):
         # Once a later block has begun, complete arguments stop the call.
         if self.followed and text[-1] in _ENDS_OR_NULL and arguments.may_end_with(text):
             return False
-        arguments.append(text)
-        return True
+        return arguments.append_if_bounded(text)
 
     def release(self, events: list[Event]) -> None:
         """Append the arguments that are still held, given that nothing follows."""
@@ -172,7 +171,7 @@ class Call(Struct, eq=False):
             self.arguments.append(text)
             return "{}" + text
         note("placeholder_arguments", "tool call")
-        self.arguments = Arguments()
+        self.arguments = Arguments(self.arguments.stored)
         self.arguments.append(text)
         self.has_placeholder = text == "{}"
         return "" if self.has_placeholder else text

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from streamnorm._core.events import BlockStop, Event, JSONDelta
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.provider_errors import too_large
-from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS
+from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 from streamnorm.dialects.openai_chat.tool_calls.call import Call, ChunkId, malformed
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
 
@@ -25,6 +26,10 @@ _KINDS: tuple[Literal["function"], Literal["custom"]] = ("function", "custom")
 class ToolCalls:
     """The tool calls of one choice.
 
+    Args:
+        note: Counts a deviation that was accepted.
+        stored: Counter of what the decoder stores.
+
     Attributes:
         all: The calls, in order of appearance.
         by_index: The calls that have an index on the wire.
@@ -33,16 +38,17 @@ class ToolCalls:
         held_signatures: Signatures that arrived before their calls, by id of the call.
     """
 
-    def __init__(self, note: Callable[[str, str], None]) -> None:
+    def __init__(self, note: Callable[[str, str], None], stored: StoredBytes) -> None:
         self.all: list[Call] = []
         self.by_index: dict[int, Call] = {}
         self.by_id: dict[str, Call] = {}
         self._note = note
+        self._stored = stored
         self._left: set[int] = set()  # indexes from which a call has drifted
         self._reached: set[int] = set()  # and those to which it has
         self.open: dict[int, Call] = {}
         self.held_signatures: dict[str, str] = {}
-        self._held_chars = 0
+        self._held_bytes = 0  # of `held_signatures`, those included that a later one replaced
         # Calls, by block index, that may be complete when the next block starts.
         self._unsettled: dict[int, Call] = {}
 
@@ -114,11 +120,11 @@ class ToolCalls:
         """Hold the signature of a call that has not begun.
 
         Raises:
-            Fatal: More than `max_held_bytes` characters have been held.
+            Fatal: More than `max_held_bytes` have been held.
         """
         self.held_signatures[id] = signature
-        self._held_chars += len(signature)
-        if self._held_chars > max_held_bytes:
+        self._held_bytes += OBJECT_BYTES + text_bytes(id) + text_bytes(signature)
+        if self._held_bytes > max_held_bytes:
             raise too_large("max_held_bytes", max_held_bytes)
 
     def _known(self, fragment: CallFragment) -> Call | None:
@@ -187,6 +193,8 @@ class ToolCalls:
             raise malformed(f"arguments at index {index}, where no tool call has begun")
         if not text:  # the next fragment shows where it belongs
             return call
+        if not self._stored.reserve(OBJECT_BYTES):  # both indexes are stored
+            raise too_large("max_accumulated_bytes", self._stored.bound)
         self._note("index_drift", "tool call")
         if call.wire_index is not None:
             self._left.add(call.wire_index)
@@ -212,7 +220,8 @@ class ToolCalls:
         index, kind = fragment.index, _KINDS[fragment.is_custom]
         if index in self._reached:
             raise malformed(f"a tool call begins at index {index}, to which another had drifted")
-        call = Call(fragment.id, fragment.name, index, chunk_id, kind)
+        arguments = Arguments(self._stored)
+        call = Call(fragment.id, fragment.name, arguments, index, chunk_id, kind)
         self.all.append(call)
         if call.id is not None:
             self.by_id[call.id] = call

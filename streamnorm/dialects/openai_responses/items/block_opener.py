@@ -8,7 +8,7 @@ from typing import Any
 from streamnorm._core.blocks import Block, Refusal, ToolCall
 from streamnorm._core.codec import BlockOpener
 from streamnorm._core.events import Event, StreamError
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.provider_errors import Fatal, too_large
 
 __all__ = ["ResponseBlockOpener"]
@@ -41,7 +41,6 @@ class ResponseBlockOpener:
         self._opener = BlockOpener(limits, note)
         self._keys = 0
         self._call_ids: dict[str, None] = {}
-        self._argument_chars = 0
 
     def begin_response(self, id: str) -> None:
         """Mint missing call ids from the id of the response."""
@@ -62,39 +61,34 @@ class ResponseBlockOpener:
         self.has_refusal = self.has_refusal or isinstance(block, Refusal)
         return self._opener.open(block, events, extra=extra)
 
-    def count_stored(self, chars: int = 0) -> None:
-        """Count an item, a part or a key that is stored, with `chars` of text.
+    def count_stored(self, size: int = 0) -> None:
+        """Count an item, a part or a key that is stored, with `size` bytes of text.
 
         Raises:
             Fatal: More is stored than the limits allow.
         """
         self._keys += 1
-        self._opener.store(chars)
+        self._opener.store(size)
         if self._keys > _KEYS_PER_BLOCK * self._limits.max_blocks:
             raise too_large("max_blocks", self._limits.max_blocks)
 
-    def store_text(self, chars: int) -> None:
-        """Count text that is held.
+    @property
+    def stored(self) -> StoredBytes:
+        """Counter of what the decoder stores."""
+        return self._opener.stored
+
+    def store_text(self, text: str) -> int:
+        """Count text that is stored, and return its bytes.
 
         Raises:
             Fatal: More is stored than the limits allow.
         """
-        self._opener.store(chars)
+        return self._opener.store_text(text)
 
-    def reserve_arguments(self, chars: int) -> bool:
-        """Count arguments to store; return whether the limits allow it.
-
-        The delta run cannot fail: `check_arguments` raises the error.
-        """
-        self._argument_chars += chars
-        return self._argument_chars <= self._limits.max_accumulated_bytes
-
-    def check_arguments(self) -> None:
-        """Check the size of the arguments of all calls.
+    def store_usage(self, extra: dict[str, Any] | None) -> None:
+        """Count the unknown fields of the last usage, in place of those of the one before.
 
         Raises:
-            Fatal: It is larger than the limits allow.
+            Fatal: More is stored than the limits allow.
         """
-        bound = self._limits.max_accumulated_bytes
-        if self._argument_chars > bound:
-            raise too_large("max_accumulated_bytes", bound)
+        self._opener.store_usage(extra)

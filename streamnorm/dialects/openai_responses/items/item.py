@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.json import string_of
+from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 
@@ -43,6 +44,7 @@ class Item(ABC):
         self.index = -1
         self._initial = initial
         self._opener = opener
+        self._initial_bytes = 0  # counted as stored
 
     @property
     def can_grow(self) -> bool:
@@ -81,10 +83,21 @@ class Item(ABC):
         """Stop the blocks of an item whose complete form never came."""
         self.complete(self._initial, events)
 
+    def store_initial(self) -> None:
+        """Count what is stored of an item until it is complete.
+
+        Raises:
+            Fatal: More is stored than the limits allow.
+        """
+        if not self.is_done:
+            self._initial_bytes = max(value_bytes(self._initial) - USUAL_FIELDS_BYTES, 0)
+            self._opener.count_stored(self._initial_bytes)
+
     def mark_done(self) -> None:
         """Release the data of a complete item, and accept nothing new for it."""
         self.is_done = True
-        self._initial = {}
+        self._opener.stored.release(self._initial_bytes)
+        self._initial, self._initial_bytes = {}, 0
 
 
 def malformed(message: str) -> Fatal:

@@ -157,7 +157,7 @@ class OutputItems:
                 raise malformed(f"second item at output index {output_index}, expected another one")
             if known:
                 self._opener.note("reused_index", "item")
-            self._add(data, output_index, events)
+            self._add(data, output_index, events).store_initial()
             return
         (item,) = same[:1]
         has_another_name = string_of(data, "name") != item.name
@@ -186,6 +186,7 @@ class OutputItems:
             return
         elif self._has_another_id(item, data):
             self._opener.note("id_changed", "item")
+            self._opener.count_stored(len(string_of(data, "id")))
             self._changed_ids[string_of(data, "id")] = None
             item.mark_done()  # nothing but the id may differ
         item.complete(data, events)
@@ -239,7 +240,6 @@ class OutputItems:
 
     def note_unfinished(self) -> None:
         """Note each function call whose arguments are no whole JSON."""
-        self._opener.check_arguments()
         for item in self._items:
             if isinstance(item, ToolCallItem) and item.is_unfinished:
                 self._opener.note("unfinished_arguments", "tool call")
@@ -327,7 +327,7 @@ class OutputItems:
         return item
 
     def _register(self, item: Item, output_index: int | None) -> None:
-        self._opener.count_stored(len(item.id))
+        self._opener.count_stored(len(item.id) + len(item.type) + len(item.name))
         if item.id in self._changed_ids:
             raise malformed("item with an id that another complete item had, expected its own")
         self._items.append(item)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from streamnorm._core.blocks import Reasoning
 from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
 from streamnorm._core.json import objects_of, string_of
+from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import (
@@ -44,13 +45,15 @@ class _ReasoningPart(Struct):
         is_whole: Whether an event stated the text as a whole.
         has_ended: Whether an event has said that the part is complete.
         held: Text that waits for the end of a part before it.
+        held_bytes: Its bytes.
     """
 
     part: int
     progress: TextProgress
     is_whole: bool = False
     has_ended: bool = False
-    held: list[str] = []
+    held: TextBuffer = msgspec.field(default_factory=TextBuffer)
+    held_bytes: int = 0
 
 
 class _FieldBlock(Struct):
@@ -225,7 +228,7 @@ class ReasoningItem(Item):
             return
         block = self._blocks[field]
         if block.is_held(part):
-            self._opener.store_text(len(text))
+            part.held_bytes += self._opener.store_text(text)
             part.held.append(text)
         else:
             events.append(ReasoningDelta(block.index, text, part.part))
@@ -234,7 +237,14 @@ class ReasoningItem(Item):
         """End a part, and append the text that it has held back."""
         block = self._blocks[field]
         for later in block.end(part):
-            _release(block, later, events)
+            self._release(block, later, events)
+
+    def _release(self, block: _FieldBlock, part: _ReasoningPart, events: list[Event]) -> None:
+        """Append the text of a part that no part before it holds back any more."""
+        if part.held_bytes:
+            events.append(ReasoningDelta(block.index, part.held.text(), part.part))
+            self._opener.stored.release(part.held_bytes)
+            part.held, part.held_bytes = TextBuffer(), 0
 
     def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
         """Append what no delta carried of a complete text; the deltas win over another one."""
@@ -259,7 +269,7 @@ class ReasoningItem(Item):
         for field, block in self._blocks.items():
             block.started.clear()
             for part in block.ordered:
-                _release(block, part, events)
+                self._release(block, part, events)
                 self._append(field, part, part.progress.flush(), events)
             block.is_open = False
         self._is_open = False
@@ -269,10 +279,3 @@ class ReasoningItem(Item):
                 events.append(SignatureDelta(index, *signature))
                 signature = None
             events.append(BlockStop(index))
-
-
-def _release(block: _FieldBlock, part: _ReasoningPart, events: list[Event]) -> None:
-    """Append the text of a part that no part before it holds back any more."""
-    if part.held:
-        events.append(ReasoningDelta(block.index, "".join(part.held), part.part))
-        part.held = []

@@ -10,6 +10,7 @@ from msgspec import structs
 from streamnorm._core.blocks import Block, ServerToolCall, ServerToolResult
 from streamnorm._core.events import BlockStop, Event, JSONDelta, Opaque
 from streamnorm._core.json import compact, is_object, string_of
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item
@@ -70,6 +71,7 @@ class DeferredItem(Item):
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
         self._held: list[Opaque] = []
+        self._held_bytes = 0
 
     @abstractmethod
     def block(self, item: dict[str, Any]) -> Block:
@@ -77,13 +79,16 @@ class DeferredItem(Item):
 
     def hold(self, event: Opaque) -> None:
         """Hold an event of the item until its block has started."""
-        self._opener.count_stored(len(event.data))
+        size = OBJECT_BYTES + text_bytes(event.name) + text_bytes(event.data)
+        self._opener.count_stored(size)
+        self._held_bytes += size
         self._held.append(event)
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
         """Append the whole block, with the held events in it."""
         self.index = self._opener.open(self.block(item), None, events)
         held, self._held = self._held, []
+        self._opener.stored.release(self._held_bytes)
         events += [structs.replace(event, index=self.index) for event in held]
         events.append(BlockStop(self.index))
 

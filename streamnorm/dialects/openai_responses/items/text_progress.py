@@ -90,26 +90,31 @@ class TextProgress:
 
 
 class StoredText(TextProgress):
-    """A text of which also the characters are stored, as long as a bound allows it.
+    """A text of which also the characters are stored.
+
+    The delta run counts the bytes of what it adds to `uncounted`.
 
     Args:
-        reserve: Returns whether so many characters more may be stored.
+        store: Counts text that is stored, or raises the error of too much.
     """
 
-    __slots__ = ("_reserve", "_stored")
+    __slots__ = ("_store", "_stored")
 
-    def __init__(self, reserve: Callable[[int], bool]) -> None:
+    def __init__(self, store: Callable[[str], object]) -> None:
         super().__init__()
-        self._reserve = reserve
+        self._store = store
         self._stored = StringIO(newline="")
+
+    def add(self, delta: str) -> str:
+        self._store(delta)
+        return super().add(delta)
 
     @property
     def text(self) -> str:
-        """The text so far; a part of it once the bound was exceeded."""
+        """The text so far."""
         self.count()
         return self._stored.getvalue()
 
     def _append(self, text: str, data: bytes) -> None:
         super()._append(text, data)
-        if self._reserve(len(text)):
-            self._stored.write(text)
+        self._stored.write(text)

@@ -36,7 +36,7 @@ class ToolCallItem(Item):
         self._is_function = self.type != _CUSTOM
         self._arguments_key = "arguments" if self._is_function else "input"
         self._call_id = string_of(initial, "call_id")
-        self._progress = StoredText(opener.reserve_arguments)
+        self._progress = StoredText(opener.store_text)
         self._namespace = ""
         self._is_open = False
         self._is_whole = False  # whether an event stated the arguments as a whole
@@ -118,7 +118,9 @@ class ToolCallItem(Item):
         is_known = self._is_open and self.can_grow and not self._begun
         if not is_known or self._progress.high_surrogate:
             return None
-        return OpenText(JSONDelta(self.index, ""), self._progress, delta.output_index, delta.part)
+        unified = JSONDelta(self.index, "")
+        stored = self._opener.stored
+        return OpenText(unified, self._progress, delta.output_index, delta.part, stored)
 
     def complete_arguments(self, event: dict[str, Any], events: list[Event]) -> None:
         """Append what no delta carried of the complete arguments, if the event has them.

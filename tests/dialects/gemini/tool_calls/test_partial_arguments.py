@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm import Limits
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
 
@@ -56,7 +57,7 @@ LIMITS = Limits()
 
 
 def written(*told: dict[str, Any], limits: Limits = LIMITS) -> list[str]:
-    arguments = PartialArguments(limits)
+    arguments = PartialArguments(limits, StoredBytes())
     return [*[arguments.write(entry) for entry in told], arguments.finish()]
 
 
@@ -92,7 +93,7 @@ def test_unfinished_string_is_not_closed() -> None:
 
 
 def test_arguments_are_whole_once_everything_is_closed() -> None:
-    arguments = PartialArguments(LIMITS)
+    arguments = PartialArguments(LIMITS, StoredBytes())
     assert arguments.is_whole
     arguments.write(string("$.a", "x", willContinue=True))
     arguments.finish()
@@ -104,7 +105,7 @@ def test_arguments_are_whole_once_everything_is_closed() -> None:
 
 
 def test_arguments_that_were_cut_are_no_json() -> None:
-    arguments = PartialArguments(LIMITS)
+    arguments = PartialArguments(LIMITS, StoredBytes())
     assert arguments.cut() == "{"
     arguments.write({"jsonPath": "$.a", "numberValue": 1})
     assert arguments.cut() == ""

@@ -10,6 +10,7 @@ from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode
 from support.seeded import Draws, draws
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
+from streamnorm._core.limits import StoredBytes
 from streamnorm.dialects.openai_chat.tool_calls.arguments import Arguments
 
 END = chunk({}, "tool_calls") + DONE
@@ -217,7 +218,7 @@ def test_escapes_within_arguments_are_kept() -> None:
 def test_completeness_does_not_depend_on_the_fragments(d: Draws) -> None:
     value = d.pick(([d.text(), {d.text(): d.text(0)}], {"a": [d.text()]}, d.text(), {"b": {}}))
     text = json.dumps(value, ensure_ascii=d.flag())
-    read = Arguments()
+    read = Arguments(StoredBytes())
     seen = ""
     for piece in d.cut(text, 6):
         read.append(piece)
@@ -237,7 +238,7 @@ def test_complete_arguments_of_every_length_stop_their_calls() -> None:
 
 
 def test_complete_arguments_are_broken_by_what_follows() -> None:
-    read = Arguments()
+    read = Arguments(StoredBytes())
     read.append("[1]")
     assert read.is_complete()
     read.append(" \n")

@@ -94,10 +94,22 @@ def test_parts_of_reasoning_are_bounded() -> None:
 
 
 def test_stored_data_of_open_items_is_bounded() -> None:
-    frame = added(0, "message", **messages(phase="x" * 100))
-    size = len(frame.partition(b"data: ")[2].rstrip()) + len("msg_1")
+    frame = added(0, "message", **messages(phase="x" * 1000))
+    # Two containers of 64, 9 strings of 50 and their text, but for 1000; type and id of the item.
+    size = 2 * 64 + 9 * 50 + len("typemessageidmsg_1roleassistantcontentphase") + 1000 - 1000
+    size += len("message") + len("msg_1")
     for room, code in ((size + 1, None), (size, None), (size - 1, "max_accumulated_bytes")):
         assert error_of([frame], Limits(max_accumulated_bytes=room)) == code
+
+
+def test_data_of_complete_items_is_stored_no_longer() -> None:
+    items = [messages(id=f"m{n}", phase="x" * 1000) for n in range(9)]
+    frames = [
+        frame
+        for n, item in enumerate(items)
+        for frame in (added(n, "message", **item), done(n, "message", **item))
+    ]
+    assert error_of(frames, Limits(max_accumulated_bytes=1500)) is None
 
 
 def test_nesting_is_bounded() -> None:

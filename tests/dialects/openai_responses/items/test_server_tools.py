@@ -123,8 +123,8 @@ def test_event_of_a_result_or_unknown_item_waits_for_its_block(kind: str) -> Non
 
 def test_held_events_of_an_item_are_bounded() -> None:
     frames = [added(0, "tide_table", id="t"), event("tide", output_index=0, item_id="t")]
-    size = len(frames[0].partition(b"data: ")[2].rstrip()) + len("t")
-    size += len('{"type":"tide","output_index":0,"item_id":"t"}')
+    size = len("tide_table") + len("t")  # of the item
+    size += 200 + len("tide") + len('{"type":"tide","output_index":0,"item_id":"t"}')
     for room, failed in ((size + 1, False), (size, False), (size - 1, True)):
         decoded = decode(START, *frames, limits=Limits(max_accumulated_bytes=room))
         error = decoded.events[-1]

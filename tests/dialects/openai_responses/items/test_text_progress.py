@@ -67,11 +67,15 @@ def test_text_holds_what_arrived() -> None:
     assert not progress_after("a", "\ud83c").holds("a")
 
 
-def test_stored_text_ends_at_its_bound() -> None:
-    stored = StoredText(lambda chars: chars < 3)
-    for delta in ("ab", "\r\n", "cde"):
-        stored.add(delta)
-    assert (stored.text, stored.length) == ("ab\r\n", 7)
+def test_stored_text_is_counted_as_it_is_added() -> None:
+    counted: list[str] = []
+    stored = StoredText(counted.append)
+    stored.add("ab")
+    stored.uncounted.append("c")  # by the delta run, which counts it
+    stored.add("\r\n")
+    assert stored.add_missing_tail("abc\r\nd") == "d"
+    assert (stored.text, stored.length) == ("abc\r\nd", 6)
+    assert counted == ["ab", "\r\n", "d"]
 
 
 def test_half_a_surrogate_pair_is_no_text_that_is_held() -> None:

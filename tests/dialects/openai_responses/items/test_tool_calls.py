@@ -256,7 +256,8 @@ def test_call_of_which_nothing_came_is_malformed_in_a_complete_response() -> Non
 
 
 def test_stored_arguments_are_bounded() -> None:
-    limits = Limits(max_accumulated_bytes=199)
+    item = len("fc_1" + "function_call" + "f" + "call_1")
+    limits = Limits(max_accumulated_bytes=199 + item)
     frames = [ITEM_ADDED, *(args('"' + "a" * 98) for _ in range(2)), args('"'), args('"')]
     for count, kind in ((4, None), (5, "too_large")):
         last = decode(START, *frames[:count], completed(), limits=limits).events[-1]
