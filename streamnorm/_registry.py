@@ -14,6 +14,7 @@ from streamnorm._core.codec import (
     Encoder,
 )
 from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, ReasoningField
 from streamnorm.dialects import (
     anthropic,
@@ -104,6 +105,7 @@ def encoder(
     include_usage: bool = True,
     reasoning: ReasoningField | None = "reasoning_content",
     extras: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Encoder:
     """Return an encoder: events of one stream in, bytes out.
 
@@ -121,6 +123,8 @@ def encoder(
             reasoning out, in any dialect.
         extras: Whether to write the vendor's own fields (`extra`) back: for events that
             were decoded from the same dialect.
+        limits: `max_accumulated_bytes` bounds what the encoder stores; `encode` raises
+            `LimitExceeded` beyond it.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
@@ -132,6 +136,7 @@ def encoder(
         strict=strict,
         on_loss=on_loss,
         extras=extras,
+        limits=limits,
         capabilities=capabilities(dialect, reasoning=reasoning, include_usage=include_usage),
         **_own_options(lookup(dialect), own),
     )

@@ -11,7 +11,7 @@ from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usag
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
-from streamnorm._core.provider_errors import error_outcome
+from streamnorm._core.provider_errors import error_outcome, too_large
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
 from streamnorm.sse import RawFrame, is_whole
@@ -77,7 +77,7 @@ class Transcoder:
         reasoning: Field of Chat Completions that reasoning is written to; None leaves
             reasoning out, in any dialect.
         keep_message: Whether to accumulate `message`; without, outcome and usage alone are
-            known, and `max_accumulated_bytes` does not apply.
+            known, and `max_accumulated_bytes` bounds what decoder and encoder store.
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
             client's fields.
@@ -115,6 +115,7 @@ class Transcoder:
             on_loss=on_loss,
             include_usage=include_usage,
             reasoning=reasoning,
+            limits=limits,
         )
         self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
@@ -133,6 +134,7 @@ class Transcoder:
         self._is_decided = False  # whether the source is known
         self._has_ended = False  # `close` or `abort` was called
         self._withheld = 0  # events read last that a client would fail at, or take for success
+        self._max_undecided_bytes = limits.max_held_bytes
         self._undecided = b""  # original bytes that were read before the source was known
         if self._decoder.dialect:
             self._decide()
@@ -188,8 +190,11 @@ class Transcoder:
             if self._forwarder is not None:
                 position = self._forwarder.forward(frames, parts, position)
         if self._passthrough is None:
-            if not self._is_decided:
+            if not self._is_decided and self._verbatim and self._writer.failure is None:
                 self._undecided += self._decoder.framed(data)
+                if len(self._undecided) > self._max_undecided_bytes:  # comments, perhaps
+                    error = too_large("max_held_bytes", self._max_undecided_bytes).error
+                    parts.append(self._fail(error))
             return [written] if (written := b"".join(parts)) else []
         if self._decoder.error_outside_stream:  # which does not pass as an event
             position -= 1

@@ -13,6 +13,7 @@ from streamnorm._core.blocks import (
     Reasoning,
     Refusal,
     ServerToolCall,
+    ServerToolResult,
     Text,
     ToolCall,
 )
@@ -35,7 +36,14 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.json import compact, is_object
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import (
+    OBJECT_BYTES,
+    PART_BYTES,
+    USUAL_FIELDS_BYTES,
+    Limits,
+    text_bytes,
+    value_bytes,
+)
 from streamnorm._core.messages import Message
 from streamnorm._core.partial_json import PartialJSON, ValueDelta
 from streamnorm._core.text_buffer import TextBuffer
@@ -95,8 +103,8 @@ class Accumulator:
 
     Args:
         limits: `max_accumulated_bytes` bounds the text of all deltas, the JSON of blocks'
-            starts and of citations, and opaque data, in UTF-8 bytes; `max_json_depth` the
-            nesting of partial arguments.
+            starts and of citations, and opaque data, in UTF-8 bytes, with 200 bytes more for
+            each citation and opaque event; `max_json_depth` the nesting of partial arguments.
 
     Attributes:
         start: The `MessageStart`.
@@ -133,25 +141,27 @@ class Accumulator:
             case TextDelta(index, text) | JSONDelta(index, text) | RefusalDelta(index, text):
                 self._append(self._blocks[index].part(0), text)
             case ReasoningDelta(index, text, part):
-                self._append(self._blocks[index].part(part), text)
+                self._append(self._part(index, part), text)
             case BlockStart():
                 self._open(event)
             case UsageUpdate(usage):
                 self.usage = usage
             case SignatureDelta(index, signature, issuer, id):
                 growing = self._blocks[index]
+                if growing.signature is not None:
+                    self._bytes -= text_bytes(growing.signature + (growing.id or ""))
                 growing.signature, growing.issuer, growing.id = signature, issuer, id
                 self._count(signature + (id or ""))
             case CitationDelta(index, citation):
                 self._blocks[index].citations.append(citation)
-                self._count(compact(citation))
+                self._count(compact(citation), OBJECT_BYTES)
             case MessageStart():
                 self.start = event
             case MessageStop():
                 self._stops[event.choice] = event
             case Opaque(name=name, data=data):
                 self._opaque.append(event)
-                self._count(name + data)
+                self._count(name + data, OBJECT_BYTES)
             case BlockStop(index, is_unfinished) if is_unfinished:
                 self._blocks[index].is_unfinished = True
             case _:
@@ -177,7 +187,7 @@ class Accumulator:
 
     def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
         """Return a function that appends text to an open block, as `push` does with a delta."""
-        buffer, unpacked = self._blocks[index].part(part), self._unpacked
+        buffer, unpacked = self._part(index, part), self._unpacked
         fresh = buffer.fresh
 
         def append(text: str) -> None:  # `_append`, without looking up what stays the same
@@ -277,6 +287,13 @@ class Accumulator:
             if event.index in numbers
         )
 
+    def _part(self, index: int, number: int) -> TextBuffer:
+        """Return the text of a part, which is counted if it is new."""
+        growing = self._blocks[index]
+        if number >= len(growing.parts) > 0:
+            self._count("", (number + 1 - len(growing.parts)) * PART_BYTES)
+        return growing.part(number)
+
     def _append(self, buffer: TextBuffer, text: str) -> None:
         self._unchecked_bytes -= len(text) + _STRING_BYTES
         fresh = buffer.fresh
@@ -311,15 +328,22 @@ class Accumulator:
             growing.parts = [TextBuffer(text) for text in block.parts]
         self._blocks[event.index] = growing
         self._count(compact(block))
+        if isinstance(block, ServerToolResult):
+            self._count("", _excess_bytes(block.content))
         if event.extra:
-            self._count(compact(event.extra))
+            self._count(compact(event.extra), _excess_bytes(event.extra))
 
-    def _count(self, text: str) -> None:
-        size = len(text) if text.isascii() else len(text.encode())
+    def _count(self, text: str, overhead: int = 0) -> None:
+        size = text_bytes(text) + overhead
         self._bytes += size
         self._unchecked_bytes -= size
         if self._unchecked_bytes < 0:
             self._pack()
+
+
+def _excess_bytes(value: object) -> int:
+    """Return the memory of a decoded JSON value that is more than usual in a block."""
+    return max(value_bytes(value) - USUAL_FIELDS_BYTES, 0)
 
 
 class UsageAccumulator:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from msgspec import Struct
 
 from streamnorm._core.errors import LimitExceeded
 
 __all__ = [
     "OBJECT_BYTES",
+    "PART_BYTES",
     "USUAL_FIELDS_BYTES",
     "Limits",
     "StoredBytes",
@@ -20,6 +23,8 @@ OBJECT_BYTES = 200
 
 Without it a peer could store twenty times a bound in objects of a few bytes.
 """
+PART_BYTES = 400
+"""Memory of a part of reasoning besides its text, as bounds count all parts but the first."""
 USUAL_FIELDS_BYTES = 1000
 """Memory of the usual fields of a block or an item, whose number has a bound of its own."""
 _CONTAINER_BYTES = 64  # of an empty dictionary or list, as bounds count them
@@ -37,8 +42,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         max_choices: Choices (`n`) of one stream.
         max_id_chars: Characters of a message id, model name, tool id or tool name.
         max_held_bytes: UTF-8 bytes of text and JSON held for an earlier block.
-        max_accumulated_bytes: Bytes of one message that the decoder, the encoder or the
-            accumulator stores, each counted by itself; text in UTF-8.
+        max_accumulated_bytes: Bytes of one message that decoder, encoder or accumulator stores.
         max_error_body_bytes: Bytes read of a body that is no stream.
         max_recording_bytes: Bytes of a recording's body that are loaded or stored.
         max_companion_bytes: Bytes of another file of a recording.
@@ -69,7 +73,8 @@ class StoredBytes:
 
     Attributes:
         bound: The same.
-        left: Bytes that may still be stored.
+        left: Bytes that may still be stored.  Where text is counted in batches, it is negative
+            until the next piece is refused.
     """
 
     __slots__ = ("bound", "left")
@@ -97,6 +102,10 @@ class StoredBytes:
     def release(self, size: int) -> None:
         """Count bytes no longer, since they are not stored any more."""
         self.left += size
+
+    def lift(self) -> None:
+        """Allow any number of bytes: the stream has ended, and its error must go out."""
+        self.left = sys.maxsize
 
 
 def text_bytes(text: str) -> int:

@@ -27,7 +27,7 @@ from streamnorm._core.events import (
     TextDelta,
 )
 from streamnorm._core.json import compact
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import OBJECT_BYTES, Limits
 from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["Sequencer"]
@@ -37,6 +37,8 @@ _Delta: TypeAlias = TextDelta | RefusalDelta | ReasoningDelta | JSONDelta
 
 
 _LIMIT = "max_held_bytes"
+# Start, deltas and stop of a block, whose number has a bound of its own.
+_USUAL_ITEMS = 3
 
 
 class _HeldDeltas:
@@ -64,6 +66,9 @@ class _HeldDeltas:
                 return type(delta)(delta.index, text)
 
 
+_Items: TypeAlias = list[Event | _HeldDeltas]
+
+
 class _ChoiceQueue(Struct):
     """The blocks of one choice.
 
@@ -73,7 +78,7 @@ class _ChoiceQueue(Struct):
     """
 
     order: BlockOrder = field(default_factory=BlockOrder)
-    held: dict[int, list[Event | _HeldDeltas]] = {}
+    held: dict[int, _Items] = {}
 
 
 class Sequencer:
@@ -86,7 +91,8 @@ class Sequencer:
     Args:
         overlapping: Block types that may be open beside others: they are held until the
             others stop, and hold nothing back.
-        max_held_bytes: Bound on held text and JSON, in UTF-8 bytes.
+        max_held_bytes: Bound on held text and JSON, in UTF-8 bytes, with the memory of events
+            that cannot be joined.
 
     Attributes:
         held_bytes: Held text and JSON, in UTF-8 bytes.
@@ -101,6 +107,7 @@ class Sequencer:
     ) -> None:
         self.held_bytes = 0
         self.dropped_bytes = 0
+        self._overhead_bytes = 0  # of events that could not be joined
         self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
         self._queues: dict[int, _ChoiceQueue] = {}
@@ -142,11 +149,11 @@ class Sequencer:
 
         def hold(text: str) -> None:
             nonlocal held
-            self.held_bytes += len(text) if text.isascii() else len(text.encode())
-            if self.held_bytes > self._max_held_bytes:
-                raise LimitExceeded(self._overflow().message, limit=_LIMIT)
             if held is None or items[-1] is not held:
-                held = _joinable(items, delta)
+                held = self._joinable(items, delta)
+            self.held_bytes += len(text) if text.isascii() else len(text.encode())
+            if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
+                raise LimitExceeded(self._overflow().message, limit=_LIMIT)
             held.text.append(text)
 
         return hold
@@ -167,6 +174,7 @@ class Sequencer:
         queue.order.open = None
         while (index := queue.order.next()) is not None:
             items = queue.held.pop(index)
+            self._overhead_bytes -= _overhead_bytes(items)
             for item in items:
                 event = item.event() if isinstance(item, _HeldDeltas) else item
                 self.held_bytes -= _size(event)
@@ -178,22 +186,35 @@ class Sequencer:
                 queue.order.open = index
         return out
 
-    def _hold(self, items: list[Event | _HeldDeltas], event: Event) -> list[Event]:
+    def _hold(self, items: _Items, event: Event) -> list[Event]:
         self.held_bytes += _size(event)
-        if self.held_bytes > self._max_held_bytes:
-            return [self._overflow()]
         match event:
             case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
-                _joinable(items, event).text.append(text)
+                self._joinable(items, event).text.append(text)
             case ReasoningDelta(_, text):
-                _joinable(items, event).text.append(text)
+                self._joinable(items, event).text.append(text)
             case _:
-                items.append(event)
+                self._append(items, event)
+        if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
+            return [self._overflow()]
         return []
+
+    def _joinable(self, items: _Items, delta: _Delta) -> _HeldDeltas:
+        """Return the last held deltas of a block, to which a delta can be joined."""
+        last = items[-1]
+        if not isinstance(last, _HeldDeltas) or not last.takes(delta):
+            last = _HeldDeltas(delta)
+            self._append(items, last)
+        return last
+
+    def _append(self, items: _Items, item: Event | _HeldDeltas) -> None:
+        self._overhead_bytes -= _overhead_bytes(items)
+        items.append(item)
+        self._overhead_bytes += _overhead_bytes(items)
 
     def _overflow(self) -> StreamError:
         message = (
-            f"{self.held_bytes} bytes wait behind an open block, "
+            f"{self.held_bytes + self._overhead_bytes} bytes wait behind an open block, "
             f"expected at most {self._max_held_bytes}"
         )
         return self._end(StreamError("too_large", message, code=_LIMIT))
@@ -206,13 +227,9 @@ class Sequencer:
         return error
 
 
-def _joinable(items: list[Event | _HeldDeltas], delta: _Delta) -> _HeldDeltas:
-    """Return the last held deltas of a block, to which a delta can be joined."""
-    last = items[-1]
-    if not isinstance(last, _HeldDeltas) or not last.takes(delta):
-        last = _HeldDeltas(delta)
-        items.append(last)
-    return last
+def _overhead_bytes(items: _Items) -> int:
+    """Return the memory of held events besides their text, but for the usual ones."""
+    return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
 
 
 def _size(event: Event) -> int:

@@ -6,10 +6,14 @@ a provider sends a long answer in tens of thousands.
 
 from __future__ import annotations
 
-__all__ = ["TextBuffer"]
+from streamnorm._core.limits import StoredBytes
+
+__all__ = ["BATCH", "LONG_CHARS", "TextBuffer"]
 
 # Few pieces take little memory; many make joining cheap for each.
-_BATCH = 16
+BATCH = 16
+LONG_CHARS = 256
+"""Pieces of one batch, and characters of a piece that ends its batch if it has more."""
 # A growing `bytearray` reserves an eighth of its size, so long text is stored as `bytes`.
 _CHUNK_BYTES = 4096
 
@@ -17,14 +21,22 @@ _CHUNK_BYTES = 4096
 class TextBuffer:
     """A growing text.  It may contain lone surrogates.
 
+    Args:
+        text: Its beginning.
+        stored: Counter of its bytes.  A batch is counted as a whole: `append`, `text`, `unread`
+            and `pack` raise `LimitExceeded` where it is too large.
+
     Attributes:
         fresh: The last pieces.  A caller that appends to it directly must call `pack`.
+        counted: Bytes that `stored` counts of the text.
     """
 
-    __slots__ = ("_chunks", "_packed", "_read", "_size", "fresh")
+    __slots__ = ("_chunks", "_packed", "_read", "_size", "_stored", "counted", "fresh")
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", stored: StoredBytes | None = None) -> None:
         self._size = 0  # packed characters
+        self._stored = stored
+        self.counted = 0
         self.fresh: list[str] = []
         self._chunks: list[bytes] = []  # packed text, in chunks of `_CHUNK_BYTES` or more
         self._packed = bytearray()  # packed text after the chunks
@@ -36,7 +48,7 @@ class TextBuffer:
         """Append a piece."""
         fresh = self.fresh
         fresh.append(text)
-        if len(fresh) >= _BATCH:
+        if len(fresh) >= BATCH or len(text) > LONG_CHARS:
             self.pack()
 
     @property
@@ -48,6 +60,12 @@ class TextBuffer:
         """Return the whole text."""
         self.pack()
         return b"".join([*self._chunks, self._packed]).decode("utf-8", "surrogatepass")
+
+    def release(self) -> None:
+        """Count the text no longer, since nothing refers to it any more."""
+        if self._stored is not None:
+            self._stored.release(self.counted)
+            self.counted = 0
 
     def unread(self) -> str:
         """Return the text appended since the last call."""
@@ -66,6 +84,9 @@ class TextBuffer:
         fresh.clear()
         self._size += len(text)
         data = text.encode("utf-8", "surrogatepass")
+        if self._stored is not None:
+            self._stored.add(len(data))
+            self.counted += len(data)
         self._packed += data
         if len(self._packed) >= _CHUNK_BYTES:
             self._chunks.append(bytes(self._packed))

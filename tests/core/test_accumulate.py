@@ -29,6 +29,7 @@ from streamnorm import (
     Refusal,
     RefusalDelta,
     ServerToolCall,
+    ServerToolResult,
     SignatureDelta,
     StreamError,
     Text,
@@ -158,7 +159,11 @@ BOUNDED: dict[str, tuple[list[Event], int]] = {
     "reasoning": ([BlockStart(0, Reasoning()), ReasoningDelta(0, "é")], 22),
     "refusal": ([BlockStart(0, Refusal()), RefusalDelta(0, "abc")], 21),
     "signature": ([TEXT, SignatureDelta(0, "abc")], 18),
-    "citation": ([TEXT, CitationDelta(0, Citation("k", "u"))], 37),
+    "citation": ([TEXT, CitationDelta(0, Citation("k", "u"))], 237),  # 200 of them the object
+    "another part": (
+        [*(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")), ReasoningDelta(0, "b", 1)],
+        422,  # 400 of them the part
+    ),
     "whole block": ([BlockStart(0, RedactedReasoning("é"))], 41),
 }
 
@@ -372,7 +377,25 @@ def test_message_holds_opaque_data_by_the_numbers_of_its_blocks() -> None:
 
 
 def test_opaque_data_counts_against_the_bound() -> None:
-    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=20))
-    accumulator.push(Opaque("d", "note", "[1,2]"))
-    with pytest.raises(LimitExceeded, match="message of 56 bytes"):
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=220))
+    accumulator.push(Opaque("d", "note", "[1,2]"))  # 9 bytes, and 200 of the object
+    with pytest.raises(LimitExceeded, match="message of 456 bytes"):
         accumulator.push(Opaque("d", "note", "[" + "1," * 20 + "1]"))
+
+
+def test_signature_that_another_one_replaced_does_not_count() -> None:
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=19))
+    accumulator.extend([TEXT, *[SignatureDelta(0, "abcd") for _ in range(9)]])
+    assert accumulator.message().blocks == (Text("", signature="abcd"),)
+
+
+def test_objects_of_whole_blocks_count_against_the_bound() -> None:
+    content = [{}] * 100  # 64 bytes each, as the list that holds them
+    accumulator = Accumulator(limits=Limits(max_accumulated_bytes=5000))
+    for start in (
+        BlockStart(0, ServerToolResult("c", "k", content)),
+        BlockStart(0, Text(), extra={"a": content}),
+    ):
+        accumulator = Accumulator(limits=Limits(max_accumulated_bytes=5000))
+        with pytest.raises(LimitExceeded):
+            accumulator.push(start)

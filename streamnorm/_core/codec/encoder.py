@@ -24,6 +24,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.limits import Limits, StoredBytes
 from streamnorm._core.losses import (
     Capabilities,
     Loss,
@@ -44,6 +45,8 @@ class Encoder(ABC):
         on_loss: Called with each loss as it happens, with a count of 1.
         extras: Whether to write the vendor's own fields (`extra`) back: for events that
             were decoded from the same dialect.
+        limits: `max_accumulated_bytes` bounds what the encoder stores: text that the end of a
+            block or of the message repeats, whole arguments, citations.
         capabilities: What to write, where options leave something out; None for all that
             the dialect can carry.
 
@@ -63,6 +66,7 @@ class Encoder(ABC):
         strict: bool = False,
         on_loss: OnLoss | None = None,
         extras: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
         capabilities: Capabilities | None = None,
     ) -> None:
         self.response_fields: dict[str, Any] = {}
@@ -70,7 +74,8 @@ class Encoder(ABC):
         self._usage = Usage()  # the last snapshot
         self._tier: str | None = None  # the service tier, in this dialect's word
         self._losses = Losses(strict=strict, on_loss=on_loss)
-        self._projector = Projector(capabilities or self.capabilities, self._losses)
+        self._stored = StoredBytes(limits.max_accumulated_bytes)
+        self._projector = Projector(capabilities or self.capabilities, self._losses, self._stored)
         self.extras = extras
 
     def __init_subclass__(cls) -> None:
@@ -111,6 +116,7 @@ class Encoder(ABC):
         Raises:
             LocalProtocolError: `event` may not come here.
             LossyEncoding: `strict`, and the dialect cannot carry it.
+            LimitExceeded: The encoder would store more than `max_accumulated_bytes`.
         """
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
 

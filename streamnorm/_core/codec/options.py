@@ -25,4 +25,5 @@ class EncodeOptions(TypedDict, total=False):
     strict: bool
     on_loss: OnLoss | None
     extras: bool
+    limits: Limits
     capabilities: Capabilities | None

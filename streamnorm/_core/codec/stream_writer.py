@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     Delta,
     Event,
@@ -58,6 +59,13 @@ class StreamWriter:
             LossyEncoding: `strict`, and the dialect cannot carry something.
         """
         parts: list[bytes] = []
+        try:
+            self._write(events, parts)
+        except LimitExceeded as exc:
+            parts.append(self.fail(StreamError("too_large", str(exc), code=exc.limit)))
+        return parts
+
+    def _write(self, events: Iterable[Event], parts: list[bytes]) -> None:
         for event in events:
             if type(event) is UsageUpdate:
                 self.count(event)
@@ -65,16 +73,15 @@ class StreamWriter:
             for passed in self._projector.push(event):
                 if isinstance(passed, StreamError) and passed is not event:
                     parts.append(self._end_with(passed))
-                    return parts
+                    return
                 for ordered in self._in_order(passed):
                     if isinstance(ordered, StreamError) and ordered is not event:
                         parts.append(self.fail(ordered))
-                        return parts
+                        return
                     if written := self._render(ordered):
                         parts.append(written)
             if isinstance(event, StreamError):
                 self._count_dropped()
-        return parts
 
     def count(self, usage: UsageUpdate) -> None:
         """Pass usage to the encoder, which writes it with the start or the end of the stream."""

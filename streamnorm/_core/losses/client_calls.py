@@ -16,6 +16,7 @@ from streamnorm._core.blocks import ServerToolCall, ServerToolResult
 from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import BlockStart, MessageStop, StreamError
 from streamnorm._core.json import is_object
+from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.partial_json import decode_arguments
 from streamnorm._core.text_buffer import TextBuffer
@@ -63,10 +64,12 @@ class ClientCalls:
 
     Args:
         capabilities: Those of the target.
+        stored: Counter of the calls and their arguments.
     """
 
-    def __init__(self, capabilities: Capabilities) -> None:
+    def __init__(self, capabilities: Capabilities, stored: StoredBytes) -> None:
         self._can = capabilities
+        self._stored = stored
         self._calls: dict[int, _DroppedCall] = {}
         self._answered: set[str] = set()  # ids of calls with a result in the same answer
 
@@ -74,9 +77,11 @@ class ClientCalls:
         """Add a block that the target drops."""
         match start.block:
             case ServerToolCall(kind=kind, arguments=text) as call:
-                arguments = TextBuffer(text) if kind in CLIENT_KINDS else None
+                is_client = kind in CLIENT_KINDS
+                arguments = TextBuffer(text, self._stored) if is_client else None
                 self._calls[start.index] = _DroppedCall(call, start.choice, arguments)
             case ServerToolResult(id):  # the provider's own, as that of a shell in its container
+                self._stored.add(text_bytes(id))
                 self._answered.add(id)
             case _:
                 pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from msgspec import Struct, structs
@@ -32,6 +33,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.client_calls import ClientCalls
 from streamnorm._core.losses.loss import Losses
@@ -49,6 +51,9 @@ from streamnorm._core.text_buffer import TextBuffer
 __all__ = ["Projector"]
 
 _CUT_SHORT = ("max_tokens", "refusal")  # they explain an incomplete call
+
+_HIDDEN = (Reasoning, RedactedReasoning)
+"""Blocks that clients do not show to a user."""
 
 _BROKEN_CALL = StreamError(
     "malformed",
@@ -71,6 +76,7 @@ class _BlockState(Struct):
         has_content: Whether arguments or a summary have begun.
         ended: Whether it is signed or has stopped.
         stopped: Whether it has stopped.
+        held_bytes: Bytes counted of `held`, without those of text.
     """
 
     start: BlockStart
@@ -83,6 +89,7 @@ class _BlockState(Struct):
     has_content: bool = False
     ended: bool = False
     stopped: bool = False
+    held_bytes: int = 0
 
 
 class Projector:
@@ -93,6 +100,8 @@ class Projector:
     Args:
         capabilities: Those of the target.
         losses: Counts every feature that the target cannot carry.
+        stored: Counter of what projector and encoder store; they raise `LimitExceeded` where
+            that is too much.  None if nothing bounds it.
 
     Attributes:
         capabilities: Those of the target.
@@ -101,20 +110,23 @@ class Projector:
             arguments are no complete JSON object.  The encoder must not write them.
     """
 
-    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+    def __init__(
+        self, capabilities: Capabilities, losses: Losses, stored: StoredBytes | None = None
+    ) -> None:
         self.withdrawn_calls: dict[int, None] = {}
         self.capabilities = self._can = capabilities
         self._losses = losses
+        self._stored = stored = stored or StoredBytes(sys.maxsize)
         self._grammar = Grammar()
         self._states: dict[int, _BlockState] = {}
         self._metadata = MessageMetadata(capabilities, losses)
-        self._citations = Citations(capabilities, losses)
-        self._carriers = SignatureCarriers(capabilities, losses)
+        self._citations = Citations(capabilities, losses, stored)
+        self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)
-        self._client_calls = ClientCalls(capabilities)
+        self._client_calls = ClientCalls(capabilities, stored)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
-        self._whole = None if capabilities.broken_arguments else WholeArguments(losses)
+        self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
         self._failed = False
         self._stopped = False  # any choice
 
@@ -193,6 +205,7 @@ class Projector:
             case MessageStop():
                 return self._message_stop(event)
             case StreamError():
+                self._stored.lift()
                 self._withdraw_open_calls()
                 return [event]
             case _:
@@ -243,7 +256,7 @@ class Projector:
             TextDelta(index, item.text()) if isinstance(item, TextBuffer) else item
             for item in state.held
         ]
-        state.held = []
+        self._discard_held(state)
         if self._boundaries is not None:
             self._boundaries.start(
                 index, start.choice, type(start.block), signature_only=signature_only
@@ -255,8 +268,22 @@ class Projector:
         state.signature_only = True
         for _ in state.held:
             self._citations.drop()
-        state.held = []
+        self._discard_held(state)
         return self._emit_start(state, signature_only=True)
+
+    def _discard_held(self, state: _BlockState) -> None:
+        for item in state.held:
+            if isinstance(item, TextBuffer):
+                item.release()
+        self._stored.release(state.held_bytes)
+        state.held, state.held_bytes = [], 0
+
+    def _hold(self, state: _BlockState, item: Event | TextBuffer, size: int = 0) -> None:
+        """Hold an event, or text, until the block of it starts."""
+        size += OBJECT_BYTES if state.held else 0
+        self._stored.add(size)
+        state.held_bytes += size
+        state.held.append(item)
 
     def _text(self, event: Event, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
@@ -265,11 +292,11 @@ class Projector:
             return [event]
         last = state.held[-1] if state.held else None
         if not isinstance(event, TextDelta):
-            state.held.append(event)
+            self._hold(state, event, text_bytes(text))
         elif isinstance(last, TextBuffer):
             last.append(text)
         else:
-            state.held.append(TextBuffer(text))
+            self._hold(state, TextBuffer(text, self._stored))
         return self._emit_start(state) if self._can.blank_text or text.strip() else []
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
@@ -339,11 +366,20 @@ class Projector:
         if citation is not event.citation:
             event = CitationDelta(event.index, citation)
         if not state.started:
-            state.held.append(event)
+            self._hold(state, event, text_bytes(compact(citation)))
             return []
         return [event]
 
     def _stop(self, event: BlockStop, state: _BlockState) -> list[Event]:
+        passed = self._stop_block(event, state)
+        self._discard_held(state)
+        # Of a stopped block no more than its type is asked; its content may be large.
+        block, choice = state.start.block, state.start.choice
+        empty = Reasoning() if isinstance(block, _HIDDEN) else Text()
+        state.start = BlockStart(event.index, empty, choice)
+        return passed
+
+    def _stop_block(self, event: BlockStop, state: _BlockState) -> list[Event]:
         state.ended = state.stopped = True
         if state.dropped:
             return []
@@ -400,9 +436,8 @@ class Projector:
 
     def _says_nothing(self, choice: int) -> bool:
         """Return whether a choice has blocks, of which the target shows none to the client."""
-        hidden = (Reasoning, RedactedReasoning)
         states = [state for state in self._states.values() if state.start.choice == choice]
         return bool(states) and all(
-            state.dropped or not state.started or isinstance(state.start.block, hidden)
+            state.dropped or not state.started or isinstance(state.start.block, _HIDDEN)
             for state in states
         )

@@ -15,6 +15,7 @@ from streamnorm._core.block_order import BlockOrder
 from streamnorm._core.blocks import Citation, Reasoning, Refusal, Text
 from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import MessageStart, MessageStop, Usage
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
 from streamnorm._core.losses.vendor_fields import VendorFields
@@ -42,16 +43,18 @@ class WholeArguments:
 
     Args:
         losses: Counts `broken_arguments` and `null_arguments`.
+        stored: Counter of the arguments.
     """
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, stored: StoredBytes) -> None:
         self._losses = losses
+        self._stored = stored
         self._texts: dict[int, TextBuffer] = {}
 
     def append(self, index: int, text: str) -> None:
         """Append arguments of a call."""
         if index not in self._texts:
-            self._texts[index] = TextBuffer()
+            self._texts[index] = TextBuffer(stored=self._stored)
         self._texts[index].append(text)
 
     def sink(self, index: int) -> Callable[[str], None] | None:
@@ -65,7 +68,10 @@ class WholeArguments:
         "" if there are none.  None if they are no JSON object: the call must be dropped.
         """
         buffer = self._texts.pop(index, None)
-        text = "" if buffer is None else buffer.text()
+        text = ""
+        if buffer is not None:
+            text = buffer.text()
+            buffer.release()
         if text.strip() == "null":
             self._losses.add("null_arguments", "tool call", "written as {}")
             return ""
@@ -198,11 +204,13 @@ class Citations:
     Args:
         capabilities: Those of the target.
         losses: Counts `citations`.
+        stored: Counter of the citations that are stored, to write each once.
     """
 
-    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+    def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
         self._can = capabilities
         self._losses = losses
+        self._stored = stored
         self._written: dict[str, None] = {}
 
     def reduce(self, index: int, citation: Citation) -> Citation | None:
@@ -222,6 +230,7 @@ class Citations:
             key = f"{index} {citation!r}"
             if key in self._written:
                 return None
+            self._stored.add(OBJECT_BYTES + text_bytes(key))
             self._written[key] = None
         return citation
 

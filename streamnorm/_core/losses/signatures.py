@@ -13,6 +13,7 @@ from msgspec import structs
 from streamnorm._core.blocks import Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.events import BlockStart, BlockStop, Event, SignatureDelta
 from streamnorm._core.ids import Carried, carried_signature, carry_signature
+from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
 
@@ -25,11 +26,13 @@ class SignatureCarriers:
     Args:
         capabilities: Those of the target.
         losses: Counts `signature`, for each carried signature whose call does not follow.
+        stored: Counter of the signatures that wait for their block, or its end.
     """
 
-    def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
+    def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
         self._can = capabilities
         self._losses = losses
+        self._stored = stored
         carries = capabilities.reasoning and Reasoning in capabilities.signed
         kinds = (Text, ToolCall) if carries else ()
         self._carried_types = tuple(kind for kind in kinds if kind not in capabilities.signed)
@@ -37,7 +40,8 @@ class SignatureCarriers:
         self._signature_issuer = capabilities.redacted_as_signature_of if carries else None
         self._count = 0
         self._open: dict[int, BlockStart] = {}  # blocks whose signature needs a carrier
-        self._after: dict[int, list[Event]] = {}  # carriers to emit at the stop of their block
+        # Carriers to emit at the stop of their block, with what they carry.
+        self._after: dict[int, tuple[list[Event], SignatureDelta]] = {}
         self._found: dict[str, Carried] = {}  # signatures of later calls, by call id
 
     def push(self, event: Event) -> list[Event]:
@@ -52,11 +56,13 @@ class SignatureCarriers:
                     start = structs.replace(event, block=Reasoning())
                     return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
             case SignatureDelta(index) if index in self._open:
-                self._after[index] = self._carrier(self._open[index], event)
+                self._pop_carrier(index)
+                self._stored.add(text_bytes(event.signature))
+                self._after[index] = self._carrier(self._open[index], event), event
                 return []
             case BlockStop(index) if index in self._open:
                 del self._open[index]
-                return [event, *self._after.pop(index, [])]
+                return [event, *self._pop_carrier(index)]
             case _:
                 pass
         return [event]
@@ -67,8 +73,16 @@ class SignatureCarriers:
         if carried is None or (ToolCall if carried.id else Text) not in self._can.signed:
             return None
         if carried.id:
+            self._stored.add(text_bytes(carried.signature))
             self._found[carried.id] = carried
         return carried
+
+    def _pop_carrier(self, index: int) -> list[Event]:
+        """Remove and return the carrier of the signature of a block, if it has one."""
+        carrier, signed = self._after.pop(index, ([], None))
+        if signed is not None:
+            self._stored.release(text_bytes(signed.signature))
+        return carrier
 
     def end(self) -> None:
         """Count the signatures whose call did not follow."""
@@ -78,6 +92,8 @@ class SignatureCarriers:
 
     def _start_call(self, event: BlockStart, call: ToolCall) -> list[Event]:
         found = self._found.pop(call.id, None)
+        if found is not None:
+            self._stored.release(text_bytes(found.signature))
         signed = (
             None if found is None else SignatureDelta(event.index, found.signature, found.issuer)
         )

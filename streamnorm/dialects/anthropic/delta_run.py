@@ -22,6 +22,7 @@ class AnthropicRun(DeltaRun):
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
         self._blocks = blocks
+        self._stored = blocks.opener.stored
 
     def decode(self, payload: bytes) -> str | None:
         try:
@@ -33,7 +34,9 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if type(delta) is wire.InputJSONDelta and not self._blocks.append_input(block, text):
-            return None
+        if type(delta) is wire.InputJSONDelta:
+            if self._stored.left < 0:
+                return None
+            block.append_fragment(text, self._stored)
         self.delta = block.delta
         return text

@@ -45,6 +45,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
+from streamnorm._core.limits import OBJECT_BYTES
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import citations_to_wire
@@ -89,6 +90,7 @@ class _OpenBlock(Struct):
         joined_start: First byte of `joined` in all text of the answer.
         extra: Google's own fields of its part.
         citations: Citations of its text.
+        citation_bytes: Bytes that are counted of them.
         arguments: Arguments of the call.
         signature: Signature of the call, in its wire form.
     """
@@ -100,6 +102,7 @@ class _OpenBlock(Struct):
     joined_start: int
     extra: dict[str, Any]
     citations: list[Citation] = []
+    citation_bytes: int = 0
     arguments: str = ""
     signature: str | None = None
 
@@ -119,7 +122,8 @@ class GeminiEncoder(Encoder):
         self._names: dict[str, Any] = {}  # `modelVersion` and `responseId`, in every chunk
         self._tail = b"}" + _END  # bytes behind the candidates of each chunk
         self._open: dict[int, _OpenBlock] = {}
-        self._joined = TextBuffer()  # contiguous text that the next block may extend
+        # Contiguous text that the next block may extend.
+        self._joined = TextBuffer(stored=self._stored)
         self._joined_start = 0  # bytes of all text before it
         self._blocked = ""  # the `blockReason` of the prompt
 
@@ -173,7 +177,10 @@ class GeminiEncoder(Encoder):
         return _HEAD + sealed + open_block.tail
 
     def _citation(self, event: CitationDelta) -> bytes:
-        self._open[event.index].citations.append(event.citation)
+        open_block, size = self._open[event.index], OBJECT_BYTES + len(dumps(event.citation))
+        self._stored.add(size)
+        open_block.citation_bytes += size
+        open_block.citations.append(event.citation)
         return b""
 
     # Blocks
@@ -195,6 +202,7 @@ class GeminiEncoder(Encoder):
 
     def _block_stop(self, event: BlockStop) -> bytes:
         open_block = self._open.pop(event.index)
+        self._stored.release(open_block.citation_bytes)
         match open_block.block:
             case Text():
                 return self._citations(open_block)
@@ -281,7 +289,8 @@ class GeminiEncoder(Encoder):
         """End the contiguous text: later text is another part for clients."""
         if self._joined.size:
             self._joined_start += len(self._joined.text().encode("utf-8", "replace"))
-            self._joined = TextBuffer()
+            self._joined.release()
+            self._joined = TextBuffer(stored=self._stored)
 
     def _part(self, part: dict[str, Any]) -> bytes:
         self._end_joined()

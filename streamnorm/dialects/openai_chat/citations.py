@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import Citation
-from streamnorm._core.json import is_object
+from streamnorm._core.json import compact, is_object
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes, value_bytes
 
 __all__ = ["Annotations", "citation_from_wire"]
 
@@ -42,9 +43,13 @@ class Annotations:
 
     The python SDK's accumulator raises at a second list without indexes, and the end of a
     citation without offsets is known when its block stops.
+
+    Args:
+        stored: Counter of what the encoder stores.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredBytes) -> None:
+        self._stored = stored
         self._characters = 0
         self._starts: dict[int, int] = {}  # by block, within the text of the choice
         self._ends: dict[int, int] = {}
@@ -62,10 +67,12 @@ class Annotations:
 
     def add(self, index: int, citation: Citation) -> None:
         """Add a citation of a text block."""
+        self._stored.add(OBJECT_BYTES + text_bytes(compact(citation)))
         self._cited.append((index, citation))
 
     def add_opaque(self, annotation: Any) -> None:
         """Add an annotation that was decoded as `Opaque`."""
+        self._stored.add(value_bytes(annotation))
         self._opaque.append(annotation)
 
     def to_wire(self) -> list[Any]:

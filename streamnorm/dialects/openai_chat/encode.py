@@ -68,7 +68,7 @@ class _EncodedChoice(Struct):
     """
 
     head: bytes
-    annotations: Annotations = field(default_factory=Annotations)
+    annotations: Annotations
     details: ReasoningDetails = field(default_factory=ReasoningDetails)
     calls: int = 0
     is_refused: bool = False
@@ -264,7 +264,7 @@ class ChatEncoder(Encoder):
         if choice is not None:
             return choice, b""
         head = dumps({**self._chunk, "choices": []})[:-2] + b'{"index":%d,"delta":{' % index
-        choice = self._choices[index] = _EncodedChoice(b"data: " + head)
+        choice = self._choices[index] = _EncodedChoice(b"data: " + head, Annotations(self._stored))
         start = {"index": index, "delta": {"role": "assistant", "content": None}}
         choices = [{**start, "finish_reason": None}]
         first, self._first_fields = self._first_fields, {}

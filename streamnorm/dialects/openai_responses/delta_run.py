@@ -100,8 +100,12 @@ class ResponsesRun(DeltaRun):
             or event.part != known.part
         ):
             return None
-        if known.stored is not None and not known.stored.reserve(text_bytes(text)):
-            return None
+        stored = known.stored
+        if stored is not None:
+            size = len(text) if text.isascii() else text_bytes(text)
+            if size > stored.left:
+                return None
+            stored.left -= size
         if number is not None:
             numbers.next, numbers.last_payload = number + 1, payload
         progress = known.progress

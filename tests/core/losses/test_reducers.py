@@ -19,6 +19,7 @@ from streamnorm import (
     UsageUpdate,
     project,
 )
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.reducers import Boundaries, WholeArguments
 from streamnorm._registry import capabilities
@@ -41,7 +42,7 @@ def test_whole_arguments_are_one_object_on_one_line(
     fragments: tuple[str, ...], written: str
 ) -> None:
     losses = Losses()
-    arguments = WholeArguments(losses)
+    arguments = WholeArguments(losses, StoredBytes())
     for fragment in fragments:
         arguments.append(3, fragment)
     assert arguments.pop(3, "ToolCall") == written
@@ -61,7 +62,7 @@ def test_arguments_that_are_no_object_are_counted(
     text: str, written: str | None, loss: Loss
 ) -> None:
     losses = Losses()
-    arguments = WholeArguments(losses)
+    arguments = WholeArguments(losses, StoredBytes())
     arguments.append(0, text)
     assert arguments.pop(0, "ToolCall") == written
     assert losses.list() == (loss,)
@@ -69,7 +70,7 @@ def test_arguments_that_are_no_object_are_counted(
 
 def test_discarded_arguments_are_a_loss() -> None:
     losses = Losses()
-    arguments = WholeArguments(losses)
+    arguments = WholeArguments(losses, StoredBytes())
     arguments.append(0, "{}")
     arguments.discard(0, "ToolCall")
     assert losses.list() == (Loss("broken_arguments", "ToolCall", 1, "call dropped"),)
@@ -173,7 +174,7 @@ def test_unknown_token_counts_are_a_loss(usage: Usage, unknown: list[str]) -> No
 @pytest.mark.parametrize("number", ["1e400", "-1E+400", "0.5e999", "1" * 400, "1" * 400 + ".5"])
 def test_numbers_beyond_those_of_python_pass_as_text(number: str) -> None:
     losses = Losses()
-    arguments = WholeArguments(losses)
+    arguments = WholeArguments(losses, StoredBytes())
     text = f'{{"a": [{number}], "b": "1e400"}}'
     arguments.append(0, text)
     assert arguments.pop(0, "ToolCall") == text
@@ -185,6 +186,6 @@ def test_numbers_beyond_those_of_python_pass_as_text(number: str) -> None:
 )
 def test_numbers_that_are_no_json_are_broken(text: str) -> None:
     losses = Losses()
-    arguments = WholeArguments(losses)
+    arguments = WholeArguments(losses, StoredBytes())
     arguments.append(0, text)
     assert arguments.pop(0, "ToolCall") is None

@@ -26,6 +26,7 @@ from streamnorm import (
     ToolCall,
     encoder,
 )
+from streamnorm._core.limits import StoredBytes
 from streamnorm.dialects.openai_chat.citations import Annotations
 
 END = chunk({}, "stop") + DONE
@@ -117,7 +118,7 @@ def test_opaque_annotation_is_written_unchanged_at_the_end() -> None:
 
 
 def test_choice_without_citations_has_no_annotations() -> None:
-    citations = Annotations()
+    citations = Annotations(StoredBytes())
     citations.start_block(0)
     citations.stop_block(0, 3)
     assert citations.to_wire() == []

@@ -37,7 +37,6 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
-from streamnorm._core.provider_errors import too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.open_block import OpenBlock, malformed, open_block
 from streamnorm.dialects.anthropic.citations import citation_from_wire
@@ -120,15 +119,6 @@ class MessageBlocks:
             return None
         return block if _WIRE_DELTAS[kind] is type(block.delta) else None
 
-    def append_input(self, call: OpenBlock, text: str) -> bool:
-        """Store a fragment of a call's input; False, and nothing changes, if it is too much."""
-        size = text_bytes(text)
-        if not self.opener.stored.reserve(size):
-            return False
-        call.stored_bytes += size
-        call.fragments.append(text)
-        return True
-
     def start(
         self, wire_index: object, block: dict[str, Any], raw_input: str | None, events: list[Event]
     ) -> None:
@@ -205,8 +195,8 @@ class MessageBlocks:
             block = self._only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
-            if not self.append_input(block, text):
-                raise too_large("max_accumulated_bytes", self.opener.stored.bound)
+            self.opener.store(0)  # the fragments before it
+            block.append_fragment(text, self.opener.stored)
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
@@ -320,7 +310,9 @@ class MessageBlocks:
 
     def _whole_input(self, call: OpenBlock) -> str:
         """Return the input of a call that stops, and count a client call with broken input."""
+        self.opener.store(call.fragments.pack())
         told, whole = call.start_input, call.fragments.text()
+        self.opener.stored.release(text_bytes(whole))
         if told and whole and not same_input(told, whole):
             raise malformed("deltas of another input than that of the start, expected the same")
         whole = whole or told

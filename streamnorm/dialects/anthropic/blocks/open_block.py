@@ -10,8 +10,9 @@ from streamnorm._core.blocks import Block, Citation, Reasoning, Text
 from streamnorm._core.codec import Delta
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import clean, objects_of, string_of
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text_buffer import BATCH, LONG_CHARS, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
 from streamnorm.dialects.anthropic.opaque import opaque_from_wire
@@ -42,7 +43,8 @@ class OpenBlock(Struct):
         fragments: Input of a call so far; empty for other blocks.
         carry: High surrogate at the end of the last delta.
         signature: Signature of the last signature delta, as spelt on the wire.
-        stored_bytes: Bytes that are counted as stored until the block stops.
+        stored_bytes: Bytes that are counted as stored until the block stops, but for
+            `fragments`.
     """
 
     unified: Block
@@ -58,6 +60,14 @@ class OpenBlock(Struct):
     carry: str = ""
     signature: str = ""
     stored_bytes: int = 0
+
+    def append_fragment(self, text: str, stored: StoredBytes) -> None:
+        """Store a fragment of a call's input; fragments are counted in batches."""
+        fragments = self.fragments
+        fresh = fragments.fresh
+        fresh.append(text)
+        if len(fresh) >= BATCH or len(text) > LONG_CHARS:
+            stored.left -= fragments.pack()
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:

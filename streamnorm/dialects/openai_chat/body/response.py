@@ -6,6 +6,7 @@ read as a stream of one chunk, whose choices have a `message` in place of a `del
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Opaque, StreamError, Usage
 from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm._core.provider_errors import Fatal
@@ -181,7 +183,7 @@ def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:
 
 
 def _annotations_of(message: Message) -> list[Any]:
-    annotations = Annotations()
+    annotations = Annotations(StoredBytes(sys.maxsize))  # of a message that is stored already
     for index, block in enumerate(message.blocks):
         if isinstance(block, Text):
             annotations.start_block(index)

@@ -72,9 +72,11 @@ class Arguments:
 
     def append_if_bounded(self, text: str) -> bool:
         """Append a fragment; False, and nothing changes, if more would be stored than may be."""
+        stored = self.stored
         size = len(text) if text.isascii() else text_bytes(text)
-        if not self.stored.reserve(size):
+        if size > stored.left:
             return False
+        stored.left -= size
         fresh = self._buffer.fresh
         fresh.append(text)
         if len(fresh) >= _MAX_FRESH:

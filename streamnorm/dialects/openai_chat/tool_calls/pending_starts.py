@@ -13,11 +13,15 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.events import Event
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.provider_errors import too_large
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_chat.tool_calls.call import Call
 
 __all__ = ["HeldEvents", "HeldText", "PendingStarts", "TextKind"]
+
+# Items that do not count besides their text.
+_USUAL_ITEMS = 4
 
 TextKind: TypeAlias = Literal["text", "reasoning", "refusal"]
 
@@ -39,7 +43,8 @@ class PendingStarts:
     """A queue of held call starts and of the content behind them, in wire order.
 
     Args:
-        max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes.
+        max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes, with the
+            memory of many items.
     """
 
     def __init__(self, max_held_bytes: int) -> None:
@@ -65,15 +70,13 @@ class PendingStarts:
         last = self._items[-1]
         if not isinstance(last, HeldText) or last.kind != kind:
             last = HeldText(kind, TextBuffer())
-            self._items.append(last)
-            self._ready += 1
+            self._append(last)
         last.text.append(text)
         self._count(text)
 
     def add_events(self, append: Callable[[list[Event]], None], content: str) -> None:
         """Queue a signature or encrypted reasoning; `content` counts against the bound."""
-        self._items.append(HeldEvents(append))
-        self._ready += 1
+        self._append(HeldEvents(append))
         self._count(content)
 
     def pop(self, *, force: bool) -> Call | HeldText | HeldEvents | None:
@@ -96,8 +99,13 @@ class PendingStarts:
             self._held_bytes = 0  # released all at once: sizes of single items are not stored
         return item
 
+    def _append(self, item: HeldText | HeldEvents) -> None:
+        self._items.append(item)
+        self._ready += 1
+        if len(self._items) > _USUAL_ITEMS:
+            self._held_bytes += OBJECT_BYTES
+
     def _count(self, content: str) -> None:
-        # A delta may end in half a surrogate pair, which strict UTF-8 rejects.
-        self._held_bytes += len(content.encode("utf-8", "surrogatepass"))
+        self._held_bytes += text_bytes(content)
         if self._held_bytes > self._max_held_bytes:
             raise too_large("max_held_bytes", self._max_held_bytes)

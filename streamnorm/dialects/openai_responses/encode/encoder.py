@@ -40,7 +40,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
-from streamnorm._core.limits import Limits
+from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes
 from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter
@@ -62,9 +62,6 @@ from streamnorm.dialects.openai_responses.usage import usage_to_wire
 
 __all__ = ["ResponsesEncoder"]
 
-# Bound on complete items that are stored for the terminal event; beyond it `output` is
-# omitted, and clients assemble it from the items.
-MAX_STORED_BYTES = Limits().max_accumulated_bytes
 # Bound on events of this dialect that arrive before the message starts.
 MAX_EARLY_EVENTS = 16
 
@@ -114,7 +111,6 @@ class ResponsesEncoder(Encoder):
         self._message: MessageWriter | None = None  # the last one, if it accepts parts
         self._done: dict[int, bytes] = {}  # complete items by output index
         self._unfinished_calls: list[ToolCallWriter] = []
-        self._stored_bytes = 0
         self._has_tool_call = self._has_refusal = False
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
@@ -193,7 +189,7 @@ class ResponsesEncoder(Encoder):
     def _block_stop(self, event: BlockStop) -> bytes:
         whole_item = self._whole_items.pop(event.index, None)
         if whole_item is not None:
-            self._store(whole_item.output_index, whole_item.item)
+            self._done[whole_item.output_index] = whole_item.item
             return whole_item.stop()
         writer = self._writers.pop(event.index, None)
         if writer is None:  # a part of an unknown type, written whole at its start
@@ -248,6 +244,7 @@ class ResponsesEncoder(Encoder):
         return self._release_message() + item.start()
 
     def _start_whole_item(self, index: int, item: bytes) -> bytes:
+        self._stored.add(len(item))
         writer = WholeItemWriter(self._frames, self._take_output_index(), item)
         self._whole_items[index] = writer
         self._positions[index] = writer.position
@@ -268,8 +265,9 @@ class ResponsesEncoder(Encoder):
         if not isinstance(id, str) or not id or id in self._item_ids:
             stem = str(self._response["id"]).removeprefix("resp_")
             id = f"{_ID_PREFIXES.get(item_type, 'item')}_{stem}_{output_index}"
+        self._stored.add(max(text_bytes(id) - USUAL_FIELDS_BYTES, 0))
         self._item_ids.add(id)
-        return ItemHead(self._frames, output_index, id, extra)
+        return ItemHead(self._frames, output_index, id, extra, self._stored)
 
     def _take_output_index(self) -> int:
         self._next_output_index += 1
@@ -278,18 +276,7 @@ class ResponsesEncoder(Encoder):
     def _store_done(self, item: ItemWriter) -> None:
         """Store an item for the terminal event, if it is complete."""
         if item.done is not None:
-            self._store(item.output_index, item.done)
-
-    def _store(self, output_index: int, item: bytes) -> None:
-        if self._reserve(len(item)):
-            self._done[output_index] = item
-        else:
-            self._done.clear()
-
-    def _reserve(self, size: int) -> bool:
-        """Count bytes to be stored; False if the bound is passed."""
-        self._stored_bytes += size
-        return self._stored_bytes <= MAX_STORED_BYTES
+            self._done[item.output_index] = item.done
 
     # The message
 
@@ -347,8 +334,7 @@ class ResponsesEncoder(Encoder):
         fields = {"id": self._response["id"], **fields, **self.response_fields}
         if status == "failed" and "store" in fields:
             fields["store"] = False  # nobody stores an answer that failed
-        if self._stored_bytes <= MAX_STORED_BYTES:
-            fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
+        fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
         self.complete = self._snapshot(status, **fields)
         return self._frames.write(f"response.{status}", {"response": self.complete})
 
@@ -361,6 +347,7 @@ class ResponsesEncoder(Encoder):
     def _opaque(self, event: Opaque) -> bytes:
         if not self._is_started:
             if len(self._early) < MAX_EARLY_EVENTS:
+                self._stored.add(text_bytes(event.data))
                 self._early.append(event)
             else:
                 self._losses.add("opaque", event.name, "before the message, dropped")
@@ -369,10 +356,7 @@ class ResponsesEncoder(Encoder):
             return self._write_logprobs(event)
         writer = self._writers.get(event.index) if event.index is not None else None
         if isinstance(writer, ServerCallWriter) and not writer.is_added:
-            if self._reserve(len(event.data)):
-                writer.held.append(event)
-            else:
-                self._losses.add("held", event.name, "dropped")
+            writer.hold(event)
             return b""
         return self._write_opaque(event)
 
@@ -391,9 +375,10 @@ class ResponsesEncoder(Encoder):
         if part is None or logprobs is None:
             self._losses.add("opaque", event.name, "no text, dropped")
             return b""
-        return part.write_logprobs(logprobs, store=self._reserve(len(event.data)))
+        return part.write_logprobs(logprobs)
 
     def _write_early(self) -> bytes:
         """Return the events that arrived before the message started."""
         early, self._early = self._early, []
+        self._stored.release(sum(text_bytes(event.data) for event in early))
         return b"".join([self._write_opaque(event) for event in early])

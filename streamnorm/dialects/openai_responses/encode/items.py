@@ -16,6 +16,7 @@ from msgspec import Struct
 from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
+from streamnorm._core.limits import OBJECT_BYTES, PART_BYTES, StoredBytes, text_bytes
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter
 
@@ -37,16 +38,21 @@ class ItemHead(Struct):
         output_index: Position in the output.
         id: Id of the item.
         extra: Its other fields.
+        stored: Counter of what the encoder stores.
     """
 
     frames: FrameWriter
     output_index: int
     id: str
     extra: dict[str, Any]
+    stored: StoredBytes
 
 
 class ItemWriter(ABC):
     """Writer of one output item.
+
+    What it stores counts as it arrives, and as long as the stream lasts: the terminal event
+    repeats the item.
 
     Attributes:
         done: The complete item as JSON; None before `stop`.
@@ -59,6 +65,7 @@ class ItemWriter(ABC):
         self.id = head.id
         self.done: bytes | None = None
         self.frames = head.frames
+        self.stored = head.stored
         self._extra = head.extra
 
     @property
@@ -122,6 +129,8 @@ class ReasoningWriter(ItemWriter):
 
     def sign(self, encrypted: str) -> None:
         """Set `encrypted_content`, which is written with the complete item."""
+        self.stored.release(text_bytes(self._encrypted or ""))
+        self.stored.add(text_bytes(encrypted))
         self._encrypted = encrypted
 
     def stop(self) -> bytes:
@@ -135,7 +144,9 @@ class ReasoningWriter(ItemWriter):
             part = len(self._summaries)
             written.append(self._end_summary(part - 1))
             position = {**self.position, "summary_index": part}
-            self._summaries.append(TextBuffer())
+            if part:
+                self.stored.add(PART_BYTES)
+            self._summaries.append(TextBuffer(stored=self.stored))
             self._writers[part] = self.frames.delta_writer(
                 "response.reasoning_summary_text.delta", position, self._summaries[part].append
             )
@@ -181,7 +192,7 @@ class ToolCallWriter(ItemWriter):
     def __init__(self, head: ItemHead, call: ToolCall) -> None:
         super().__init__(head)
         self._call = call
-        self._arguments = TextBuffer()
+        self._arguments = TextBuffer(stored=head.stored)
         is_custom = call.kind == "custom"
         self.type = "custom_tool_call" if is_custom else "function_call"
         self._arguments_key = "input" if is_custom else "arguments"
@@ -248,7 +259,15 @@ class ServerCallWriter(ItemWriter):
         self.is_added = call.kind in _KNOWN_AT_START
         self.held: list[Opaque] = []
         self._name = call.name
-        self._arguments = TextBuffer()
+        self._arguments = TextBuffer(stored=head.stored)
+        self._held_bytes = 0
+
+    def hold(self, event: Opaque) -> None:
+        """Hold an event of the item until its `added` event is written."""
+        size = OBJECT_BYTES + text_bytes(event.name) + text_bytes(event.data)
+        self.stored.add(size)
+        self._held_bytes += size
+        self.held.append(event)
 
     def start(self) -> bytes:
         """Return the `added` event; nothing if it must wait."""
@@ -273,6 +292,7 @@ class ServerCallWriter(ItemWriter):
         fields = self._argument_fields()
         if self.is_added and fields.get("call_id") == "":
             del fields["call_id"]  # xAI adds it to complete searches
+        self.stored.release(self._held_bytes)
         return self._write_done(dumps(self._item({**self._status("completed"), **fields})))
 
     def _fields(self, status: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import msgspec
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import dumps
+from streamnorm._core.limits import OBJECT_BYTES, value_bytes
 from streamnorm._core.text_buffer import TextBuffer
 from streamnorm.dialects.openai_responses.citations import citation_to_wire
 from streamnorm.dialects.openai_responses.encode.items import ItemHead, ItemWriter
@@ -87,7 +88,8 @@ class PartWriter:
         self._type = part_type
         self._text_key = "text" if part_type == "output_text" else "refusal"
         self._extra = extra
-        self._text = TextBuffer()
+        self._stored = message.stored
+        self._text = TextBuffer(stored=message.stored)
         self._annotations: list[dict[str, Any]] = []
         self._held_citations: list[Citation] = []
         self._logprobs: list[Any] = []
@@ -103,6 +105,7 @@ class PartWriter:
 
     def cite(self, citation: Citation) -> bytes:
         """Return the event of an annotation; nothing if its end offset is not known yet."""
+        self._stored.add(OBJECT_BYTES + len(dumps(citation)))
         # A citation of the whole text ends where the text does; later ones wait behind it.
         needs_end = citation.end is None and citation.kind == "url_citation"
         if not needs_end and not self._held_citations:
@@ -110,14 +113,14 @@ class PartWriter:
         self._held_citations.append(citation)
         return b""
 
-    def write_logprobs(self, logprobs: list[Any], *, store: bool) -> bytes:
-        """Return log probabilities in a delta without text.
+    def write_logprobs(self, logprobs: list[Any]) -> bytes:
+        """Return log probabilities in a delta without text; the complete part repeats them.
 
         Args:
             logprobs: Those of text that was written.
-            store: Whether the complete part repeats them.
         """
-        self._logprobs += logprobs if store else ()
+        self._stored.add(value_bytes(logprobs))
+        self._logprobs += logprobs
         fields = {**self.position, "delta": "", "logprobs": logprobs}
         return self._frames.write("response.output_text.delta", fields)
 

@@ -14,14 +14,19 @@ from streamnorm import (
     Event,
     Image,
     JSONDelta,
+    LimitExceeded,
+    Limits,
     LocalProtocolError,
     Loss,
     MessageStop,
+    OpaqueBlock,
     Ping,
     Reasoning,
     ReasoningDelta,
     Refusal,
+    RefusalDelta,
     SignatureDelta,
+    StreamError,
     Text,
     TextDelta,
     ToolCall,
@@ -29,7 +34,6 @@ from streamnorm import (
     UsageUpdate,
 )
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
-from streamnorm.dialects.openai_responses.encode import encoder as module
 
 SAID: list[Event] = [BlockStart(0, Text()), TextDelta(0, "hi"), BlockStop(0)]
 
@@ -189,13 +193,33 @@ def test_ping_is_an_event_within_the_response_and_else_a_comment() -> None:
     assert writer.ping() == b": ping\n\n"
 
 
-@pytest.mark.parametrize("room", [-1, 0, 1])
-def test_terminal_omits_output_beyond_the_bound(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDKs assemble it from the items."""
-    said = (*SAID, BlockStart(1, Refusal()), BlockStop(1), MessageStop("refusal"))
-    output = encode(*said)[-1]["response"]["output"]
-    size = sum(len(json.dumps(item, separators=(",", ":"))) for item in output)
-    monkeypatch.setattr(module, "MAX_STORED_BYTES", size + room)
-    response = encode(*said)[-1]["response"]
-    assert response.get("output") == (None if room < 0 else output)
-    assert ("output" in response) is (room >= 0)
+STORED: dict[str, tuple[list[Event], int]] = {
+    "text": ([BlockStart(0, Text()), TextDelta(0, "é" * 9)], 18),
+    "refusal": ([BlockStart(0, Refusal()), RefusalDelta(0, "abc")], 3),
+    "arguments": ([BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "[1]")], 3),
+    "reasoning": ([BlockStart(0, Reasoning()), ReasoningDelta(0, "abc")], 3),
+    "another summary": (
+        [*(BlockStart(0, Reasoning()), ReasoningDelta(0, "a")), ReasoningDelta(0, "b", 1)],
+        402,
+    ),
+    "whole item": (
+        [BlockStart(0, OpaqueBlock("openai_responses", "k", '{"type":"k"}'))],
+        len('{"type":"k"}'),
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "size"), STORED.values(), ids=STORED)
+def test_what_the_terminal_repeats_is_bounded(events: list[Event], size: int) -> None:
+    """A batch of short texts is counted at the end of the block."""
+    events = [MESSAGE_START, *events, BlockStop(0), MessageStop("end_turn")]
+    for bound in (size, size + 1):
+        writer = ResponsesEncoder(limits=Limits(max_accumulated_bytes=bound))
+        (*_, terminal) = payloads_of(b"".join([writer.encode(event) for event in events]))
+        assert len(terminal["response"]["output"]) == 1
+    writer = ResponsesEncoder(limits=Limits(max_accumulated_bytes=size - 1))
+    with pytest.raises(LimitExceeded) as caught:
+        list(map(writer.encode, events[:-1]))
+    assert caught.value.limit == "max_accumulated_bytes"
+    (*_, terminal) = payloads_of(writer.encode(StreamError("upstream", "no")))
+    assert terminal["type"] == "response.failed"

@@ -15,6 +15,8 @@ from streamnorm import (
     CitationDelta,
     Event,
     JSONDelta,
+    LimitExceeded,
+    Limits,
     Loss,
     MessageStart,
     MessageStop,
@@ -30,7 +32,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.dialects.openai_responses.encode import encoder as module
+from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
 DIALECT = "openai_responses"
 
@@ -213,12 +215,13 @@ def test_logprobs_are_written_after_their_text_and_with_the_complete_part() -> N
     assert find(payloads, "output_item.done")[0]["item"]["content"][0]["logprobs"] == tokens
 
 
-def test_logprobs_beyond_the_bound_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_STORED_BYTES", 3)
-    events = [Opaque(DIALECT, "logprobs", data, 0) for data in ("[1]", "[2]")]
-    payloads = same(BlockStart(0, Text()), *events, BlockStop(0))
-    assert [event["logprobs"] for event in find(payloads, "output_text.delta")] == [[1], [2]]
-    assert find(payloads, "output_text.done")[0]["logprobs"] == [1]
+def test_logprobs_and_citations_are_bounded() -> None:
+    cited = CitationDelta(0, Citation("url_citation", "https://u"))
+    for more in (Opaque(DIALECT, "logprobs", "[1]", 0), cited):
+        writer = ResponsesEncoder(extras=True, limits=Limits(max_accumulated_bytes=1000))
+        events = [MESSAGE_START, BlockStart(0, Text()), TextDelta(0, "a"), *[more] * 9]
+        with pytest.raises(LimitExceeded):
+            list(map(writer.encode, events))
 
 
 @pytest.mark.parametrize(

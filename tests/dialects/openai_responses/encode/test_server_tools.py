@@ -13,6 +13,8 @@ from streamnorm import (
     BlockStop,
     Event,
     JSONDelta,
+    LimitExceeded,
+    Limits,
     Loss,
     MessageStop,
     Opaque,
@@ -25,7 +27,6 @@ from streamnorm import (
     TextDelta,
 )
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
-from streamnorm.dialects.openai_responses.encode import encoder as module
 
 DIALECT = "openai_responses"
 
@@ -138,14 +139,24 @@ def test_added_event_does_not_hold_the_input_that_deltas_carry() -> None:
     assert payloads[2]["item"]["input"] == "q"
 
 
-def test_held_events_of_a_call_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_STORED_BYTES", 10)
+def test_held_events_of_a_call_are_bounded() -> None:
     start = BlockStart(0, ServerToolCall("sh_1", "shell_call", kind="shell_call"))
-    small = Opaque(DIALECT, "a.b", '{"n":1}', 0)
-    large = Opaque(DIALECT, "a.c", '{"n":1234567}', 0)
-    payloads, writer = write([MESSAGE_START, start, small, large, BlockStop(0)], extras=True)
-    assert [payload["type"] for payload in payloads[3:-1]] == ["a.b"]
-    assert writer.losses == (Loss("held", "a.c", 1, "dropped"),)
+    event = Opaque(DIALECT, "a.b", '{"n":1}', 0)  # 10 bytes, and 200 of the object
+    writer = ResponsesEncoder(extras=True, limits=Limits(max_accumulated_bytes=420))
+    for each in (MESSAGE_START, start, event, event):
+        writer.encode(each)
+    with pytest.raises(LimitExceeded):
+        writer.encode(event)
+
+
+def test_events_of_a_complete_call_are_stored_no_longer() -> None:
+    writer = ResponsesEncoder(extras=True, limits=Limits(max_accumulated_bytes=220))
+    writer.encode(MESSAGE_START)
+    for index in range(3):
+        call = ServerToolCall(f"sh_{index}", "shell_call", kind="shell_call")
+        event = Opaque(DIALECT, "a.b", '{"n":1}', index)
+        for each in (BlockStart(index, call), event, BlockStop(index)):
+            writer.encode(each)
 
 
 def test_empty_call_id_of_a_search_is_left_out() -> None:
