@@ -2,7 +2,7 @@
 
 A client that was answered by several upstreams sends back what each of them wrote.  A request in
 the upstream's own dialect may then hold signatures that its vendor refuses: ours, which name
-another issuer, or none at all.
+another issuer, or none at all; or reasoning, where its vendor has no field for it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,27 @@ _MARK = re.compile(
     rb'"(?:sn1[.-]|c24x)|"signature"\s*+:\s*+""|"type"\s*+:\s*+"reasoning"|"function_?[Cc]all"\s*+:'
 )
 
+# Reasoning in a message of a dialect whose vendor has no field for it.
+_REASONING = re.compile(rb'"reasoning_(?:content|details)"\s*+:|"reasoning"\s*+:\s*+"')
 
 # Servers that host the models of vendors.
 _HOSTS = ("azure", "bedrock", "vertex")
 
 
-def may_have_foreign_turns(body: bytes) -> bool:
+def may_have_foreign_turns(body: bytes, upstream: Upstream) -> bool:
     """Return whether a body must be decoded to know that its vendor wrote the whole history."""
-    return _MARK.search(body) is not None
+    if _MARK.search(body) is not None:
+        return True
+    return _refuses_reasoning(upstream) and _REASONING.search(body) is not None
+
+
+def _refuses_reasoning(upstream: Upstream) -> bool:
+    """Return whether an upstream is a vendor that neither writes reasoning nor takes it.
+
+    OpenAI's Chat Completions: other servers with its dialect have fields for both.
+    """
+    base = codec_of(upstream.dialect).capabilities
+    return base.reasoning_issuer is None and upstream.server in (base.file_issuer, base.dialect)
 
 
 def without_owner(request: Request, upstream: Upstream) -> Request:
@@ -64,11 +77,13 @@ class _Target(NamedTuple):
     """The signatures that an upstream verifies in a history.
 
     Attributes:
+        refuses_reasoning: Whether its vendor neither writes reasoning nor takes it.
         has_issuer: Whether its vendor, or its server, signs what it writes.
         needs_reasoning_signed: Whether it refuses reasoning without a signature.
         needs_calls_signed: Whether it refuses a first call without a signature.
     """
 
+    refuses_reasoning: bool
     has_issuer: bool
     needs_reasoning_signed: bool
     needs_calls_signed: bool
@@ -85,6 +100,7 @@ class _Target(NamedTuple):
         # One that stores its answers has reasoning of which the client has the id alone.
         is_stored = "store" in base.fields and request.store is not False
         return cls(
+            refuses_reasoning=_refuses_reasoning(upstream),
             has_issuer=(base.reasoning_issuer or can.reasoning_issuer) is not None,
             needs_reasoning_signed=verifies and not (signs_calls or is_stored),
             needs_calls_signed=verifies and can.signature_placeholder is not None,
@@ -92,6 +108,10 @@ class _Target(NamedTuple):
 
     def has_written(self, message: InputMessage) -> bool:
         """Return whether a message of the assistant may be the upstream's own."""
+        if self.refuses_reasoning:
+            return not any(
+                isinstance(block, Reasoning | RedactedReasoning) for block in message.blocks
+            )
         if not self.has_issuer:
             return True
         if holds_tags(message):

@@ -128,7 +128,7 @@ class ClientTurn:
     def _has_foreign_turns(self, upstream: Upstream) -> bool:
         """Return whether another vendor wrote a part of a history in the upstream's dialect."""
         received = self._request
-        if not may_have_foreign_turns(received.body or b""):
+        if not may_have_foreign_turns(received.body or b"", upstream):
             return False
         path, headers = received.path, received.headers
         try:

@@ -16,7 +16,12 @@ from streamnorm._upstream.requests import Upstream
 PROOF = "cHJvb2Y="
 FOREIGN = tag_signature(PROOF, "openai")
 WRAPPED = base64.b64encode(FOREIGN.encode()).decode()
-VENDORS = {"anthropic": "anthropic", "openai_responses": "openai", "gemini": "gemini"}
+VENDORS = {
+    "anthropic": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "gemini",
+}
 USER = {"role": "user", "content": "Hi."}
 CALL = {"type": "tool_use", "id": "c1", "name": "f", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}
@@ -53,11 +58,11 @@ def function_call(**fields: Any) -> dict[str, Any]:
 
 def sent(body: dict[str, Any], dialect: str, model: str = "", server: str | None = None) -> Any:
     """Return the body that an upstream gets, and what was lost."""
-    assert may_have_foreign_turns(json.dumps(body).encode())
-    assert may_have_foreign_turns(json.dumps(body, separators=(",", ":")).encode())
+    upstream = Upstream(dialect=dialect, base_url="http://x", server=server or VENDORS.get(dialect))
+    assert may_have_foreign_turns(json.dumps(body).encode(), upstream)
+    assert may_have_foreign_turns(json.dumps(body, separators=(",", ":")).encode(), upstream)
     path = f"/v1beta/models/{model}:generateContent" if dialect == "gemini" else ""
     request = decode_request(body, dialect, path=path)
-    upstream = Upstream(dialect=dialect, base_url="http://x", server=server or VENDORS.get(dialect))
     changed = without_owner(request, upstream)
     if changed is request:
         return None, ()
@@ -159,6 +164,39 @@ def test_reasoning_that_openai_encrypted_is_sent_to_it_as_it_was_issued(
     assert lost == ()
 
 
+CHAT_CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CHAT_RESULT = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+
+
+@pytest.mark.parametrize(
+    "reasoning",
+    [
+        {"reasoning_content": "Hm."},
+        {"reasoning": "Hm."},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Hm.", "index": 0}]},
+    ],
+)
+def test_reasoning_is_not_sent_to_chat_completions_of_openai(reasoning: dict[str, Any]) -> None:
+    """OpenAI writes none there and refuses the fields that its clients were answered with."""
+    calls = {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]}
+    own = {"role": "assistant", "content": "Yes.", "refusal": None, "annotations": []}
+    said = [USER, calls | reasoning, CHAT_RESULT, own, USER]
+    made, lost = sent({"model": "gpt-5", "messages": said, "seed": 1}, "openai_chat")
+    assert made["seed"] == 1
+    assert made["messages"] == [USER, {**calls}, CHAT_RESULT, own, USER]
+    assert set(lost) == {"reasoning_dropped"}
+
+
+@pytest.mark.parametrize("server", ["compatible", "deepseek", "vllm"])
+def test_reasoning_stays_for_servers_of_chat_completions_that_may_take_it(server: str) -> None:
+    said = [USER, {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}, USER]
+    upstream = Upstream(dialect="openai_chat", base_url="http://x", server=server)
+    body = {"model": "deepseek-v4", "messages": said}
+    assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)
+    request = decode_request(body, "openai_chat")
+    assert without_owner(request, upstream) is request
+
+
 @pytest.mark.parametrize("store", [True, None])
 def test_reasoning_that_a_server_may_have_stored_stays(store: bool | None) -> None:
     assert sent(items(reasoning(), store=store), "openai_responses") == (None, ())
@@ -219,8 +257,15 @@ def test_history_of_its_own_vendor_stays_the_same_object(
 
 
 def test_body_without_a_mark_need_not_be_decoded() -> None:
-    for body in (messages(), messages(thinking(PROOF)), items(), {"contents": []}):
-        assert not may_have_foreign_turns(json.dumps(body).encode())
+    for dialect, body in (
+        ("anthropic", messages()),
+        ("anthropic", messages(thinking(PROOF))),
+        ("openai_chat", {"messages": [USER], "reasoning_effort": "low"}),
+        ("openai_responses", items(reasoning={"effort": "low"})),
+        ("gemini", {"contents": []}),
+    ):
+        upstream = Upstream(dialect=dialect, base_url="http://x", server=VENDORS[dialect])
+        assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)
 
 
 def test_reasoning_whose_vendor_an_aggregator_names_is_the_aggregators_own() -> None:
