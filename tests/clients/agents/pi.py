@@ -104,6 +104,8 @@ def _agent(name: str, dialect: str) -> Agent:
         # It sends Gemini's calls back without ids, which the gateway makes anew.
         keeps_call_ids=dialect != "gemini",
         drops_signatures=_DROPPED.get(dialect, ()),
+        # It asks for thinking with a budget, and Anthropic's answers then begin with thinking.
+        skips=("no_reasoning on anthropic",) if dialect == "anthropic" else (),
     )
 
 
