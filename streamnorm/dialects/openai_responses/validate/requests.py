@@ -18,7 +18,10 @@ from streamnorm._core.json import is_array, is_object, string_of
 
 __all__ = ["request_checks"]
 
-_MESSAGE_FIELDS = frozenset({"content", "id", "phase", "role", "status", "type"})
+# Codex 0.169 writes metadata in items for OpenAI.
+_MESSAGE_FIELDS = frozenset({"content", "id", "phase", "role", "status", "type"}) | {
+    "internal_chat_message_metadata_passthrough"
+}
 _PART_FIELDS = {
     "input_text": frozenset({"prompt_cache_breakpoint", "text", "type"}),
     "input_image": frozenset({"detail", "file_id", "image_url", "prompt_cache_breakpoint", "type"}),

@@ -24,6 +24,8 @@ UNKNOWN, MISSING = "unknown_parameter", "missing_required_parameter"
 TEXT = {"type": "input_text", "text": "a"}
 SAID = {"type": "output_text", "text": "a", "annotations": []}
 IMAGE = {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "auto"}
+# What Codex 0.169 writes in items for OpenAI alone.
+CODEX = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": ["user.text"]}}
 CALLED, RAN = items(CALL, RESULT), items(CUSTOM_CALL, CUSTOM_RESULT)
 
 
@@ -89,37 +91,37 @@ CASES = [
         "message_fields",
         items({**ANSWER, "reasoning_content": "Hm."}),
         "input[1].reasoning_content",
-        items({**ANSWER, "id": "msg_1", "status": "completed", "phase": "final_answer"}),
+        items({**ANSWER, "id": "msg_1", "status": "completed", "phase": "final_answer", **CODEX}),
     ),
     unknown(
         "reasoning_fields",
         items({**REASONING, "status": None}, ANSWER),
         "input[1].status",
-        items({**REASONING, "content": None}, ANSWER),
+        items({**REASONING, "content": None, **CODEX}, ANSWER),
     ),
     unknown(
         "call_fields",
         items({**CALL, "tool_name": "f"}, RESULT),
         "input[1].tool_name",
-        items({**CALL, "id": "fc_1", "status": "completed", "namespace": "n"}, RESULT),
+        items({**CALL, "id": "fc_1", "status": "completed", "namespace": "n", **CODEX}, RESULT),
     ),
     unknown(
         "custom_call_fields",
         items({**CUSTOM_CALL, "arguments": "ls"}, CUSTOM_RESULT),
         "input[1].arguments",
-        items({**CUSTOM_CALL, "id": "ctc_1", "status": "completed"}, CUSTOM_RESULT),
+        items({**CUSTOM_CALL, "id": "ctc_1", "status": "completed", **CODEX}, CUSTOM_RESULT),
     ),
     unknown(
         "result_fields",
         items(CALL, {**RESULT, "is_error": True}),
         "input[2].is_error",
-        items(CALL, {**RESULT, "id": "fco_1", "name": "f", "status": "completed"}),
+        items(CALL, {**RESULT, "id": "fco_1", "name": "f", "status": "completed", **CODEX}),
     ),
     unknown(
         "custom_result_fields",
         items(CUSTOM_CALL, {**CUSTOM_RESULT, "is_error": True}),
         "input[2].is_error",
-        items(CUSTOM_CALL, {**CUSTOM_RESULT, "id": "ctco_1"}),
+        items(CUSTOM_CALL, {**CUSTOM_RESULT, "id": "ctco_1", **CODEX}),
     ),
     unknown(
         "part_fields",
