@@ -6,10 +6,10 @@ Every text of a Responses stream is repeated when it is complete, up to four tim
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import StringIO
 from zlib import crc32
 
 from streamnorm._core.json import rejoin
+from streamnorm._core.text_buffer import TextBuffer
 
 __all__ = ["StoredText", "TextProgress"]
 
@@ -103,7 +103,7 @@ class StoredText(TextProgress):
     def __init__(self, store: Callable[[str], object]) -> None:
         super().__init__()
         self._store = store
-        self._stored = StringIO(newline="")
+        self._stored = TextBuffer()
 
     def add(self, delta: str) -> str:
         self._store(delta)
@@ -113,8 +113,8 @@ class StoredText(TextProgress):
     def text(self) -> str:
         """The text so far."""
         self.count()
-        return self._stored.getvalue()
+        return self._stored.text()
 
     def _append(self, text: str, data: bytes) -> None:
         super()._append(text, data)
-        self._stored.write(text)
+        self._stored.append(text)
