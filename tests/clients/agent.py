@@ -103,6 +103,8 @@ class Agent(NamedTuple):
         drops_signatures: Dialects of the upstreams whose signatures it does not send back.
         drops_reasoning_ids: Whether it sends reasoning back without the ids of its items, on an
             upstream of its own dialect.
+        own_variants: Names of the variants that it is run with on an upstream of its own dialect;
+            None = all.  What fails there is between the agent and its vendor.
         skips: Names of the variants that it is not run with, as `NAME` or as `NAME on UPSTREAM`.
     """
 
@@ -118,4 +120,15 @@ class Agent(NamedTuple):
     keeps_call_ids: bool = True
     drops_signatures: tuple[str, ...] = ()
     drops_reasoning_ids: bool = False
+    own_variants: tuple[str, ...] | None = ("plain", "no_reasoning", "turns", "interleaved", "crlf")
     skips: tuple[str, ...] = ()
+
+    def runs(self, variant: Variant, upstream: str) -> bool:
+        """Return whether the agent is run with a variant on an upstream of a dialect."""
+        if upstream not in variant.dialects:
+            return False
+        if {variant.name, f"{variant.name} on {upstream}"} & {*self.skips}:
+            return False
+        if upstream != self.dialect or self.own_variants is None or variant in self.variants:
+            return True
+        return variant.name in self.own_variants

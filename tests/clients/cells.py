@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from clients import installs
 from clients.agent import Agent, Expected, Outcome, Report
+from clients.growth import changed_histories
 from clients.upstream import Upstream
 from clients.variants import MODELS, VENDORS, Variant
 from support.gateway_processes import gateway_process
@@ -141,13 +142,17 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
 
 
 def _broken_rules(cell: Cell, upstream: Upstream) -> list[str]:
-    """Return what is wrong with the order of histories that the gateway has written."""
-    return [
+    """Return what is wrong with the histories that the gateway has written.
+
+    Those of the upstream's own dialect are the agent's.
+    """
+    written = [one for one in upstream.requests if one.dialect != cell.agent.dialect]
+    broken = [
         f"request {at}: {rule}"
-        for at, request in enumerate(upstream.requests, 1)
-        if request.dialect != cell.agent.dialect
+        for at, request in enumerate(written, 1)
         for rule in broken_rules(str(request.dialect), request.body)
     ]
+    return broken + changed_histories(written)
 
 
 def _outcome(report: Report, final: str) -> Outcome:

@@ -55,9 +55,7 @@ def _cells(names: list[str], upstreams: list[str], variants: list[str]) -> list[
         for upstream in agent.upstreams
         if not upstreams or upstream in upstreams
         for variant in (*VARIANTS.values(), *agent.variants)
-        if (not variants or variant.name in variants)
-        and upstream in variant.dialects
-        and not {variant.name, f"{variant.name} on {upstream}"} & {*agent.skips}
+        if (not variants or variant.name in variants) and agent.runs(variant, upstream)
     ]
 
 

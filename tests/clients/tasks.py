@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import compress, crc32
 
-from clients.growth import changed_histories
 from clients.histories import History, history_of
 from msgspec import structs
 
@@ -168,7 +167,7 @@ class Task(NamedTuple):
             has_signatures: Whether the agent sends signatures back.
             has_reasoning_ids: Whether it sends the ids back that they are bound to.
         """
-        found = changed_histories(requests)
+        found: list[str] = []
         last_turn = next((one for one in reversed(requests) if "tools" in one.body), requests[-1])
         dialect = str(last_turn.dialect)
         last = history_of(dialect, last_turn.body)

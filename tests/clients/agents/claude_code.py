@@ -112,6 +112,7 @@ CLAUDE_CODE = Agent(
     read=_read,
     report=report_of_stream_json,
     expect=_expect,
+    own_variants=None,
     # It asks for thinking with a budget, and Anthropic's answers then begin with thinking.
     skips=("no_reasoning on anthropic",),
     variants=(

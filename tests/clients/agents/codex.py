@@ -200,6 +200,7 @@ CODEX = Agent(
     read=_read,
     report=_report,
     expect=_expect,
+    own_variants=None,
     variants=(
         *SERVERS,
         Variant(
