@@ -47,7 +47,7 @@ async def connection(
     data = json.dumps({**body, "stream": stream}).encode()
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    head = f"POST {path} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {len(data)}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(data)}\r\n"
     writer.write(f"{head}content-type: application/json\r\n\r\n".encode())
     writer.write(data[: len(data) - missing])
     try:
@@ -77,7 +77,8 @@ async def test_upstream_is_released_when_the_client_leaves(phase: str, server: S
         served_gateway(upstream, server=server, observers=(records,)) as gateway,
         connection(gateway.url, stream=stream) as client,
     ):
-        await upstream.asked.wait()
+        async with asyncio.timeout(30):
+            await upstream.asked.wait()
         if read:
             await client.reader.readuntil(read)
         if phase == "blocked_send":
@@ -134,7 +135,8 @@ async def test_retry_is_given_up_when_the_client_leaves(server: ServerName) -> N
         served_gateway(upstream, **settings) as gateway,
         connection(gateway.url) as client,
     ):
-        await upstream.asked.wait()
+        async with asyncio.timeout(30):
+            await upstream.asked.wait()
         await upstream.closed.wait()
         client.leave()
         async with asyncio.timeout(5):
@@ -164,7 +166,8 @@ async def test_drained_answer_is_read_to_its_end(phase: str, server: ServerName)
         served_gateway(upstream, **settings) as gateway,
         connection(gateway.url) as client,
     ):
-        await upstream.asked.wait()
+        async with asyncio.timeout(30):
+            await upstream.asked.wait()
         if DRAINED[phase]:
             await client.reader.readuntil(DRAINED[phase])
         if phase == "blocked_send":
@@ -193,7 +196,8 @@ async def test_nobody_else_is_asked_for_a_client_that_has_left(server: ServerNam
         served_gateway(upstream, **settings) as gateway,
         connection(gateway.url) as client,
     ):
-        await upstream.asked.wait()
+        async with asyncio.timeout(30):
+            await upstream.asked.wait()
         client.leave()
         await asyncio.sleep(0.02)
         gate.set()

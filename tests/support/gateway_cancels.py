@@ -163,7 +163,7 @@ async def _leave(url: str, client: str, name: str, dice: random.Random) -> None:
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
-        head = f"POST {path} HTTP/1.1\r\nhost: gateway\r\ncontent-type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         writer.write(f"{head}{_ID}: {name}\r\ncontent-length: {len(data)}\r\n\r\n".encode())
         missing = dice.choice((0,) * 15 + (1,))
         writer.write(data[: len(data) - missing])
