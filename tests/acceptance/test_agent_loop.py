@@ -158,7 +158,7 @@ async def test_an_agent_on_a_recording(path: Path) -> None:
     for second in DIALECTS:
         asked = server if second == dialect else None
         is_known = second != dialect or path.parts[-2:] not in WITH_UNKNOWN_PARTS
-        provider = FakeProvider([path, "Done."], server=asked, strict=is_known)
+        provider = strict_provider([path, "Done."], server=asked, strict=is_known)
         chat = ask(*tools)
         async with provider.client(httpx.AsyncClient) as client:
             await run_agent(client, chat, [dialect, second], asked)

@@ -103,9 +103,15 @@ class StrictApp:
         await self._app(scope, receive_again, send)
 
 
-def strict_provider(script: Script, **options: Any) -> FakeProvider:
-    """Return a fake provider that refuses as the real one does."""
-    return FakeProvider(script, strict=True, **options)
+def strict_provider(script: Script, *, strict: bool = True, **options: Any) -> FakeProvider:
+    """Return a fake provider that refuses as the real one does.
+
+    Args:
+        script: The turns.
+        strict: False where a request has what the rules do not know yet.
+        options: Further options of `FakeProvider`.
+    """
+    return FakeProvider(script, strict=strict, **options)
 
 
 def strict_handler(
