@@ -97,6 +97,18 @@ def kept_fields(size: int) -> list[bytes]:
     return text_of(*[frame({"choices": [], **each}) for each in fields])
 
 
+def arguments_in_pieces(size: int) -> list[bytes]:
+    """Return a call, whose last deltas the delta run reads."""
+    pieces = ['["', "é", *"abcdefgh", "x" * (size - 12)]
+    return text_of(calls(call(0, "c", "f")), *[calls(call(0, arguments=p)) for p in pieces])
+
+
+def arguments_that_drift(count: int) -> list[bytes]:
+    """Return a call whose index changes with each fragment; both count 200."""
+    drifts = [calls(call(number, arguments="1,")) for number in range(1, count + 1)]
+    return text_of(calls(call(0, "c", "f", "[")), *drifts)
+
+
 DECODED: dict[str, tuple[str, int, Callable[[int], list[bytes]]]] = {
     "an event": ("max_event_bytes", 200, event_bytes),
     "an event of several lines": ("max_event_bytes", 200, event_bytes_over_lines),
@@ -160,6 +172,17 @@ DECODED: dict[str, tuple[str, int, Callable[[int], list[bytes]]]] = {
     "signatures of a nameless call": ("max_held_bytes", BOUND, held_signatures),
     "reasoning behind a nameless call": ("max_held_bytes", BOUND, held_reasoning),
     "unknown fields": ("max_accumulated_bytes", 200, kept_fields),
+    "arguments": ("max_accumulated_bytes", 200, arguments_in_pieces),
+    "arguments behind a placeholder": (
+        "max_accumulated_bytes",
+        200,
+        lambda n: text_of(calls(call(0, "c", "f", "{}")), calls(call(0, arguments="{" * (n - 2)))),
+    ),
+    "indexes of a call that drift": (
+        "max_accumulated_bytes",
+        900,
+        lambda n: arguments_that_drift(5 if n > 900 else 4),
+    ),
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from support.seeded import Draws, draws
 
+from streamnorm import LimitExceeded
+from streamnorm._core.limits import StoredBytes
 from streamnorm._core.text_buffer import TextBuffer
 
 ALPHABET = "ab é😀\ud83d\ude00"
@@ -29,6 +32,28 @@ def test_text_joins_all_pieces(d: Draws) -> None:
             assert seen == whole
         assert buffer.size == len(whole)
     assert buffer.text() == whole
+
+
+def test_text_is_counted_in_batches() -> None:
+    stored = StoredBytes(40)
+    buffer = TextBuffer(stored=stored)
+    for _ in range(16):
+        buffer.append("é")
+    assert (stored.left, buffer.counted) == (8, 32)
+    buffer.append("ab")
+    assert stored.left == 8
+    assert buffer.text() == "é" * 16 + "ab"
+    assert stored.left == 6
+    with pytest.raises(LimitExceeded, match="max_accumulated_bytes of 40 passed"):
+        buffer.append("a" * 257)
+    buffer.release()
+    assert stored.left == 40
+
+
+def test_text_without_a_counter_is_not_counted() -> None:
+    buffer = TextBuffer("a" * 300)
+    buffer.release()
+    assert (buffer.counted, buffer.size) == (0, 300)
 
 
 def test_unread_text_is_returned_once() -> None:

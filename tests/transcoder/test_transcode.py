@@ -366,3 +366,20 @@ def test_progress_is_that_of_the_source(target: str) -> None:
     transcoder.feed(chunk({}, "stop"))
     assert (transcoder.frames, transcoder.pings) == (2, 0)
     assert transcoder.lacks_only_terminal
+
+
+def test_what_comes_before_the_dialect_is_known_is_held_within_a_bound() -> None:
+    """It may have to be passed on."""
+    comment = b": comment\n\n"
+    limits = Limits(max_held_bytes=9 * len(comment))
+    run = Transcoder(None, "openai_chat", limits=limits)
+    assert [run.feed(comment) for _ in range(9)] == [[]] * 9
+    (passed,) = run.feed(content("a"))
+    assert passed == comment * 9 + content("a")
+    run = Transcoder(None, "openai_chat", limits=limits)
+    assert [run.feed(comment) for _ in range(9)] == [[]] * 9
+    (error,) = run.feed(comment)
+    assert b"max_held_bytes" in error
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.error.code == "max_held_bytes"
+    assert run.feed(comment) == []

@@ -34,9 +34,7 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if type(delta) is wire.InputJSONDelta:
-            if self._stored.left < 0:
-                return None
-            block.append_fragment(text, self._stored)
+        if type(delta) is wire.InputJSONDelta and not block.append_fragment(text, self._stored):
+            return None
         self.delta = block.delta
         return text

@@ -10,7 +10,8 @@ from support.anthropic.frames import STOP, block, call, decode, delta, end, even
 from support.json_texts import nested
 from support.openai_chat.chunks import frame
 
-from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
+from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, decoder
+from streamnorm._core.codec import Decoder
 
 BOUND = 40
 
@@ -42,6 +43,15 @@ def unknown_fields(size: int) -> list[bytes]:
     # A name of one byte and a number are 51, a name and a string 51 more than its text.
     filler = "x" * (size - 102)
     return [start(), end(a=1), end(b="replaced"), end(b=filler), STOP]
+
+
+def arguments(text: str, index: int = 0) -> list[bytes]:
+    """Return a call whose arguments come in two deltas."""
+    pieces = [
+        delta(index, "input_json_delta", partial_json=piece) for piece in (text[:1], text[1:])
+    ]
+    opened = block(index, "tool_use", id=f"c{index}", name="f", input={})
+    return [opened, *pieces, stop(index)]
 
 
 def without_start(number: int) -> bytes:
@@ -106,6 +116,12 @@ DECODED: dict[str, tuple[str, int, Make]] = {
     "tool name": ("max_id_chars", BOUND, lambda n: whole(call(0, name="é" * n))),
     "server tool name": ("max_id_chars", BOUND, lambda n: whole(server_call(0, name="é" * n))),
     "unknown fields": ("max_accumulated_bytes", 400, unknown_fields),
+    "arguments": ("max_accumulated_bytes", BOUND, lambda n: whole(*arguments("é" + "x" * (n - 2)))),
+    "arguments of calls in turn": (
+        "max_accumulated_bytes",
+        BOUND,
+        lambda n: whole(*arguments("x" * n), *arguments("x" * n, 1)),
+    ),
 }
 
 
@@ -122,6 +138,25 @@ def test_decoder_fails_beyond_the_bound(limit: str, bound: int, make: Make) -> N
     error = StreamError("too_large", f"{limit} of {bound} passed", code=limit)
     assert events[-1] == error
     assert outcome == Failed(error)
+
+
+@pytest.mark.parametrize("offers_run", [True, False])
+def test_arguments_that_never_end_pass_the_bound_within_two_batches(
+    monkeypatch: pytest.MonkeyPatch, *, offers_run: bool
+) -> None:
+    """Sixteen fragments are one batch, and so is a long one."""
+    monkeypatch.setattr(Decoder, "offers_run", offers_run)
+    opened = block(0, "tool_use", id="c", name="f", input={})
+    for fragment, most in (("x", 100 + 2 * 17), ("x" * 300, 1)):
+        run = decoder("anthropic", limits=Limits(max_accumulated_bytes=100))
+        run.feed(start() + opened)
+        fragments = 0
+        while run.outcome is None:
+            run.feed(delta(0, "input_json_delta", partial_json=fragment))
+            fragments += 1
+        assert isinstance(run.outcome, Failed)
+        assert run.outcome.error.code == "max_accumulated_bytes"
+        assert fragments <= most + 1
 
 
 def held(size: int) -> list[bytes]:

@@ -37,6 +37,7 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
+from streamnorm._core.provider_errors import too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.open_block import OpenBlock, malformed, open_block
 from streamnorm.dialects.anthropic.citations import citation_from_wire
@@ -195,8 +196,8 @@ class MessageBlocks:
             block = self._only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
-            self.opener.store(0)  # the fragments before it
-            block.append_fragment(text, self.opener.stored)
+            if not block.append_fragment(text, self.opener.stored):
+                raise too_large("max_accumulated_bytes", self.opener.stored.bound)
             events.append(JSONDelta(block.index, text))
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:

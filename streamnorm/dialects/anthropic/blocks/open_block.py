@@ -61,13 +61,20 @@ class OpenBlock(Struct):
     signature: str = ""
     stored_bytes: int = 0
 
-    def append_fragment(self, text: str, stored: StoredBytes) -> None:
-        """Store a fragment of a call's input; fragments are counted in batches."""
-        fragments = self.fragments
-        fresh = fragments.fresh
+    def append_fragment(self, text: str, stored: StoredBytes) -> bool:
+        """Store a fragment of a call's input; False, and nothing changes, if it is too much.
+
+        Fragments are counted in batches, so that the one that ends the next batch is refused.
+        """
+        fresh = self.fragments.fresh
+        if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+            fresh.append(text)
+            return True
+        if stored.left < 0:
+            return False
         fresh.append(text)
-        if len(fresh) >= BATCH or len(text) > LONG_CHARS:
-            stored.left -= fragments.pack()
+        stored.left -= self.fragments.pack()
+        return True
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:

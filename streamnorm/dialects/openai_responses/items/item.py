@@ -89,9 +89,8 @@ class Item(ABC):
         Raises:
             Fatal: More is stored than the limits allow.
         """
-        if not self.is_done:
-            self._initial_bytes = max(value_bytes(self._initial) - USUAL_FIELDS_BYTES, 0)
-            self._opener.count_stored(self._initial_bytes)
+        self._initial_bytes = max(value_bytes(self._initial) - USUAL_FIELDS_BYTES, 0)
+        self._opener.count_stored(self._initial_bytes)
 
     def mark_done(self) -> None:
         """Release the data of a complete item, and accept nothing new for it."""

@@ -104,6 +104,19 @@ def test_arguments_are_whole_once_everything_is_closed() -> None:
     assert arguments.is_whole
 
 
+def test_keys_of_open_objects_are_bounded() -> None:
+    stored = StoredBytes(402)  # each key has one byte, and counts 200 for its entry
+    arguments = PartialArguments(LIMITS, stored)
+    for key in "ab":
+        arguments.write({"jsonPath": f"$.{key}", "numberValue": 1})
+    assert stored.left == 0
+    with pytest.raises(Fatal) as failure:
+        arguments.write({"jsonPath": "$.c", "numberValue": 1})
+    assert failure.value.error.code == "max_accumulated_bytes"
+    arguments.finish()
+    assert stored.left == 402
+
+
 def test_arguments_that_were_cut_are_no_json() -> None:
     arguments = PartialArguments(LIMITS, StoredBytes())
     assert arguments.cut() == "{"
