@@ -83,3 +83,7 @@ def test_source_stands_for_a_message_until_it_is_changed() -> None:
         False,
     ]
     assert not came_from(read, "semaphore")
+
+
+def test_message_equals_no_other_value() -> None:
+    assert MESSAGE != "m1"

@@ -103,6 +103,7 @@ def test_failed_target_does_not_change_the_report() -> None:
     stream = OVERLAP + chunk({}, "tool_calls")
     seen = survey(
         *chunked(stream + USAGE + DONE, 50),
+        dialect="openai_chat",
         targets=("anthropic",),
         limits=Limits(max_held_bytes=8),
     )

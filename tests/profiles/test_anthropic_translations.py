@@ -60,7 +60,7 @@ def features(encoded: Encoded) -> list[str]:
         ),
         ("claude-opus-4-6", {"reasoning_effort": "xhigh"}, "adaptive", "max", ["effort_changed"]),
         ("claude-opus-5", {"reasoning_effort": "minimal"}, "adaptive", "low", ["effort_changed"]),
-        ("claude-opus-5-5", {"reasoning_effort": "none"}, None, None, ["effort_changed"]),
+        ("claude-opus-5-5", {"reasoning_effort": "none"}, None, "low", ["effort_changed"]),
         ("claude-3-5-sonnet-20241022", {"reasoning_effort": "low"}, None, None, ["reasoning"]),
     ],
 )

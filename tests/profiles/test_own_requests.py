@@ -6,8 +6,9 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from streamnorm import EncodeError, decode_request, encode_request
+from streamnorm import EncodeError, ReasoningOptions, decode_request, encode_request
 
 HI: dict[str, Any] = {"role": "user", "content": "Hi"}
 SYSTEM: dict[str, Any] = {"role": "system", "content": "Be brief."}
@@ -530,3 +531,11 @@ def test_what_has_no_legal_form_is_an_error_that_names_the_place(
     with pytest.raises(EncodeError) as raised:
         encode_request(request, dialect, server=server)
     assert raised.value.path == path
+
+
+def test_reasoning_that_was_changed_is_written_anew_for_a_server_with_words_of_its_own() -> None:
+    body = {"model": "qwen3-max", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    request = decode_request({**body, "reasoning_effort": "high"}, "openai_chat")
+    changed = structs.replace(request, reasoning=ReasoningOptions("off"))
+    encoded = encode_request(changed, "openai_chat", server="qwen")
+    assert encoded.body["enable_thinking"] is False

@@ -268,3 +268,14 @@ def test_request_that_is_too_long_is_refused_as_the_client_knows_it(
     found = error_answer(error, client, upstream=upstream)
     written = json.loads(found.body)["error"]
     assert (found.status, written | fields) == (400, written)
+
+
+def test_further_answers_of_a_stream_are_counted_as_lost() -> None:
+    frames: list[bytes] = []
+    for index in (0, 1):
+        choice = {"index": index, "delta": {"content": "Hi."}, "finish_reason": "stop"}
+        chunk = {"id": "c-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+        frames.append(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    found = answer(b"".join([*frames, b"data: [DONE]\n\n"]))
+    assert isinstance(found, WholeAnswer)
+    assert Loss("choices", "choice 1", 1, "dropped") in found.losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, frame, message
 
-from streamnorm import Completed, Note, StreamError, ToolCall
+from streamnorm import Completed, Limits, Note, StreamError, ToolCall
 
 END = chunk({}, "tool_calls") + DONE
 A, B = '{"a":1}', '{"b":2}'
@@ -196,3 +196,10 @@ def test_blank_fragment_at_an_unknown_index_moves_no_call() -> None:
     assert message(DRIFT[0], blank, calls(call(0, arguments=A[3:])), END).tool_calls == (
         ToolCall("x", "f", A[:3] + " " + A[3:]),
     )
+
+
+def test_indexes_of_drifting_calls_are_bounded() -> None:
+    frames = [*DRIFT, calls(call(6, arguments=A[5:])), END]
+    for bound, kind in ((300, "too_large"), (460, None)):
+        last = decode(*frames, limits=Limits(max_accumulated_bytes=bound)).events[-1]
+        assert getattr(last, "kind", None) == kind

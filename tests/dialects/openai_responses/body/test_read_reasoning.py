@@ -98,7 +98,7 @@ def test_signature_of_another_block_begins_no_answer(sealed: str, messages: list
 
 
 def test_text_before_a_signed_call_is_sent_with_it() -> None:
-    item = {"type": "reasoning", "summary": [], "encrypted_content": "sn1..sn1-of.c.google.s"}
+    item = {"type": "reasoning", "summary": [], "encrypted_content": "sn1..sn1-of.c.google.c2ln"}
     result = {"type": "function_call_output", "call_id": "c", "output": "ok"}
     body = {"model": "m", "input": [{"role": "user", "content": "u"}, SAID, item, CALL, result]}
     _, model, _ = translate_request(body, dialect=OWN, to="gemini").body["contents"]
@@ -106,6 +106,6 @@ def test_text_before_a_signed_call_is_sent_with_it() -> None:
         "role": "model",
         "parts": [
             {"text": "One moment."},
-            {"functionCall": {"id": "c", "name": "f", "args": {}}, "thoughtSignature": "s"},
+            {"functionCall": {"id": "c", "name": "f", "args": {}}, "thoughtSignature": "c2ln"},
         ],
     }

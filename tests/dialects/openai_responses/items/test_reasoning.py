@@ -104,6 +104,12 @@ def test_part_waits_for_the_end_of_one_that_started_before() -> None:
     ]
 
 
+def test_second_start_of_an_empty_part_says_nothing() -> None:
+    starts = [part_event("added", 0), part_event("added", 0), part_event("added", 1)]
+    frames = [ITEM_ADDED, *starts, part_event("added", 0), summary("a", 0)]
+    assert decode(START, *frames).events[1:-1] == [STARTED, ReasoningDelta(0, "a")]
+
+
 def test_empty_part_holds_none_back_once_it_has_ended() -> None:
     frames = [ITEM_ADDED, part_event("added", 0), part_event("added", 1), summary("a", 1)]
     ended = decode(START, *frames, part_event("done", 0), part_event("done", 5))

@@ -205,6 +205,9 @@ def test_deltas_that_may_repeat_the_start_continue_it_where_that_is_whole() -> N
         JSONDelta(0, "[1,[[]]]"),
         BlockStop(0),
     ]
+    # The deltas are a beginning of the start, and with it a whole.
+    again = added(0, "function_call", **call('{"}":"'))
+    assert body(again, args('{"}'))[1] == JSONDelta(0, '{"}":"{"}')
     short = added(0, "function_call", **call('["'))
     held = decode(START, short, args("["), completed(status="incomplete"))
     assert held.events[1:-1] == [STARTED, JSONDelta(0, '["'), BlockStop(0)]

@@ -250,9 +250,7 @@ def missing_fields(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that the vendor demands and that are not there."""
     body = facts.body
     in_url = facts.server in ("bedrock", "vertex")
-    names = ["messages", "anthropic_version" if in_url else "model"]
-    if not facts.path.endswith("/count_tokens"):
-        names.append("max_tokens")
+    names = ("messages", "anthropic_version" if in_url else "model", "max_tokens")
     yield from _missing(body, names, "", "")
     values = body.get("messages")
     for number, value in enumerate(values if is_array(values) else ()):
