@@ -133,7 +133,7 @@ async def test_client_that_does_not_read_is_cut_off(server: ServerName) -> None:
     async with served_gateway(upstream, server=server, observers=(records,)) as gateway:
         address = urlsplit(gateway.url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        head = f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {len(data)}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(data)}\r\n"
         writer.write(f"{head}content-type: application/json\r\n\r\n".encode() + data)
         await upstream.blocked()
         gateway.app.begin_drain(0.01)
