@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from streamnorm._core.codec import DeltaRun
 from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.text_buffer import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
+from streamnorm.dialects.anthropic.blocks.open_block import MAX_FRESH
 
 __all__ = ["AnthropicRun"]
 
@@ -34,7 +36,11 @@ class AnthropicRun(DeltaRun):
         if block is None or block.delta is None:
             return None
         text = delta.text
-        if type(delta) is wire.InputJSONDelta and not block.append_fragment(text, self._stored):
-            return None
+        if type(delta) is wire.InputJSONDelta:
+            fresh = block.fragments.fresh
+            if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+                fresh.append(text)
+            elif not block.append_fragment(text, self._stored):
+                return None
         self.delta = block.delta
         return text

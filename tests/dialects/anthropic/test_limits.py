@@ -144,10 +144,10 @@ def test_decoder_fails_beyond_the_bound(limit: str, bound: int, make: Make) -> N
 def test_arguments_that_never_end_pass_the_bound_within_two_batches(
     monkeypatch: pytest.MonkeyPatch, *, offers_run: bool
 ) -> None:
-    """Sixteen fragments are one batch, and so is a long one."""
+    """Sixty-four fragments are one batch, and so is a long one."""
     monkeypatch.setattr(Decoder, "offers_run", offers_run)
     opened = block(0, "tool_use", id="c", name="f", input={})
-    for fragment, most in (("x", 100 + 2 * 17), ("x" * 300, 1)):
+    for fragment, most in (("x", 100 + 2 * 65), ("x" * 300, 1)):
         run = decoder("anthropic", limits=Limits(max_accumulated_bytes=100))
         run.feed(start() + opened)
         fragments = 0

@@ -12,7 +12,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.json import clean, objects_of, string_of
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.text_buffer import BATCH, LONG_CHARS, TextBuffer
+from streamnorm._core.text_buffer import LONG_CHARS, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
 from streamnorm.dialects.anthropic.opaque import opaque_from_wire
@@ -24,7 +24,10 @@ from streamnorm.dialects.anthropic.tool_calls import (
     result_from_wire,
 )
 
-__all__ = ["OpenBlock", "malformed", "open_block"]
+__all__ = ["MAX_FRESH", "OpenBlock", "malformed", "open_block"]
+
+MAX_FRESH = 64
+"""Fragments of a call's input that are packed and counted at once."""
 
 
 class OpenBlock(Struct):
@@ -67,7 +70,7 @@ class OpenBlock(Struct):
         Fragments are counted in batches, so that the one that ends the next batch is refused.
         """
         fresh = self.fragments.fresh
-        if len(fresh) < BATCH and len(text) <= LONG_CHARS:
+        if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
             fresh.append(text)
             return True
         if stored.left < 0:
