@@ -55,7 +55,7 @@ class Gateways:
 
     async def connections_in_use(self, dialect: str) -> int:
         """Return how many connections to the upstream are in use, once that cannot change."""
-        session = self.apps[dialect]._network._session
+        session = self.apps[dialect]._network._sessions.get(True)
         if session is None:
             return 0
         connector: Any = session.connector

@@ -89,7 +89,8 @@ async def asked(url: str, client: str, *, stream: bool = True) -> httpx.Response
     """Send the request of a client to a gateway, and return the answer, read to its end."""
     path, body = REQUESTS[client]
     async with httpx.AsyncClient() as http:
-        return await http.post(url + path, json={**body, "stream": stream})
+        form = {} if client == "gemini" else {"stream": stream}  # Gemini's path says it
+        return await http.post(url + path, json={**body, **form})
 
 
 class StepUpstream:

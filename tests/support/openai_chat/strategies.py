@@ -265,9 +265,11 @@ def make_chat_stream(d: Draws) -> Source:
             at = d.pick((len(chunks), d.below(len(chunks) + 1)))
             if any(isinstance(block, ToolCall) and not block.arguments for block in blocks[number]):
                 at = len(chunks)  # such a call after the finish may be half of one
-            # Content after a finish revokes it until the terminal.
-            done = done or any(c["index"] == number for after in chunks[at:] for c in after)
+            # Content after a finish revokes it until the next one.
+            is_revoked = any(c["index"] == number for after in chunks[at:] for c in after)
             chunks.insert(at, [finish])
+            if is_revoked:
+                chunks.append([finish])
     role = {"role": "assistant", "content": d.pick((None, ""))}
     first = [{"index": n, "delta": role, "finish_reason": None} for n in range(len(words))]
     payloads: list[dict[str, Any]] = [{"choices": choices} for choices in [first, *chunks]]
