@@ -85,13 +85,15 @@ def test_dropped_lines_are_reported_in_the_format_of_the_log(pipe: tuple[int, IO
 
 
 def test_end_of_the_process_waits_for_a_second_at_most(pipe: tuple[int, IO[str]]) -> None:
-    _, stream = pipe
+    read, stream = pipe
     handler = QueuedHandler(stream)
     log(handler, *[LINE] * 100)
     ended = threading.Thread(target=handler.flush)
     ended.start()
     ended.join(30)
     assert not ended.is_alive()
+    # The thread that writes must not meet the pipe of another test under the same number.
+    assert read_all(read, 100 * len(LINE + "\n")) == (LINE + "\n").encode() * 100
 
 
 def test_pipe_that_does_not_block_loses_nothing(pipe: tuple[int, IO[str]]) -> None:
