@@ -9,7 +9,7 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from support.legal_targets import TARGETS, Target, legal_or_refused
 from support.request_checks import BODIES
 from support.request_corpus import RealRequest, needs_requests, real_requests
@@ -71,7 +71,9 @@ def test_repaired_request_is_legal_for_its_target(
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_real_request_is_legal_for_its_target(target: Target) -> None:
     broken: Counter[str] = Counter()
-    for real in real_requests():
+    # All of them for each target take ten minutes: a release asks for that.
+    stride = 1 if settings().max_examples >= 500 else 5
+    for real in list(real_requests())[TARGETS.index(target) % stride :: stride]:
         is_native = real.dialect == target.dialect and target.server is None
         request = None if is_native else decoded(real)
         if request is None:
