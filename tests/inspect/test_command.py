@@ -75,7 +75,7 @@ def test_whole_page_of_a_recording() -> None:
         "usage     input 87 (64 from cache), output 15 (8 reasoning)",
         "stop      end_turn (stop)",
         "outcome   completed",
-        "losses    anthropic: none",
+        "losses    anthropic: extra in prompt_cache_miss_tokens, 1 × dropped",
         "validity  frame 7: usage beside 1 choices, expected it in a last chunk without",
         "          any",
         "notes     none",
