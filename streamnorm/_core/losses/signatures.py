@@ -79,7 +79,9 @@ class SignatureCarriers:
 
     def _pop_carrier(self, index: int) -> list[Event]:
         """Remove and return the carrier of the signature of a block, if it has one."""
-        carrier, signed = self._after.pop(index, ([], None))
+        if index not in self._after:
+            return []
+        carrier, signed = self._after.pop(index)
         if signed is not None:
             self._stored.release(text_bytes(signed.signature))
         return carrier
