@@ -82,8 +82,7 @@ class SignatureCarriers:
         if index not in self._after:
             return []
         carrier, signed = self._after.pop(index)
-        if signed is not None:
-            self._stored.release(text_bytes(signed.signature))
+        self._stored.release(text_bytes(signed.signature))
         return carrier
 
     def end(self) -> None:
