@@ -43,6 +43,7 @@ class _ReasoningPart(Struct):
         part: Its number within the block.
         progress: Length and checksum of its text so far.
         is_whole: Whether an event stated the text as a whole.
+        has_started: Whether its start was an event.
         has_ended: Whether an event has said that the part is complete.
         held: Text that waits for the end of a part before it.
         held_bytes: Its bytes.
@@ -51,6 +52,7 @@ class _ReasoningPart(Struct):
     part: int
     progress: TextProgress
     is_whole: bool = False
+    has_started: bool = False
     has_ended: bool = False
     held: TextBuffer = msgspec.field(default_factory=TextBuffer)
     held_bytes: int = 0
@@ -119,9 +121,9 @@ class ReasoningItem(Item):
         if part.progress.length or self.is_done:
             self._opener.note("resent_item", "reasoning part")
             return
-        block = self._blocks[field]
-        if part is block.ordered[-1] and (not block.started or part is not block.started[-1]):
-            block.started.append(part)
+        if not part.has_started:
+            part.has_started = True
+            self._blocks[field].started.append(part)
         self._append(field, part, part.progress.add(text), events)
 
     def append_text(

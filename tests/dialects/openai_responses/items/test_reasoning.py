@@ -110,6 +110,12 @@ def test_second_start_of_an_empty_part_says_nothing() -> None:
     assert decode(START, *frames).events[1:-1] == [STARTED, ReasoningDelta(0, "a")]
 
 
+def test_second_start_of_a_part_that_has_ended_holds_none_back() -> None:
+    first = [part_event("added", 0), part_event("done", 0), part_event("added", 0)]
+    frames = [ITEM_ADDED, *first, part_event("added", 1), summary("a", 1)]
+    assert decode(START, *frames).events[1:-1] == [STARTED, ReasoningDelta(0, "a", 1)]
+
+
 def test_empty_part_holds_none_back_once_it_has_ended() -> None:
     frames = [ITEM_ADDED, part_event("added", 0), part_event("added", 1), summary("a", 1)]
     ended = decode(START, *frames, part_event("done", 0), part_event("done", 5))
