@@ -8,6 +8,7 @@ character ends one delta and the other half begins the next.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any, TypeGuard, TypeVar
@@ -29,6 +30,7 @@ __all__ = [
     "is_array",
     "is_json",
     "is_object",
+    "lone_surrogate_path",
     "object_in",
     "objects_of",
     "rejoin",
@@ -55,6 +57,10 @@ def _finite(number: str) -> float | None:
 _GENERAL = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
+# Halves whose other half is not beside them.
+_LONE_SURROGATE = re.compile(
+    "[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]"
+)
 
 
 class InvalidJSON(Exception):
@@ -212,6 +218,27 @@ def rejoin(carry: str, text: str) -> tuple[str, str]:
     text = carry + text
     carry = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
     return clean(text[: len(text) - len(carry)]), carry
+
+
+def lone_surrogate_path(value: object, path: str = "") -> str | None:
+    """Return the path of the first text with half a surrogate pair, or None.
+
+    Args:
+        value: A decoded JSON value, which nests no deeper than a bound.
+        path: Its path; a key is found at the path of its object.
+    """
+    if isinstance(value, str):
+        return path if _LONE_SURROGATE.search(value) else None
+    if is_object(value):
+        for name, item in value.items():
+            if _LONE_SURROGATE.search(name):
+                return path
+            if (found := lone_surrogate_path(item, f"{path}.{name}" if path else name)) is not None:
+                return found
+    for number, item in enumerate(value) if is_array(value) else ():
+        if (found := lone_surrogate_path(item, f"{path}[{number}]")) is not None:
+            return found
+    return None
 
 
 def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:

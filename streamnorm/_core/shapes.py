@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from streamnorm._core.json import is_array, is_object, too_deep
+from streamnorm._core.json import is_array, is_object, lone_surrogate_path, too_deep
 from streamnorm._core.limits import Limits
 
 __all__ = [
@@ -269,7 +269,7 @@ def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
     wrong: list[str] = []
     if not is_standard:
         wrong.append("NaN or Infinity in the payload, expected numbers")
-    if "\\u" in text and _has_lone_surrogate(value):
+    if "\\u" in text and lone_surrogate_path(value) is not None:
         wrong.append("escape of a lone surrogate in the payload, expected pairs")
     return value, wrong
 
@@ -292,11 +292,3 @@ def _parse(text: str) -> tuple[object, bool]:
         return json.loads(text, parse_constant=note), not constants
     except (ValueError, RecursionError):
         return _NO_JSON, False
-
-
-def _has_lone_surrogate(value: object) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return True
-    return False

@@ -15,8 +15,8 @@ from streamnorm._core.json import (
     clean_tree,
     decode_any,
     dumps,
-    is_array,
     is_object,
+    lone_surrogate_path,
     too_deep,
 )
 from streamnorm._core.limits import Limits
@@ -26,8 +26,7 @@ __all__ = ["Body", "body_object", "lone_surrogate_in"]
 Body: TypeAlias = "dict[str, Any] | bytes | str"
 """A request or response: JSON text, or the decoded object."""
 
-# Halves whose other half is not beside them; the escape of one in JSON begins with `\\ud`.
-_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+# The escape of half a surrogate pair.
 _ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -87,24 +86,9 @@ def lone_surrogate_in(body: Body) -> str | None:
         try:
             dumps(body)
         except UnicodeEncodeError:
-            return _lone_at(body, "")
+            return lone_surrogate_path(body)
         return None
     text = body.decode() if isinstance(body, bytes) else body
-    if _ESCAPE.search(text) is None and _LONE.search(text) is None:
+    if _ESCAPE.search(text) is None and lone_surrogate_path(text) is None:
         return None
-    return _lone_at(json.loads(text), "")
-
-
-def _lone_at(value: Any, path: str) -> str | None:
-    if isinstance(value, str):
-        return path if _LONE.search(value) else None
-    if is_object(value):
-        for name, item in value.items():
-            if _LONE.search(name):
-                return path
-            if (found := _lone_at(item, f"{path}.{name}" if path else name)) is not None:
-                return found
-    for number, item in enumerate(value) if is_array(value) else ():
-        if (found := _lone_at(item, f"{path}[{number}]")) is not None:
-            return found
-    return None
+    return lone_surrogate_path(json.loads(text))
