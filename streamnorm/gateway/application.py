@@ -147,7 +147,7 @@ class Gateway:
             return
         if browsers.answers_preflight(received):
             headers = browsers.preflight_headers(received)
-            await self._answer_any(scope, received, receive, send, 204, headers)
+            await self._answer_any(scope, received, receive, send, _NO_CONTENT, headers)
             return
         loop = asyncio.get_running_loop()
         call = CallRecord(

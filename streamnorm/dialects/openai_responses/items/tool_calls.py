@@ -94,12 +94,12 @@ class ToolCallItem(Item):
             self._opener.note("resent_arguments", "ToolCall")
             return
         if self._begun:
-            delta = self._joined_to_start(delta)
+            delta = self._join_to_start(delta)
         text = self._progress.add(delta) if delta else ""
         if text and self._is_open:
             events.append(JSONDelta(self.index, text))
 
-    def _joined_to_start(self, delta: str) -> str:
+    def _join_to_start(self, delta: str) -> str:
         """Return the arguments so far once the deltas continue or repeat the start; else "".
 
         Most servers send all arguments as deltas, also if the start has the first of them.
