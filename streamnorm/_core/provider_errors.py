@@ -12,6 +12,7 @@ from typing import Any, Literal
 from streamnorm._core.context_overflow import context_overflow, is_context_overflow
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import clean, compact, is_array, is_object, object_in
+from streamnorm._core.limits import StoredBytes
 
 __all__ = [
     "Fatal",
@@ -20,6 +21,7 @@ __all__ = [
     "find_error",
     "named_error",
     "refusal_error",
+    "store_bytes",
     "too_large",
     "upstream_error",
 ]
@@ -43,6 +45,16 @@ def error_outcome(error: StreamError) -> Failed | Truncated:
 def too_large(limit: str, bound: int) -> Fatal:
     """Return the end of a stream that passes a limit."""
     return Fatal(StreamError("too_large", f"{limit} of {bound} passed", code=limit))
+
+
+def store_bytes(stored: StoredBytes, size: int) -> None:
+    """Count bytes that a decoder stores.
+
+    Raises:
+        Fatal: They are more than `max_accumulated_bytes`.
+    """
+    if not stored.reserve(size):
+        raise too_large("max_accumulated_bytes", stored.bound)
 
 
 # The words of vendors' error types and codes, most telling first.

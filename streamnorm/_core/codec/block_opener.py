@@ -11,7 +11,7 @@ from streamnorm._core.blocks import Block, ServerToolCall, ToolCall
 from streamnorm._core.events import BlockStart, Event
 from streamnorm._core.ids import mint_id
 from streamnorm._core.limits import Limits, StoredBytes, text_bytes, value_bytes
-from streamnorm._core.provider_errors import too_large
+from streamnorm._core.provider_errors import store_bytes, too_large
 
 __all__ = ["BlockOpener"]
 
@@ -89,8 +89,7 @@ class BlockOpener(Struct):
 
     def store(self, size: int) -> None:
         """Count bytes that the decoder stores, at most `max_accumulated_bytes` in all."""
-        if not self.stored.reserve(size):
-            raise too_large("max_accumulated_bytes", self.stored.bound)
+        store_bytes(self.stored, size)
 
     def store_text(self, text: str) -> int:
         """Count text that the decoder stores, and return its bytes."""

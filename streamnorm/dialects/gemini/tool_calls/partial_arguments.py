@@ -16,7 +16,7 @@ from msgspec import Struct
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_bytes
-from streamnorm._core.provider_errors import Fatal, too_large
+from streamnorm._core.provider_errors import Fatal, store_bytes, too_large
 
 __all__ = ["PartialArguments"]
 
@@ -130,8 +130,7 @@ class PartialArguments:
         if container.is_list or step in container.keys:
             raise _malformed("a path out of order")
         size = OBJECT_BYTES + text_bytes(step)
-        if not self._stored.reserve(size):
-            raise too_large("max_accumulated_bytes", self._stored.bound)
+        store_bytes(self._stored, size)
         container.stored_bytes += size
         container.keys.add(step)
         return f"{comma}{compact(step)}:"

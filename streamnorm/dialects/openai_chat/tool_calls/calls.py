@@ -13,7 +13,7 @@ from typing import Literal
 
 from streamnorm._core.events import BlockStop, Event, JSONDelta
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.provider_errors import too_large
+from streamnorm._core.provider_errors import store_bytes, too_large
 from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 from streamnorm.dialects.openai_chat.tool_calls.call import Call, ChunkId, malformed
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
@@ -193,8 +193,7 @@ class ToolCalls:
             raise malformed(f"arguments at index {index}, where no tool call has begun")
         if not text:  # the next fragment shows where it belongs
             return call
-        if not self._stored.reserve(OBJECT_BYTES):  # both indexes are stored
-            raise too_large("max_accumulated_bytes", self._stored.bound)
+        store_bytes(self._stored, OBJECT_BYTES)  # of both indexes
         self._note("index_drift", "tool call")
         if call.wire_index is not None:
             self._left.add(call.wire_index)
