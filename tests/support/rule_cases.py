@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from streamnorm import validate_request
+from streamnorm import RequestViolation, validate_request
 
-__all__ = ["RefusedRequest", "RuleCase", "is_refused_by"]
+__all__ = ["RefusedRequest", "RuleCase", "VendorRefusal", "is_refused_by"]
 
 
 class RefusedRequest(NamedTuple):
@@ -48,6 +49,65 @@ class RuleCase(Protocol):
 
     def check(self) -> None:
         """Check the path and the words of the refusal, the legal request, and `elsewhere`."""
+
+
+@dataclass(frozen=True)
+class VendorRefusal:
+    """A request that one rule of a vendor, or of a cloud with its models, refuses.
+
+    Attributes:
+        dialect: Dialect of the request.
+        rule: The rule.
+        refused: The body that is refused.
+        path: Where.
+        message: What the provider says.
+        legal: The nearest body that is accepted.
+        model: The model.
+        server: The server; None is the vendor.
+        others: Servers and models that the rule does not hold for.
+        headers: Headers of the request.
+    """
+
+    dialect: ClassVar[str]
+
+    rule: str
+    refused: dict[str, Any]
+    path: str
+    message: str
+    legal: dict[str, Any]
+    model: str
+    server: str | None = None
+    others: tuple[tuple[str | None, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.rule}-{self.path}-{self.model}"
+
+    @property
+    def request(self) -> RefusedRequest:
+        """The request that is refused."""
+        return RefusedRequest(self.refused, self.model, self.headers)
+
+    @property
+    def elsewhere(self) -> tuple[tuple[str | None, str], ...]:
+        """Servers and models at which it does not break the rule."""
+        return self.others
+
+    def check(self) -> None:
+        """Compare what the rules say of both bodies, and of the same body elsewhere."""
+        found = self._violations(self.refused, self.server, self.model)
+        assert [(v.path, v.message) for v in found if v.rule == self.rule] == [
+            (self.path, self.message)
+        ]
+        assert self._violations(self.legal, self.server, self.model) == []
+        for server, name in self.others:
+            elsewhere = self._violations(self.refused, server, name)
+            assert self.rule not in [violation.rule for violation in elsewhere]
+
+    def _violations(
+        self, body: dict[str, Any], server: str | None, name: str
+    ) -> list[RequestViolation]:
+        return validate_request(body, self.dialect, model=name, server=server, headers=self.headers)
 
 
 def is_refused_by(case: RuleCase, server: str | None) -> bool:

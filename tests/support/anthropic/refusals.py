@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from streamnorm import RequestViolation, validate_request
-from support.rule_cases import RefusedRequest
+from support.rule_cases import VendorRefusal
 
 __all__ = [
     "Refusal",
@@ -28,61 +26,13 @@ SIGNATURE = "c2lnbmVk"
 """A signature that may be the vendor's."""
 
 
-class Refusal(NamedTuple):
-    """A request that one rule refuses.
+@dataclass(frozen=True)
+class Refusal(VendorRefusal):
+    """A request that one rule of Anthropic's, or of a cloud, refuses."""
 
-    Attributes:
-        rule: The rule.
-        refused: The body that is refused.
-        path: Where.
-        message: What the provider says.
-        legal: The nearest body that is accepted.
-        model: The model.
-        server: The server; None is the vendor.
-        others: Servers and models that the rule does not hold for.
-        headers: Headers of the request.
-    """
+    dialect: ClassVar[str] = "anthropic"
 
-    rule: str
-    refused: dict[str, Any]
-    path: str
-    message: str
-    legal: dict[str, Any]
     model: str = "claude-opus-4-5"
-    server: str | None = None
-    others: tuple[tuple[str | None, str], ...] = ()
-    headers: Mapping[str, str] = MappingProxyType({})
-
-    def __str__(self) -> str:
-        return f"{self.rule}-{self.path}"
-
-    @property
-    def dialect(self) -> str:
-        return "anthropic"
-
-    @property
-    def request(self) -> RefusedRequest:
-        return RefusedRequest(self.refused, self.model, self.headers)
-
-    @property
-    def elsewhere(self) -> tuple[tuple[str | None, str], ...]:
-        return self.others
-
-    def check(self) -> None:
-        """Compare what the rules say of both bodies, and of the same body elsewhere."""
-        found = [(v.path, v.message) for v in self._violations(self.refused) if v.rule == self.rule]
-        assert found == [(self.path, self.message)]
-        assert self._violations(self.legal) == []
-        for server, model in self.others:
-            elsewhere = validate_request(
-                self.refused, "anthropic", model=model, server=server, headers=self.headers
-            )
-            assert self.rule not in [violation.rule for violation in elsewhere]
-
-    def _violations(self, body: dict[str, Any]) -> list[RequestViolation]:
-        return validate_request(
-            body, "anthropic", model=self.model, server=self.server, headers=self.headers
-        )
 
 
 def request(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from streamnorm import RequestViolation, validate_request
-from support.rule_cases import RefusedRequest
+from support.rule_cases import VendorRefusal
 
 __all__ = [
     "SIGNATURE",
@@ -25,62 +25,13 @@ SIGNATURE = "c2lnbmVk"
 """A signature that may be Google's."""
 
 
-class Refusal(NamedTuple):
-    """A request that one rule refuses.
+@dataclass(frozen=True)
+class Refusal(VendorRefusal):
+    """A request that one rule of Google's refuses."""
 
-    Attributes:
-        rule: The rule.
-        refused: The body that is refused.
-        path: Where.
-        message: What the provider says.
-        legal: The nearest body that is accepted.
-        model: The model.
-        server: The server; None is the Gemini API.
-        others: Servers and models that the rule does not hold for.
-    """
+    dialect: ClassVar[str] = "gemini"
 
-    rule: str
-    refused: dict[str, Any]
-    path: str
-    message: str
-    legal: dict[str, Any]
     model: str = "gemini-2.5-flash"
-    server: str | None = None
-    others: tuple[tuple[str | None, str], ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.rule}-{self.path}-{self.model}"
-
-    @property
-    def dialect(self) -> str:
-        """Dialect of the request."""
-        return "gemini"
-
-    @property
-    def request(self) -> RefusedRequest:
-        """The request that is refused."""
-        return RefusedRequest(self.refused, self.model)
-
-    @property
-    def elsewhere(self) -> tuple[tuple[str | None, str], ...]:
-        """Servers and models at which it does not break the rule."""
-        return self.others
-
-    def check(self) -> None:
-        """Compare what the rules say of both bodies, and of the same body elsewhere."""
-        found = self._violations(self.refused, self.server, self.model)
-        assert [(v.path, v.message) for v in found if v.rule == self.rule] == [
-            (self.path, self.message)
-        ]
-        assert self._violations(self.legal, self.server, self.model) == []
-        for server, name in self.others:
-            elsewhere = self._violations(self.refused, server, name)
-            assert self.rule not in [violation.rule for violation in elsewhere]
-
-    def _violations(
-        self, body: dict[str, Any], server: str | None, name: str
-    ) -> list[RequestViolation]:
-        return validate_request(body, "gemini", model=name, server=server)
 
 
 def request(*contents: dict[str, Any], **fields: Any) -> dict[str, Any]:
