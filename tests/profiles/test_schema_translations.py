@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.schema_cases import ANTHROPIC, CHAT, GEMINI, RESPONSES, TEXT
 from support.schema_requests import answering, calling, gemini_parameters, gemini_response
 
 from streamnorm import Encoded, EncodeError, translate_request, validate_request
 
-CHAT, RESPONSES, ANTHROPIC, GEMINI = "openai_chat", "openai_responses", "anthropic", "gemini"
 MODELS = {
     CHAT: "gpt-4.1",
     RESPONSES: "gpt-4.1",
     ANTHROPIC: "claude-opus-4-5",
     GEMINI: "gemini-3-flash",
 }
-TEXT = {"type": "string"}
 
 
 def of(**properties: Any) -> dict[str, Any]:
