@@ -225,7 +225,7 @@ def lone_surrogate_path(value: object, path: str = "") -> str | None:
 
     Args:
         value: A decoded JSON value, which nests no deeper than a bound.
-        path: Its path; a key is found at the path of its object.
+        path: Path of the value; a key is reported at the path of its object.
     """
     if isinstance(value, str):
         return path if _LONE_SURROGATE.search(value) else None

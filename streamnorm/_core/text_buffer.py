@@ -22,7 +22,7 @@ class TextBuffer:
     """A growing text.  It may contain lone surrogates.
 
     Args:
-        text: Its beginning.
+        text: Initial text.
         stored: Counter of its bytes.  A batch is counted as a whole: `append`, `text`, `unread`
             and `pack` raise `LimitExceeded` where it is too large.
 

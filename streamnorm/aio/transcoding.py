@@ -92,7 +92,7 @@ class TranscodePump(Pump[bytes]):
 
 
 def _is_reworded(error: StreamError, written: bytes) -> bool:
-    """Return whether a full context is written in other words than those of the server.
+    """Return whether the error for a full context replaces the one that the server wrote.
 
     Clients act on the words of their vendor, which a compatible server may not have.
     """

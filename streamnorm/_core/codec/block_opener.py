@@ -98,7 +98,7 @@ class BlockOpener(Struct):
         return size
 
     def store_fields(self, stored: dict[str, Any], fields: dict[str, Any]) -> None:
-        """Store fields with those of earlier frames, of which they replace those of their name."""
+        """Store unknown fields of a frame; each replaces an earlier field of the same name."""
         for name, value in fields.items():
             if name in stored:
                 if stored[name] == value:
@@ -108,7 +108,7 @@ class BlockOpener(Struct):
             stored[name] = value
 
     def store_usage(self, extra: dict[str, Any] | None) -> None:
-        """Count the unknown fields of the last usage, in place of those of the one before."""
+        """Count the unknown fields of a usage snapshot, which replaces the previous one."""
         self.stored.release(self.usage_bytes)
         self.usage_bytes = value_bytes(extra) if extra else 0
         self.store(self.usage_bytes)

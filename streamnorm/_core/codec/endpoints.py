@@ -86,7 +86,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         versioned_base: Whether the vendor's SDK has the version in its base URL.
         key_headers: Request headers that hold the API key, the vendor's first.
         vendor_headers: Further request headers that mean something to the vendor.
-        account_headers: Those of them that name the account which pays; they belong to a key.
+        account_headers: Vendor headers that name the billed account, which belongs to a key.
         body_headers: Those of them that say what the body uses: the writer of a body says them
             anew, since some of what the client sent may be gone.
         passed_query: Names in the query of a request that mean something to the vendor.

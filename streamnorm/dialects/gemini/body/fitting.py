@@ -1,4 +1,4 @@
-"""What servers want of contents that a client wrote in the dialect itself.
+"""Contents of Gemini's own clients, fitted to the server that they go to.
 
 https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI refuses the
 first call of a step without a signature, as the Gemini API does; to that, such a content is the

@@ -69,14 +69,14 @@ def _has_flag(facts: RequestFacts) -> bool:
 
 
 def functions_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield tools of the server beside functions."""
+    """Yield server tools of a request that has functions."""
     if _has_functions(facts):
         for field in _server_tools(facts):
             yield Finding(field.path)
 
 
 def tools_without_flag(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield tools of the server beside functions, unless the answer includes their calls."""
+    """Yield server tools of a request with functions that does not ask for their calls."""
     if not _has_flag(facts):
         yield from functions_beside_tools(facts)
 
@@ -148,21 +148,21 @@ def output_schemas(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def output_beside_functions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield an answer in JSON beside functions."""
+    """Yield a JSON output format of a request that has functions."""
     field = option_of(facts.body, _OPTIONS, "responseMimeType")
     if field.value == _JSON and _has_functions(facts):
         yield Finding(field.path, field.value)
 
 
 def output_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield an answer in JSON beside tools of the server alone."""
+    """Yield a JSON output format of a request that has server tools and no functions."""
     field = option_of(facts.body, _OPTIONS, "responseMimeType")
     if field.value == _JSON and _server_tools(facts) and not _has_functions(facts):
         yield Finding(field.path, field.value)
 
 
 def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a budget beside a level."""
+    """Yield a `thinkingBudget` that stands beside a `thinkingLevel`."""
     budget = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingBudget")
     level = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingLevel")
     if budget.value is not None and level.value is not None:

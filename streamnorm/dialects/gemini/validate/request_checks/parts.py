@@ -50,9 +50,9 @@ class Field(NamedTuple):
     """A field of a request.
 
     Attributes:
-        path: Its path.
-        location: Its location.
-        value: Its value; None if it is not there.
+        path: Path as the client wrote it.
+        location: Path in the vendor's spelling, for messages.
+        value: Value of the field; None if it is missing.
     """
 
     path: str
@@ -64,10 +64,10 @@ class Part(NamedTuple):
     """A part of a content.
 
     Attributes:
-        path: Its path.
-        location: Its location.
+        path: Path as the client wrote it.
+        location: Path in the vendor's spelling, for messages.
         value: The JSON object.
-        data: Its data fields, by their names in `lowerCamelCase`.
+        data: Data fields of the part, by `lowerCamelCase` name.
     """
 
     path: str
@@ -80,8 +80,8 @@ class Content(NamedTuple):
     """A content of the conversation.
 
     Attributes:
-        number: Its position.
-        path: Its path.
+        number: Position in `contents`.
+        path: Path of the content.
         role: Its role; the user's if it has none.
         parts: Its parts.
         value: The JSON object.
