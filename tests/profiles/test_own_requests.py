@@ -22,6 +22,7 @@ OTHER = {"type": "function", "function": {"name": "g", "parameters": {"type": "o
 NAMED = {"type": "function", "function": {"name": "f"}}
 TEXT = {"type": "text", "text": "Look."}
 FILE = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERg=="}}
+LETTER = {"role": "user", "content": [FILE]}
 SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "r", "schema": {"type": "object"}}}
@@ -41,6 +42,7 @@ LOOP = messages(HI, CALLING, RESULT, HI)
 FORCED = {**messages(HI), "tools": TOOLS, "tool_choice": NAMED}
 AUTO = {**FORCED, "tool_choice": "auto"}
 WEAK = ["tool_choice_weakened"]
+DROPPED = ["document_dropped", "empty_message_dropped"]
 
 Row = tuple[str, str, dict[str, Any], dict[str, Any], list[str]]
 
@@ -213,6 +215,13 @@ CHAT: list[Row] = [
         {**FORCED, "tool_choice": "any"},
         ["tool_choice_weakened", "tool_choice"],
     ),
+    (
+        "mistral",
+        "mistral-large",
+        messages(HI, {"role": "assistant", "refusal": "No."}, HI),
+        messages(HI, {"role": "assistant", "content": "No."}, HI),
+        ["refusal_as_text"],
+    ),
     # xAI
     (
         "xai",
@@ -299,6 +308,10 @@ CHAT: list[Row] = [
         messages(HI, HI, CALLING, RESULT, HI),
         messages({"role": "user", "content": "Hi\n\nHi"}, CALLING, RESULT, OK, HI),
         ["messages_merged", "assistant_filled"],
+    ),
+    *(
+        (server, model, messages(HI, LETTER, YES, HI), messages(HI, YES, HI), DROPPED)
+        for server, model in (("vllm", "mistral-small"), ("sglang", "gemma-4"))
     ),
     # LM Studio
     (
@@ -515,6 +528,7 @@ def test_server_with_stored_answers_is_sent_references_to_them(server: str) -> N
         ("openai_chat", "glm", "glm-4.6", messages(SYSTEM, YES), "messages"),
         ("openai_chat", "minimax", "m", messages(HI, RESULT), "messages[1].blocks[0]"),
         ("openai_chat", "vllm", "gemma-4", messages(SYSTEM, YES, HI), "messages[1]"),
+        ("openai_chat", "sglang", "gemma-4", messages(LETTER, YES), "messages[0]"),
         (
             "anthropic",
             "minimax",
