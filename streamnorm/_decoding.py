@@ -90,6 +90,10 @@ class _UnnamedDecoder(Decoder):
     def lacks_only_terminal(self) -> bool:
         return self._room is not None and self._room.lacks_only_terminal
 
+    @property
+    def idle_frames(self) -> int:
+        return super().idle_frames if self._active is None else self._active.idle_frames
+
     def framed(self, data: bytes) -> bytes:
         return super().framed(data) if self._active is None else self._active.framed(data)
 
@@ -153,7 +157,6 @@ class _UnnamedDecoder(Decoder):
             self.is_plain = self._active.is_plain
             self.outcome, self.first_usage = self._active.outcome, self._active.first_usage
             self.error_outside_stream = self._active.error_outside_stream
-            self.pings = self._active.pings
 
     def _find(self, frame: Frame) -> Decoder | None:
         found = detect_frame(frame, DIALECTS.values())

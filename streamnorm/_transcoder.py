@@ -240,9 +240,9 @@ class Transcoder:
         return self._decoder.frames
 
     @property
-    def pings(self) -> int:
-        """Number of frames read that are pings."""
-        return self._decoder.pings
+    def idle_frames(self) -> int:
+        """Number of frames read that gave no event, or a ping."""
+        return self._decoder.idle_frames
 
     @property
     def lacks_only_terminal(self) -> bool:

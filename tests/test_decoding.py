@@ -154,13 +154,13 @@ def test_progress_is_that_of_the_detected_decoder() -> None:
     ping = frame({"type": "ping"}, "ping")
     reader = decoder()
     assert not reader.lacks_only_terminal
-    for data, frames, pings in [
+    for data, frames, idle in [
         (ping, 1, 1),
         (frame({"type": "message_start", "message": {"id": "m"}}, "message_start"), 2, 1),
         (ping + ping, 4, 3),
     ]:
         reader.feed(data)
-        assert (reader.frames, reader.pings) == (frames, pings)
+        assert (reader.frames, reader.idle_frames) == (frames, idle)
         assert not reader.lacks_only_terminal
     stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
     reader.feed(frame(stop, "message_delta"))

@@ -170,8 +170,9 @@ class Pump(ABC, Generic[T]):
 
     @property
     def progress(self) -> int:
-        """Number of frames read that are no pings."""
-        return self._core.frames - self._core.pings
+        """Number of frames that gave an event, and one more for the end of the message."""
+        core = self._core
+        return core.frames - core.idle_frames + core.lacks_only_terminal
 
     @property
     def lacks_only_terminal(self) -> bool:

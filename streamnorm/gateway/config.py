@@ -138,7 +138,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         first_byte_s: Seconds in which an upstream must begin its answer.
         idle_s: Seconds in which an upstream, or the body of a request, must go on; and in which
             a client must read of its stream, at most twice as many.
-        progress_s: Seconds in which an upstream must send something else than pings.
+        progress_s: Seconds in which an upstream must send an event that is no ping.
         finish_grace_s: Seconds that a finished answer may stay open.
         drain_grace_s: Seconds that running answers have when the server stops.
         retries: How often a request is sent again to the same upstream before anything was

@@ -32,7 +32,7 @@ class _GraceOver(Exception):
 
 
 class Stalled(TimeoutError):
-    """An upstream sent nothing, or nothing but pings, for too long."""
+    """An upstream sent nothing, or nothing of its answer, for too long."""
 
 
 class ServerStopping(Exception):
@@ -169,7 +169,8 @@ class Answer:
 
     A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
     again when it fires, not with each read.  Progress is what the timer finds new: a stream of
-    pings alone ends after `progress_s`, and at most the shortest of the bounds later.
+    pings, comments or empty frames alone ends after `progress_s`, and at most the shortest of the
+    bounds later.  The time in which the client reads nothing is not the upstream's.
 
     Args:
         response: The response, of which nothing was read.
@@ -215,8 +216,10 @@ class Answer:
             self.read = partial(_read_masked, self.read, KeyMask(key))
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
-        self._waited_s = 0.0  # in reads that have ended; the client's time is not the upstream's
-        self._progress_s = 0.0  # time waited at the last check that found progress
+        self._returned_at = start  # when the last read ended
+        self._is_blocked = False  # whether the timer has fired since then: the client is late
+        self._blocked_s = 0.0  # seconds in which it was
+        self._progress_at = start  # of a clock that stops while the client is late
         self._reads = 0
         self._count: int = 0  # of frames, or of reads, at the last check
         self._on_close = on_close
@@ -288,17 +291,18 @@ class Answer:
             Stalled: The upstream is late.
             aiohttp.ClientError: The connection broke.
         """
-        self._waits_since = since = self._loop.time()
+        self._begin_read()
         try:
             data = await self._content.readany()
         except _GraceOver as exc:
             raise StopAsyncIteration from exc
         self._waits_since = None
-        self._waited_s += self._loop.time() - since
+        self._returned_at = self._loop.time()
         if not data:
             raise StopAsyncIteration
         self._reads += 1
         if self._reads == 1:
+            self._progress_at = self._returned_at
             self._check()
         return data
 
@@ -307,12 +311,21 @@ class Answer:
         if self._inflation is None:
             self._inflation = inflation(self._coding)
         if (piece := next(self._pieces, None)) is not None:
+            self._begin_read()
             await asyncio.sleep(0)  # a read may become thousands of pieces
+            self._waits_since = None
+            self._returned_at = self._loop.time()
             return piece
         while piece is None:
             self._pieces = self._inflation.pieces(await self._read_received())
             piece = next(self._pieces, None)
         return piece
+
+    def _begin_read(self) -> None:
+        self._waits_since = since = self._loop.time()
+        if self._is_blocked:
+            self._is_blocked = False
+            self._blocked_s += since - self._returned_at
 
     def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
         """End a body whose connection is closed.
@@ -332,25 +345,28 @@ class Answer:
         # A read may begin at any time, and read a finish.
         look_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
         next_look = now + max(look_s, _LOOK_S)
-        since = self._waits_since
-        waited_s = self._waited_s if since is None else self._waited_s + now - since
         # To count in each read would cost as much as all else that is done there.
         count = self._reads if self._pump is None else self._pump.progress
+        since = self._waits_since
+        self._is_blocked = since is None
+        until = self._returned_at if since is None else now
         if count != self._count:
-            self._count, self._progress_s = count, self._waited_s
+            self._count, self._progress_at = count, until - self._blocked_s
+        progress_at = self._progress_at + self._blocked_s
+        if self._pump is not None and self._pump.lacks_only_terminal:
+            end = progress_at + times.finish_grace_s  # pings do not extend it
+            if until >= end:
+                # No `feed_eof`: aiohttp would use the connection for another request.
+                self.fail(_GraceOver())
+                return
+        else:
+            end = progress_at + times.progress_s
+            if since is not None:
+                end = min(since + times.idle_s, end)
+            if until >= end:
+                self.fail(Stalled("nothing, or nothing of the answer"))
+                return
         if since is not None:
-            progress_at = now + self._progress_s - waited_s
-            if self._pump is not None and self._pump.lacks_only_terminal:
-                end = progress_at + times.finish_grace_s  # pings do not extend it
-                if now >= end:
-                    # No `feed_eof`: aiohttp would use the connection for another request.
-                    self.fail(_GraceOver())
-                    return
-            else:
-                end = min(since + times.idle_s, progress_at + times.progress_s)
-                if now >= end:
-                    self.fail(Stalled("nothing, or nothing but pings"))
-                    return
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
 

@@ -172,6 +172,38 @@ async def test_pings_of_the_upstream_do_not_outlive_the_progress_bound() -> None
     assert isinstance(call.outcome, Truncated)
 
 
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b": alive\n\n",
+        b"data:\n\n",
+        b'data: {"choices":[{"index":0,"delta":{}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":""}}]}\n\n',
+    ],
+)
+@pytest.mark.parametrize("begins", [False, True])
+async def test_flood_of_frames_that_bring_nothing_ends_at_the_progress_bound(
+    begins: bool, frame: bytes, client: str
+) -> None:
+    """It never lets a read wait, so the time in reads alone would be no bound."""
+    records = Records()
+    flood = [frame * 2000] * 20_000
+    upstream = StepUpstream([*ANSWER[:begins], *flood])
+    bounds = {"progress_s": 0.3, "finish_grace_s": 0.05, "idle_s": 5.0}
+    async with (
+        served_gateway(upstream, observers=(records,), **bounds) as gateway,
+        httpx.AsyncClient() as http,
+        opened(http, gateway.url, client) as response,
+    ):
+        async for _ in response.aiter_raw():
+            pass
+    [call] = records.ended
+    assert isinstance(call.outcome, Truncated)
+    assert call.outcome.error.kind == "stalled"
+    assert upstream.sent < len(flood)
+
+
 async def test_no_ping_follows_the_end() -> None:
     records = Records()
     upstream = StepUpstream()

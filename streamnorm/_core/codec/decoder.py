@@ -54,7 +54,6 @@ class Decoder(ABC):
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, for no client.
         refused: Number of the events read last that no client shall read, or `ALL_EVENTS`.
-        pings: Number of frames read that are pings.
     """
 
     dialect: str = ""
@@ -76,7 +75,7 @@ class Decoder(ABC):
         self._delta_run: DeltaRun | None = None  # set by rooms that have one
         self.is_plain = True
         self._limits = limits
-        self.pings = 0
+        self._idle_frames = 0  # those that no run has read
         self.framing = SSEDecoder(
             max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
         )
@@ -125,11 +124,12 @@ class Decoder(ABC):
                 if isinstance(item, StrayLine):
                     self._read_stray(item.line)
                 else:
+                    before = len(events)
                     self.read(item, events)
                     if self.outcome is not None:
                         self.run = None
                         return events
-                    self.pings += bool(events) and isinstance(events[-1], Ping)
+                    self._idle_frames += len(events) == before or type(events[-1]) is Ping
             if self.framing.overflowed:
                 raise too_large("max_event_bytes", self._limits.max_event_bytes)
         except Fatal as fatal:
@@ -204,7 +204,7 @@ class Decoder(ABC):
         """Continue with the bytes where another decoder of the same source stopped."""
         self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
         self._notes, self._on_note = other._notes, other._on_note
-        self.pings = other.pings
+        self._idle_frames = other._idle_frames
         self._body, self.is_plain = other._body, other.is_plain
         if self._body is None:
             self._begin_stream()
@@ -234,6 +234,12 @@ class Decoder(ABC):
     def frames(self) -> int:
         """Number of frames read from bytes."""
         return self.framing.frames
+
+    @property
+    def idle_frames(self) -> int:
+        """Number of frames read that gave no event, or a ping."""
+        run = self._delta_run
+        return self._idle_frames + (0 if run is None else run.idle_frames)
 
     @property
     def notes(self) -> tuple[Note, ...]:

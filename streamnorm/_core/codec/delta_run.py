@@ -53,6 +53,7 @@ class DeltaRun(ABC):
         reads_are_events: Whether the last read was exactly one event, as the next may be.
         framing: The SSE decoder of the stream; one that never starts if the body has
             another format.
+        idle_frames: Number of frames that gave no text.
     """
 
     prefix: bytes = b"data: "
@@ -62,6 +63,7 @@ class DeltaRun(ABC):
 
     def __init__(self) -> None:
         self.reads_are_events = False
+        self.idle_frames = 0
         self._made: Delta | None = None  # the delta that `_make` makes others of
         self._make: Callable[[str], Delta]
 
@@ -112,6 +114,8 @@ class DeltaRun(ABC):
             if self.delta is not self._made:
                 self._made, self._make = self.delta, delta_factory(self.delta)
             events.append(self._make(text))
+        else:
+            self.idle_frames += 1
         if self.reports_usage and (usage := self.pending_usage()) is not None:
             events.append(usage)
 
@@ -172,7 +176,10 @@ class DeltaForwarder:
         run = self.run
         text = run.text_of_read(data) if run.reads_are_events else None
         if not text:
-            return None if text is None else b""
+            if text is None:
+                return None
+            run.idle_frames += 1
+            return b""
         if run.delta is not self._delta:
             self._select(run.delta)
         try:
@@ -208,6 +215,8 @@ class DeltaForwarder:
                     append(text)
                     if write is not None and (written := write(text)):
                         parts.append(written)
+                else:
+                    run.idle_frames += 1
         except LimitExceeded as exc:
             self._fail(exc)
         return position

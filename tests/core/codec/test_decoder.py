@@ -17,6 +17,7 @@ from streamnorm import (
     MessageStop,
     Note,
     StreamError,
+    Transcoder,
     Truncated,
     decoder,
 )
@@ -369,16 +370,28 @@ def test_line_that_is_no_field_is_noted(line: str) -> None:
 # Progress
 
 
-def test_pings_are_counted_among_the_frames() -> None:
+def test_frames_without_an_event_are_counted_with_the_pings() -> None:
     ping = frame({"type": "ping"}, "ping")
     reader = decoder("anthropic")
     reader.feed(ping + ping)
-    assert (reader.frames, reader.pings) == (2, 2)
+    assert (reader.frames, reader.idle_frames) == (2, 2)
     reader.feed(b": comment\n\n")
-    assert (reader.frames, reader.pings) == (2, 2)
+    assert (reader.frames, reader.idle_frames) == (2, 2)
     reader.feed(frame({"type": "unknown"}, "unknown") + ping)
-    assert (reader.frames, reader.pings) == (4, 3)
+    assert (reader.frames, reader.idle_frames) == (4, 3)
     assert not reader.lacks_only_terminal
+
+
+@pytest.mark.parametrize("in_one_read", [False, True])
+def test_frames_without_text_are_counted_in_and_outside_a_run(in_one_read: bool) -> None:
+    empty = chunk({"content": ""})
+    frames = [TEXT, empty, empty, b"data:\n\n", TEXT, empty, chunk({}), b": comment\n\n", empty]
+    reader, transcoder = decoder("openai_chat"), Transcoder("openai_chat", "anthropic")
+    for data in [b"".join(frames)] if in_one_read else frames:
+        reader.feed(data)
+        transcoder.feed(data)
+    assert (reader.frames, reader.idle_frames) == (8, 6)
+    assert (transcoder.frames, transcoder.idle_frames) == (8, 6)
 
 
 def test_message_whose_terminal_no_server_leaves_out_lacks_more_until_it() -> None:
