@@ -136,8 +136,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         commit_after_s: Seconds after which status 200 and a ping are sent although the
             upstream has not answered; this ends the fallback.  None never does so.
         first_byte_s: Seconds in which an upstream must begin its answer.
-        idle_s: Seconds in which an upstream, or the body of a request, must go on; and in which
-            a client must read of its stream, at most twice as many.
+        idle_s: Seconds in which an upstream must go on; in which the body of a request must go on,
+            and arrive, with one more for each 16 KiB of it; and in which a client must read of
+            its stream, at most twice as many.
         progress_s: Seconds in which an upstream must send an event that is no ping.
         finish_grace_s: Seconds that a finished answer may stay open.
         drain_grace_s: Seconds that running answers have when the server stops.

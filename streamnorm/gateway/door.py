@@ -33,7 +33,10 @@ _SHARED_HEADER = "authorization"  # of keys of every dialect
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ONCE = (b"content-length", b"host")
 _MAX_QUERY_FIELDS = 100
-_MAX_HEADER_BYTES = 128 * 1024  # of all headers; some servers have no bound
+_MAX_HEAD_BYTES = 64 * 1024  # of all headers and the target; some servers have no bound
+# A body that arrives at this pace may take longer than `idle_s`: a large one does over a slow line,
+# but one of which a byte arrives now and then would hold its place among `max_streams` for months.
+_MIN_BODY_BYTES_S = 16 * 1024
 _RETRY_S = 1
 
 
@@ -129,13 +132,17 @@ class Door:
         decoder = body_decoder(received.headers, self._max_body_bytes)
         parts: list[bytes] = []
         size = 0
+        loop = asyncio.get_running_loop()
+        begun_at = loop.time()
         while True:
+            paid_until = min(loop.time(), begun_at + size / _MIN_BODY_BYTES_S)
             try:
-                async with asyncio.timeout(self._idle_s):
+                async with asyncio.timeout_at(paid_until + self._idle_s):
                     message = await receive()
             except TimeoutError as exc:
                 raise RequestRefused(
-                    f"no more of the body for {self._idle_s:g} s, expected it sooner",
+                    f"a body that arrives too slowly, expected it within {self._idle_s:g} s, "
+                    f"or {_MIN_BODY_BYTES_S} bytes a second",
                     408,
                     headers={"connection": "close"},
                 ) from exc
@@ -250,9 +257,11 @@ def _check_framing(scope: Scope) -> None:
     Raises:
         RequestRefused: It is such a one.
     """
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+    size = len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b""))
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > _MAX_HEAD_BYTES:
         raise RequestRefused(
-            f"headers that are too large, expected at most {_MAX_HEADER_BYTES} bytes",
+            f"a target and headers that are too large, expected at most {_MAX_HEAD_BYTES} bytes",
             431,
             headers={"connection": "close"},
         )
