@@ -28,9 +28,19 @@ from msgspec import Meta, Struct
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.json import is_object
+from streamnorm._core.limits import Limits
 from streamnorm.state.stored import DEFAULT_TTL_S
 
-__all__ = ["Config", "ConfigError", "ModelConfig", "UpstreamConfig", "checked", "read_config"]
+__all__ = [
+    "Config",
+    "ConfigError",
+    "ModelConfig",
+    "UpstreamConfig",
+    "answer_limits",
+    "checked",
+    "read_config",
+    "request_limits",
+]
 
 T = TypeVar("T")
 
@@ -39,6 +49,9 @@ _MAX_S = 1e9
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=_MAX_S)]
 _Delay: TypeAlias = Annotated[float, Meta(ge=0, le=_MAX_S)]
 _Bound: TypeAlias = Annotated[int, Meta(ge=1)]
+# Of a body of 32 MB, histories of agents have fewer.  In messages of a few bytes, so many take
+# some 250 MB and two seconds.
+_MAX_JSON_VALUES = 500_000
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
@@ -171,6 +184,16 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_streams: _Bound = 1000
     max_body_bytes: _Bound = 32 * 1024 * 1024
     max_event_bytes: _Bound = 16 * 1024 * 1024
+
+
+def request_limits(config: Config) -> Limits:
+    """Return the bounds of a request."""
+    return Limits(max_event_bytes=config.max_body_bytes, max_json_values=_MAX_JSON_VALUES)
+
+
+def answer_limits(config: Config) -> Limits:
+    """Return the bounds of an answer."""
+    return Limits(max_event_bytes=config.max_event_bytes, max_json_values=_MAX_JSON_VALUES)
 
 
 def read_config(path: str | Path) -> Config:

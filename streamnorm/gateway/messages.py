@@ -9,7 +9,6 @@ from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Completed, Outcome, StreamError
-from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
@@ -17,7 +16,7 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_bo
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
 from streamnorm.gateway.compacting import Compacting
-from streamnorm.gateway.config import Config
+from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.routing import Routing
@@ -56,8 +55,8 @@ class Messages:
         self._network = network
         self._estimator = estimator
         self._compacting = compacting
-        self._limits = Limits(max_event_bytes=config.max_event_bytes)
-        self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._limits = answer_limits(config)
+        self._request_limits = request_limits(config)
         self._turns = Turns(self._request_limits, store)
 
     async def answer(

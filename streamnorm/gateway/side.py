@@ -24,7 +24,6 @@ from streamnorm._core.errors import (
 )
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
-from streamnorm._core.limits import Limits
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import broken_connection
 from streamnorm._models import encode_model, encode_models
@@ -46,7 +45,7 @@ from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.compacting import Compacting
-from streamnorm.gateway.config import Config
+from streamnorm.gateway.config import Config, request_limits
 from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.model_names import is_one_name
 from streamnorm.gateway.network import Answer, Network, ServerStopping
@@ -111,7 +110,7 @@ class Side:
         self._network = network
         self._store = store
         self._estimator = estimator
-        self._request_limits = Limits(max_event_bytes=config.max_body_bytes)
+        self._request_limits = request_limits(config)
         self._turns = Turns(self._request_limits, store)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s

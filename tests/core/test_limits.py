@@ -299,6 +299,7 @@ def test_defaults_are_those_of_the_design() -> None:
     assert Limits() == Limits(
         max_event_bytes=128 * 1024 * 1024,
         max_json_depth=128,
+        max_json_values=2_000_000,
         max_blocks=4096,
         max_tool_calls=1024,
         max_choices=128,
@@ -314,4 +315,5 @@ def test_defaults_are_those_of_the_design() -> None:
 def test_table_holds_every_bound() -> None:
     bounds = {limit for limit, _, _ in [*DECODED.values(), *TRANSCODED.values()]}
     elsewhere = {"max_error_body_bytes", "max_recording_bytes", "max_companion_bytes"}
+    elsewhere.add("max_json_values")  # of bodies
     assert bounds | elsewhere == set(Limits.__struct_fields__)

@@ -7,7 +7,15 @@ import random
 
 import pytest
 from support.asgi_caller import Caller
-from support.gateway_calls import NOWHERE, POSTS, body_of, opened, shape_of
+from support.gateway_calls import (
+    NOWHERE,
+    POSTS,
+    body_of,
+    called,
+    opened,
+    refused,
+    shape_of,
+)
 
 from streamnorm.gateway import ModelConfig, UpstreamConfig
 
@@ -122,3 +130,15 @@ async def test_every_request_gets_an_answer(dialect: str, *, normalize: bool) ->
                 if caller.status != 200:
                     assert 400 <= caller.status < 500 or caller.status == 502
                     shape_of(body_of(caller))
+
+
+@pytest.mark.parametrize("client", POSTS)
+@pytest.mark.parametrize("upstream", ["anthropic", "gemini"])
+async def test_body_of_too_many_values_is_refused(client: str, upstream: str) -> None:
+    """A million empty objects of 3 MB would take some 250 MB, and a request of them more."""
+    path, fields = POSTS[client]
+    objects = b",".join([b"{}"] * 1_000_000)
+    data = json.dumps(fields).encode()[:-1] + b',"metadata":[' + objects + b"]}"
+    async with opened(NOWHERE, dialect=upstream) as app:
+        found = refused(await called(app, path, data), 400, client)
+    assert found == "$: more than 500000 JSON values, expected at most that (max_json_values)"

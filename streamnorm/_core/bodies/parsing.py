@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any, TypeAlias
 
-import msgspec
-
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import (
     FAST_ERRORS,
@@ -19,6 +17,7 @@ from streamnorm._core.json import (
     lone_surrogate_path,
     too_deep,
 )
+from streamnorm._core.large_json import decode_pieces, has_more_values
 from streamnorm._core.limits import Limits
 
 __all__ = ["Body", "body_object", "lone_surrogate_in"]
@@ -42,12 +41,20 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
         size = len(body)
         if size > limits.max_event_bytes:
             raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
+        _check_count(body, limits.max_json_values)
         value = _json(body, limits)
     if not is_object(value):
         raise DecodeError("no JSON object, expected one")
     if too_deep(value, limits.max_json_depth):
         raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
     return _json_object(value) if value is body else value
+
+
+def _check_count(body: bytes | str, most: int) -> None:
+    if len(body) < most:  # each value has a byte of its own
+        return
+    if has_more_values(body if isinstance(body, bytes) else body.encode("utf-8", "replace"), most):
+        raise DecodeError(f"more than {most} JSON values, expected at most that (max_json_values)")
 
 
 def _json_object(value: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +71,7 @@ def _json_object(value: dict[str, Any]) -> dict[str, Any]:
 
 def _json(body: bytes | str, limits: Limits) -> object:
     try:
-        return msgspec.json.decode(body)
+        return decode_pieces(body)
     except FAST_ERRORS:
         pass
     try:

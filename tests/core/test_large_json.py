@@ -1,0 +1,125 @@
+"""JSON of many megabytes: split, decoded and written in pieces, and its values counted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnorm._core import large_json
+from streamnorm._core.large_json import (
+    PIECE_BYTES,
+    decode_pieces,
+    encode_pieces,
+    has_more_values,
+    split,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text('a"\\,[{\n\u20ac'),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab,"), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def values_in(value: Any) -> int:
+    """Count a value and those that it holds, in lists and dictionaries, with their names."""
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(values_in, held))
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make texts of a few bytes large ones, and let three bytes be counted at a time."""
+    monkeypatch.setattr(large_json, "PIECE_BYTES", 4)
+    monkeypatch.setattr(large_json, "_COUNTED_BYTES", 3)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@given(JSON, st.sampled_from([None, 1]))
+def test_pieces_are_decoded_as_the_whole_is(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    assert decode_pieces(text) == decode_pieces(text.encode()) == value
+
+
+@given(JSON)
+def test_pieces_are_written_as_the_whole_is(value: Any) -> None:
+    assert encode_pieces(value) == msgspec.json.encode(value)
+
+
+def test_empty_array_of_white_space_is_an_array() -> None:
+    assert decode_pieces(b"[" + b" " * PIECE_BYTES + b"]") == []
+    assert decode_pieces(b"{" + b" " * PIECE_BYTES + b"}") == {}
+
+
+def test_no_text_beyond_the_bound_is_decoded_at_once_but_a_string(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[bytes] = []
+
+    class Decoder:
+        def decode(self, text: bytes | msgspec.Raw) -> Any:
+            decoded.append(bytes(memoryview(text)))
+            return msgspec.json.decode(text)
+
+    monkeypatch.setattr(large_json, "_ANY", Decoder())
+    long = "x" * (2 * PIECE_BYTES)
+    body = {"messages": [{"content": [{"text": "y" * 1000}] * 400}] * 2, "system": long}
+    assert decode_pieces(json.dumps(body).encode()) == body
+    assert json.dumps(long).encode() in decoded
+    assert sum(len(text) > PIECE_BYTES for text in decoded) == 1
+
+
+def test_repeated_name_is_a_part_of_its_own_and_the_last_one_counts() -> None:
+    text = b'{"a":1,"b":2,"a":%s}' % (b" " * PIECE_BYTES + b"3")
+    parts = split(text)
+    assert parts is not None
+    assert parts.names == ["a", "b", "a"]
+    assert [*decode_pieces(text).items()] == [("a", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize("text", [b"{}", b'"a"', b'"' + b"a" * PIECE_BYTES + b'"'])
+def test_small_text_and_a_string_are_not_split(text: bytes) -> None:
+    assert split(text) is None
+
+
+def test_nesting_is_split_eight_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level scans the rest of the text again, which a hundred levels would pay for."""
+    splits = 0
+    splitter = large_json._SPLITTER
+
+    class Splitter:
+        def decode(self, text: bytes) -> Any:
+            nonlocal splits
+            splits += 1
+            return splitter.decode(text)
+
+    monkeypatch.setattr(large_json, "_SPLITTER", Splitter())
+    decode_pieces(b"[" * 50 + b'"%s"' % (b"a" * PIECE_BYTES) + b"]" * 50)
+    assert splits == 8
+
+
+@pytest.mark.usefixtures("small_pieces")
+@given(JSON, st.sampled_from([None, 1]))
+def test_values_are_counted_outside_strings(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent).encode()
+    count = values_in(value)
+    # An empty object or array counts as if it held a value.
+    empty = text.count(b"{}") + text.count(b"[]") if not isinstance(value, str) else 0
+    assert not has_more_values(text, count + empty)
+    assert has_more_values(text, count - 1) or count == 1
+
+
+@pytest.mark.parametrize("text", [b'"', b"\\", b'\\"[,', b'{"a\\', b"[" * 9])
+def test_text_that_is_no_json_is_counted_all_the_same(text: bytes) -> None:
+    assert has_more_values(text, 100) is False
+
+
+def test_text_of_code_is_no_more_than_one_value() -> None:
+    text = json.dumps({"a": 'f(a, [b], {"c": "\\"}),' * 1000}).encode()
+    assert not has_more_values(text, 2)
+    assert has_more_values(text, 1)
