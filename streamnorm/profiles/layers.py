@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
+from typing import TypeAlias
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import EncodeError, ProfileError
@@ -13,6 +15,10 @@ from streamnorm.profiles.reader import VENDOR, Rule, read_rules
 __all__ = ["Profiles", "shipped_profiles"]
 
 _MAX_FILE_BYTES = 1024 * 1024
+_MAX_NARROWED = 256
+_MAX_MODEL_CHARS = 512
+
+_Key: TypeAlias = tuple[int, str | None, str, str | None]  # as `resolve` is called
 
 
 class Profiles:
@@ -30,6 +36,15 @@ class Profiles:
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
         self.servers = frozenset(name for rule in rules for name in rule.servers) - {VENDOR}
+        self._known = {pair for rule in rules for pair in product(rule.servers, rule.dialects)}
+        self._hosts = {
+            pair
+            for rule in rules
+            if rule.hosts_vendor
+            for pair in product(rule.servers, rule.dialects)
+        }
+        # With the capabilities that they were narrowed from, which are known by identity.
+        self._narrowed: dict[_Key, tuple[BodyCapabilities, BodyCapabilities]] = {}
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
@@ -47,16 +62,11 @@ class Profiles:
 
     def knows(self, server: str | None, dialect: str) -> bool:
         """Return whether there are profiles of a server for a dialect."""
-        return server in self.servers and any(
-            server in rule.servers and dialect in rule.dialects for rule in self._rules
-        )
+        return server != VENDOR and (server, dialect) in self._known
 
     def runs_vendor_models(self, server: str | None, dialect: str) -> bool:
         """Return whether a server runs the models of a dialect's vendor."""
-        return any(
-            rule.hosts_vendor and server in rule.servers and dialect in rule.dialects
-            for rule in self._rules
-        )
+        return (server, dialect) in self._hosts
 
     def resolve(
         self,
@@ -80,6 +90,26 @@ class Profiles:
         Raises:
             EncodeError: The version is not known.
         """
+        key = (id(base), server, model, version)
+        known = None if own else self._narrowed.get(key)
+        if known is not None and known[0] is base:
+            return known[1]
+        narrowed = self._narrow(base, server, model, version, own=own)
+        if not own and len(model) <= _MAX_MODEL_CHARS:
+            if len(self._narrowed) >= _MAX_NARROWED:  # names of models come from anybody
+                self._narrowed.clear()
+            self._narrowed[key] = (base, narrowed)
+        return narrowed
+
+    def _narrow(
+        self,
+        base: BodyCapabilities,
+        server: str | None,
+        model: str,
+        version: str | None,
+        *,
+        own: bool,
+    ) -> BodyCapabilities:
         rules = [rule for rule in self._rules if base.dialect in rule.dialects]
         versions = sorted({rule.version for rule in rules if rule.version is not None})
         if version is not None and version not in versions:

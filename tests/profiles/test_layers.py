@@ -199,3 +199,21 @@ def test_requests_of_the_dialect_have_all_that_their_server_does_not_refuse() ->
     assert (can.max_stops, can.max_id_chars, can.min_answer_tokens) == (None, None, None)
     same = narrow.for_own_requests(frozenset({"seed"}), same_models=True)
     assert same == structs.replace(narrow, only_refusals=True)
+
+
+def test_what_was_resolved_is_remembered_for_the_same_capabilities_alone(tmp_path: Path) -> None:
+    profiles = load(tmp_path, profile(5, MODEL))
+    first = profiles.resolve(CHAT, model="m")
+    assert first.max_tools == 5
+    assert profiles.resolve(CHAT, model="m") is first
+    for base, model, own in [(CHAT, "n", False), (ANTHROPIC, "m", False), (CHAT, "m", True)]:
+        found = profiles.resolve(base, model=model, own=own)
+        assert found is not first
+        assert found.dialect == base.dialect
+    for number in range(1000):  # names of models come from anybody
+        assert profiles.resolve(CHAT, model=f"n{number}").max_tools is None
+    again = profiles.resolve(CHAT, model="m")
+    assert again == first
+    assert again is not first
+    long = "m" * 10_000
+    assert profiles.resolve(ANTHROPIC, model=long) == profiles.resolve(ANTHROPIC, model=long)
