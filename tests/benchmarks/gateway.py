@@ -27,7 +27,7 @@ from workloads import Workload, chat, workloads
 import streamnorm
 from streamnorm import Completed, InputMessage, Request, Text, encode_request
 
-__all__ = ["report"]
+__all__ = ["Cell", "Server", "report", "serve"]
 
 _EVENTS = 250
 _MAX_ROUNDS = 15
@@ -51,7 +51,7 @@ _PEER_ROUNDS = 3
 _RELAY = "relay"
 
 
-class _Cell(NamedTuple):
+class Cell(NamedTuple):
     """What one cost is measured of.
 
     Attributes:
@@ -69,7 +69,7 @@ class _Cell(NamedTuple):
         return f"{self.workload.name}, {self.reads}, to {self.target or _RELAY}"
 
     @property
-    def relayed(self) -> _Cell:
+    def relayed(self) -> Cell:
         """The same stream through the relay."""
         return self._replace(target=None)
 
@@ -98,41 +98,44 @@ class _Cell(NamedTuple):
         assert isinstance(decoder.outcome, Completed), self.name
 
 
-class _Server:
+class Server:
     """A measured server, in another process."""
 
     def __init__(self, exchanges: Exchanges, pid: int, port: int, *, prefix: str = "") -> None:
-        self._port = port
+        self.port = port
         self._clock = cpu_clock(pid)
         self._exchanges = exchanges
         self._prefix = prefix  # of the paths of a server with several applications
         self._silent: dict[str, frozenset[int]] = {}
 
-    def check(self, cell: _Cell) -> None:
+    def check(self, cell: Cell) -> None:
         """Assert that an exchange is right, and find the events that give the client nothing."""
         sample = self._run(cell, streams=1)
         cell.check(sample.received[0], exactly=bool(self._prefix))
         self._silent[cell.name] = sample.silent
 
-    def run(self, cell: _Cell, *, streams: int = _STREAMS, pause_s: float = 0.0) -> Sample:
+    def run(self, cell: Cell, *, streams: int = _STREAMS, pause_s: float = 0.0) -> Sample:
         """Return exchanges of a cell that was checked."""
         silent = self._silent[cell.name]
         return self._run(cell, streams=streams, pause_s=pause_s, silent=silent)
 
+    def request(self, cell: Cell) -> tuple[str, bytes]:
+        """Return path and body of the request for a cell."""
+        path, body = cell.request
+        return ("/relay" if cell.target is None else self._prefix) + path, body
+
     def _run(
         self,
-        cell: _Cell,
+        cell: Cell,
         *,
         streams: int,
         pause_s: float = 0.0,
         silent: frozenset[int] | None = None,
     ) -> Sample:
-        path, body = cell.request
-        prefix = "/relay" if cell.target is None else self._prefix
         return self._exchanges.run(
-            self._port,
+            self.port,
             self._clock,
-            (prefix + path, body),
+            self.request(cell),
             READS[cell.reads](cell.workload.frames),
             streams=streams,
             pause_s=pause_s,
@@ -149,7 +152,7 @@ def report(rounds: int) -> list[Figure]:
     unit_payloads = chat.text(1000)
     unit = fastest({"U": decode_json(unit_payloads)}, rounds)["U"] / len(unit_payloads)
     exchanges = Exchanges()
-    with _serve(exchanges) as server:
+    with serve(exchanges) as server:
         figures = _report_costs(server, rounds, unit * 1e6)
         _report_latency(server, rounds)
         _report_peers(server, min(rounds, _PEER_ROUNDS))
@@ -157,7 +160,7 @@ def report(rounds: int) -> list[Figure]:
 
 
 @contextmanager
-def _serve(exchanges: Exchanges) -> Iterator[_Server]:
+def serve(exchanges: Exchanges) -> Iterator[Server]:
     here = Path(__file__).parent
     # The package under test, even if another version is installed.
     path = os.pathsep.join([str(Path(streamnorm.__file__).parent.parent), str(here)])
@@ -171,21 +174,21 @@ def _serve(exchanges: Exchanges) -> Iterator[_Server]:
         try:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-            yield _Server(exchanges, process.pid, port, prefix="/gateway")
+            yield Server(exchanges, process.pid, port, prefix="/gateway")
         finally:
             process.terminate()
 
 
-def _cells(measured: list[Workload]) -> list[_Cell]:
+def _cells(measured: list[Workload]) -> list[Cell]:
     return [
-        _Cell(workload, reads, target)
+        Cell(workload, reads, target)
         for workload in measured
         for reads in _READS
         for target in (None, workload.dialect, workload.other)
     ]
 
 
-def _report_costs(server: _Server, rounds: int, unit_us: float) -> list[Figure]:
+def _report_costs(server: Server, rounds: int, unit_us: float) -> list[Figure]:
     """Print and return the µs of CPU that the gateway adds to each event."""
     cells = _cells([each for each in workloads(_EVENTS) if each.name in _MEASURED])
     for cell in cells:
@@ -223,7 +226,7 @@ def _report_costs(server: _Server, rounds: int, unit_us: float) -> list[Figure]:
     return figures
 
 
-def _report_latency(server: _Server, rounds: int) -> None:
+def _report_latency(server: Server, rounds: int) -> None:
     """Print the latency of an event with pauses between events."""
     measured = [each for each in workloads(_PACED_EVENTS) if each.name in _PACED]
     cells = [cell for cell in _cells(measured) if cell.reads == ONE_EVENT]
@@ -243,7 +246,7 @@ def _report_latency(server: _Server, rounds: int) -> None:
         print(f"{relay.workload.name:34}" + "".join(f"{text:>20}" for text in texts))
 
 
-def _report_peers(gateway: _Server, rounds: int) -> None:
+def _report_peers(gateway: Server, rounds: int) -> None:
     """Print the whole cost of an event, and its latency, beside those of other gateways."""
     servers = {"streamnorm": gateway}
     with ExitStack() as running:
@@ -254,7 +257,7 @@ def _report_peers(gateway: _Server, rounds: int) -> None:
                 continue
             exchanges = Exchanges()  # its own: what one asks again must not reach another
             if process := running.enter_context(started(peer, python, exchanges.upstream_url)):
-                servers[peer.name] = _Server(exchanges, *process)
+                servers[peer.name] = Server(exchanges, *process)
             else:
                 print(f"\n{peer.name}: skipped, it does not start")
         if len(servers) == 1:
@@ -271,9 +274,9 @@ def _report_peers(gateway: _Server, rounds: int) -> None:
             )
 
 
-def _compare(cell: _Cell, servers: list[_Server], rounds: int) -> list[str]:
+def _compare(cell: Cell, servers: list[Server], rounds: int) -> list[str]:
     """Return what each server costs for a cell; or that it fails."""
-    costs: dict[_Server, list[tuple[float, float, float]]] = {server: [] for server in servers}
+    costs: dict[Server, list[tuple[float, float, float]]] = {server: [] for server in servers}
     for _ in range(rounds):
         for server in servers:
             try:
@@ -288,7 +291,7 @@ def _compare(cell: _Cell, servers: list[_Server], rounds: int) -> list[str]:
     return [f"{each[0]:.0f}, {each[1]:.0f} / {each[2]:.0f}" if each else "fails" for each in best]
 
 
-def _rows(cells: list[_Cell]) -> Iterator[tuple[_Cell, ...]]:
+def _rows(cells: list[Cell]) -> Iterator[tuple[Cell, ...]]:
     """Return the cells of one stream and one way to read it: the relay's, then the others."""
     return zip(*[iter(cells)] * 3, strict=True)
 

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
-__all__ = ["Exchanges", "Sample", "cpu_clock"]
+__all__ = ["HEAD", "LAST_CHUNK", "Exchanges", "Sample", "chunk", "cpu_clock", "encoded", "is_whole"]
 
-_HEAD = (
+HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
     b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n"
 )
+LAST_CHUNK = b"0\r\n\r\n"
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TIMEOUT_S = 10.0
 # Some events give the client nothing; a server of which an output is known may be slow.
@@ -59,14 +60,18 @@ def cpu_clock(pid: int) -> Callable[[], float]:
 class Exchanges:
     """The client and the upstream of a server.
 
+    Args:
+        backlog: Number of connections that may wait for the upstream.
+
     Attributes:
+        listener: Socket of the upstream.
         upstream_url: Base URL for the server's requests.
     """
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(_TIMEOUT_S)
-        self.upstream_url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+    def __init__(self, backlog: int = 128) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
+        self.listener.settimeout(_TIMEOUT_S)
+        self.upstream_url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
 
     def run(
         self,
@@ -90,7 +95,7 @@ class Exchanges:
             pause_s: Seconds from the last output to the next write.
             silent: Positions of the reads without an output; None to find out.
         """
-        first, *others = (b"%x\r\n%b\r\n" % (len(read), read) for read in reads)
+        first, *others = map(chunk, reads)
         start = clock()
         with ExitStack() as sockets:
             pairs = [self._open(sockets, port, request, first) for _ in range(streams)]
@@ -129,7 +134,7 @@ class Exchanges:
             time.sleep(_SETTLE_S)
             ended = clock()
             for client, upstream in pairs:
-                upstream.sendall(b"0\r\n\r\n")
+                upstream.sendall(LAST_CHUNK)
                 while data := client.recv(_BUFFER):
                     received[client.fileno()] += data
         time.sleep(_SETTLE_S)
@@ -144,39 +149,46 @@ class Exchanges:
     ) -> tuple[socket.socket, socket.socket]:
         """Return the sockets of a new exchange: the client's and the upstream's."""
         client = sockets.enter_context(socket.create_connection(("127.0.0.1", port), _TIMEOUT_S))
-        client.sendall(_encoded(*request))
+        client.sendall(encoded(*request))
         upstream = sockets.enter_context(self._accept())
         while not _read_request(upstream).startswith(b"POST "):
             upstream.sendall(_NOT_FOUND)  # LiteLLM asks for the list of models now and then
             upstream = sockets.enter_context(self._accept())
-        upstream.sendall(_HEAD + first)
+        upstream.sendall(HEAD + first)
         return client, upstream
 
     def _accept(self) -> socket.socket:
-        upstream, _ = self._listener.accept()
+        upstream, _ = self.listener.accept()
         upstream.settimeout(_TIMEOUT_S)
         upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return upstream
 
 
-def _encoded(path: str, body: bytes) -> bytes:
+def encoded(path: str, body: bytes) -> bytes:
+    """Return a request as its client sends it."""
     return (
         f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     ).encode() + body
 
 
+def chunk(data: bytes) -> bytes:
+    """Return a chunk of a body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 def _read_request(upstream: socket.socket) -> bytes:
     """Return a request, whole."""
     data = b""
-    while not _is_whole(data):
+    while not is_whole(data):
         read = upstream.recv(_BUFFER)
         assert read, "the request ends early"
         data += read
     return data
 
 
-def _is_whole(data: bytes) -> bool:
+def is_whole(data: bytes) -> bool:
+    """Return whether a request has its whole body."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end or head.startswith(b"GET "):
         return bool(end)

@@ -3,8 +3,8 @@
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
 Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts, whole bodies, compressed requests, stores, the gateway and its state.  The runs are
-interleaved in rounds; of each run the fastest round counts, in CPU time.  The exit
+starts, whole bodies, compressed requests, stores, the gateway, its first tokens and its state.
+The runs are interleaved in rounds; of each run the fastest round counts, in CPU time.  The exit
 status is 1 if anything is over its bar.
 """
 
@@ -19,6 +19,7 @@ import bodies
 import compressed_requests
 import conversations
 import gateway
+import gateway_first_tokens
 import gateway_state
 import long_streams
 import matrix
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "conversations": conversations.report,
     "compressed requests": compressed_requests.report,
     "gateway": gateway.report,
+    "first tokens": gateway_first_tokens.report,
     "stores": stores.report,
     "state": gateway_state.report,
 }
