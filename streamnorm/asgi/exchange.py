@@ -16,6 +16,8 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+_DISCONNECT_S = 0.02  # in which a server that has closed a connection says so
+
 
 @asynccontextmanager
 async def open_exchange(
@@ -43,7 +45,8 @@ class Exchange:
     """The sending half of one request.
 
     Args:
-        send: The server's `send`.  An `OSError` from it means that the client disconnected.
+        send: The server's `send`.  An `OSError` from it means that the client disconnected, and
+            so does any error if the connection is closed.
         tasks: Task group of the request.
         cancels: Whether a disconnect cancels it.
 
@@ -67,8 +70,9 @@ class Exchange:
             await self._server_send(
                 {"type": "http.response.start", "status": status, "headers": headers}
             )
-        except OSError:
-            await self._lose_client()
+        except Exception as exc:
+            if not await self._lose_client(exc):
+                raise
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
         """Send a chunk of the body; `more=False` completes the response."""
@@ -76,8 +80,9 @@ class Exchange:
             return
         try:
             await self._server_send({"type": "http.response.body", "body": body, "more_body": more})
-        except OSError:
-            await self._lose_client()
+        except Exception as exc:
+            if not await self._lose_client(exc):
+                raise
 
     def leave(self) -> None:
         """Note that the client has disconnected."""
@@ -85,11 +90,24 @@ class Exchange:
         if self._cancels:
             self.tasks.cancel_scope.cancel()
 
-    async def _lose_client(self) -> None:
-        """Handle a failed send: the client has disconnected."""
+    async def _lose_client(self, exc: Exception) -> bool:
+        """Handle a failed send; return whether the client has disconnected."""
+        if not _is_of_closed_transport(exc):
+            # uvicorn closes a connection after an answer of its own to a wrong chunk, and reports
+            # that a moment later; until then h11 refuses ours.
+            await anyio.sleep(_DISCONNECT_S)
+            return self.has_left
         self.leave()
         if self._cancels:
             await anyio.sleep_forever()
+        return True
+
+
+def _is_of_closed_transport(exc: Exception) -> bool:
+    """Return whether a send failed because the connection is closed."""
+    # The second is uvloop's, where uvicorn does not check for the end of a connection.
+    is_of_uvloop = isinstance(exc, RuntimeError) and "handler is closed" in str(exc)
+    return isinstance(exc, OSError) or is_of_uvloop
 
 
 async def _watch_disconnect(receive: Receive, exchange: Exchange) -> None:
