@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from functools import partial
 
 from streamnorm._core.bodies.parsing import body_object
@@ -107,30 +108,29 @@ class Messages:
             self._config.keepalive_s,
             lambda seconds: self._may_commit(attempts, seconds),
         )
-        if asked.operation == "stream":
-            exchange.tasks.start_soon(stream.keep_alive, self._look_s)
-            exchange.tasks.start_soon(stream.cut_off, self._config.idle_s)
-        try:
-            result = await attempts.run()
-        finally:
-            call.attempts, call.upstream = attempts.count, attempts.asked
-            call.status = 200 if stream.is_started else 0
-        if not isinstance(result, Failure):
-            call.first_event_at = asyncio.get_running_loop().time()
-        match result:
-            case Begun() if compaction is not None and turn.makes_answer:
-                call.status = 200
-                streams = asked.operation == "stream"
-                await compaction.send(result, stream, call, streams=streams)
-            case Begun():
-                call.status = 200
-                await self._send_stream(result, stream, call)
-            case Whole():
-                call.status = 200
-                await stream.send_body(200, result.headers, result.answer.body)
-            case Failure():
-                call.outcome = error_outcome(result.error)
-                await self._send_failure(result, client, stream, call)
+        is_stream = asked.operation == "stream"
+        watched = stream.watched(self._look_s, self._config.idle_s) if is_stream else nullcontext()
+        with watched:
+            try:
+                result = await attempts.run()
+            finally:
+                call.attempts, call.upstream = attempts.count, attempts.asked
+                call.status = 200 if stream.is_started else 0
+            if not isinstance(result, Failure):
+                call.first_event_at = asyncio.get_running_loop().time()
+            match result:
+                case Begun() if compaction is not None and turn.makes_answer:
+                    call.status = 200
+                    await compaction.send(result, stream, call, streams=is_stream)
+                case Begun():
+                    call.status = 200
+                    await self._send_stream(result, stream, call)
+                case Whole():
+                    call.status = 200
+                    await stream.send_body(200, result.headers, result.answer.body)
+                case Failure():
+                    call.outcome = error_outcome(result.error)
+                    await self._send_failure(result, client, stream, call)
         if turn.is_lost:
             add_loss(call, Loss("store", "response", detail="written as false"))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
 
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
@@ -49,22 +50,23 @@ class ClientStream:
         self._loop = asyncio.get_running_loop()
         self._began_at = self._sent_at = self._loop.time()
         # A server blocks a send while its write buffer is full.  A chunk waits for the ping
-        # before it; no ping is sent meanwhile.  To acquire a lock for each chunk would cost more
-        # than all else that is done here.
-        self._ping_lock = asyncio.Lock()
+        # before it; no ping is sent meanwhile.
+        self._pinging: asyncio.Task[None] | None = None  # set from before a ping until its end
         self._is_sending = False
+        self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
 
     async def start(self, headers: Mapping[str, str]) -> None:
         """Send status 200, unless that was done."""
-        await self._wait_for_ping()
+        if self._pinging is not None:
+            await self._pinging
         self._is_sending = True
         await self._start(headers)
         self._is_sending = False
 
     async def send(self, data: bytes, *, more: bool = True) -> None:
         """Send a chunk; `more=False` completes the response."""
-        if self._ping_lock.locked():
-            await self._wait_for_ping()
+        if self._pinging is not None:
+            await self._pinging
         self._is_sending = True
         self._is_ended = not more
         await self._exchange.send(data, more=more)
@@ -75,8 +77,8 @@ class ClientStream:
         """Send chunks, as `send` does, and complete the response."""
         send, now = self._exchange.send, self._loop.time
         async for chunk in chunks:
-            if self._ping_lock.locked():
-                await self._wait_for_ping()
+            if self._pinging is not None:
+                await self._pinging
             self._is_sending = True
             await send(chunk)
             self._sent_at = now()
@@ -85,60 +87,71 @@ class ClientStream:
 
     async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a JSON body in place of a stream."""
-        await self._wait_for_ping()
+        if self._pinging is not None:
+            await self._pinging
         self._is_sending = self._is_ended = True
         await send_json(self._exchange, status, raw_headers({**headers, **_JSON}), body)
 
-    async def keep_alive(self, look_s: float) -> None:
-        """Send pings until the stream has ended or the client has left.
+    @contextmanager
+    def watched(self, look_s: float, idle_s: float) -> Generator[None]:
+        """Send pings while the stream is silent, and cut off a client that reads nothing.
+
+        Such a client would hold its upstream, and its place among the requests, for as long as
+        its connection lives.
 
         Args:
             look_s: Seconds after which `may_start` is asked for the first time, and again
                 until a ping may be sent.
+            idle_s: Seconds that a client has at least to read; at most twice as many.
         """
-        await asyncio.sleep(look_s)
-        while True:
-            async with self._ping_lock:
-                if self._is_ended or self._exchange.has_left:
-                    return
-                now = self._loop.time()
-                if self._is_sending:
-                    next_look = now + self._keepalive_s
-                elif not self.is_started and not self._may_start(now - self._began_at):
-                    next_look = now + look_s
-                elif self.is_started and now < self._sent_at + self._keepalive_s:
-                    next_look = self._sent_at + self._keepalive_s
-                elif ping := self.ping():
-                    await self._start({})
-                    await self._exchange.send(ping)
-                    self._sent_at = self._loop.time()
-                    next_look = self._sent_at + self._keepalive_s
-                else:
-                    return
-            await asyncio.sleep(max(0.0, next_look - self._loop.time()))
+        self._call_later(look_s, self._keep_alive, look_s)
+        self._call_later(idle_s, self._cut_off, idle_s, None)
+        try:
+            yield
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            if self._pinging is not None:
+                self._pinging.cancel()
 
-    async def cut_off(self, idle_s: float) -> None:
-        """Cancel the request once its client has read nothing for a time.
+    def _call_later(self, delay_s: float, callback: Callable[..., None], *args: object) -> None:
+        # A task for each would cost more than the rest of a short answer's sending.
+        self._timers[callback] = self._loop.call_later(delay_s, callback, *args)
 
-        Else a client that never reads holds its upstream, and its place among the requests,
-        for as long as its connection lives.
+    def _keep_alive(self, look_s: float) -> None:
+        """Send a ping if it is time, and look again until the stream has ended."""
+        if self._is_ended or self._exchange.has_left:
+            return
+        now = self._loop.time()
+        if self._is_sending:
+            wait_s = self._keepalive_s
+        elif not self.is_started and not self._may_start(now - self._began_at):
+            wait_s = look_s
+        elif self.is_started and now < self._sent_at + self._keepalive_s:
+            wait_s = self._sent_at + self._keepalive_s - now
+        elif ping := self.ping():
+            self._pinging = self._loop.create_task(self._send_ping(ping, look_s))
+            return
+        else:
+            return
+        self._call_later(wait_s, self._keep_alive, look_s)
 
-        Args:
-            idle_s: Seconds that the client has at least; at most twice as many.
-        """
-        blocked_since = None
-        while True:
-            await asyncio.sleep(idle_s)
-            is_blocked = self._is_sending or self._ping_lock.locked()
-            if is_blocked and self._sent_at == blocked_since:
-                break
-            blocked_since = self._sent_at if is_blocked else None
-        self._exchange.has_left = True
-        self._exchange.tasks.cancel_scope.cancel()
+    async def _send_ping(self, ping: bytes, look_s: float) -> None:
+        await self._start({})
+        await self._exchange.send(ping)
+        self._sent_at = self._loop.time()
+        self._pinging = None
+        self._call_later(self._keepalive_s, self._keep_alive, look_s)
 
-    async def _wait_for_ping(self) -> None:
-        async with self._ping_lock:
-            pass
+    def _cut_off(self, idle_s: float, blocked_since: float | None) -> None:
+        """Cancel the request if its client has read nothing since the last look."""
+        is_blocked = self._is_sending or self._pinging is not None
+        if is_blocked and self._sent_at == blocked_since:
+            self._exchange.has_left = True
+            self._exchange.tasks.cancel_scope.cancel()
+            return
+        since = self._sent_at if is_blocked else None
+        self._call_later(idle_s, self._cut_off, idle_s, since)
 
     async def _start(self, headers: Mapping[str, str]) -> None:
         if not self.is_started:

@@ -256,11 +256,10 @@ class Side:
                 return _Result(stream.outcome.error, headers, upstream.dialect)
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
-            exchange.tasks.start_soon(sent.keep_alive, self._keepalive_s)
-            exchange.tasks.start_soon(sent.cut_off, self._idle_s)
-            await sent.start(headers)
-            await sent.send(first)
-            await sent.send_all(stream)
+            with sent.watched(self._keepalive_s, self._idle_s):
+                await sent.start(headers)
+                await sent.send(first)
+                await sent.send_all(stream)
         return None
 
     async def _listed(

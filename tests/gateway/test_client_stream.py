@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import anyio
 import pytest
 
 from streamnorm.asgi.exchange import Message, open_exchange
@@ -12,6 +13,7 @@ from streamnorm.gateway.sending import ClientStream
 pytestmark = pytest.mark.anyio
 
 KEEPALIVE_S = 0.001
+IDLE_S = 60.0
 PING = b": ping\n\n"
 CHUNK = b"data: {}\n\n"
 
@@ -48,15 +50,15 @@ async def test_no_ping_is_sent_while_a_chunk_is_blocked() -> None:
     server = SlowServer(CHUNK)
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        exchange.tasks.start_soon(stream.keep_alive, KEEPALIVE_S)
-        await stream.start({})
-        sending = asyncio.create_task(stream.send(CHUNK))
-        await server.is_blocked.wait()
-        await asyncio.sleep(20 * KEEPALIVE_S)
-        assert CHUNK not in server.bodies
-        server.release.set()
-        await sending
-        await server.sent_ping.wait()  # pings go on
+        with stream.watched(KEEPALIVE_S, IDLE_S):
+            await stream.start({})
+            sending = asyncio.create_task(stream.send(CHUNK))
+            await server.is_blocked.wait()
+            await asyncio.sleep(20 * KEEPALIVE_S)
+            assert CHUNK not in server.bodies
+            server.release.set()
+            await sending
+            await server.sent_ping.wait()  # pings go on
     assert server.overlaps == 0
 
 
@@ -64,14 +66,14 @@ async def test_chunk_waits_for_a_blocked_ping() -> None:
     server = SlowServer(PING)
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        exchange.tasks.start_soon(stream.keep_alive, KEEPALIVE_S)
-        await stream.start({})
-        await server.is_blocked.wait()
-        sending = asyncio.create_task(stream.send(CHUNK, more=False))
-        await asyncio.sleep(20 * KEEPALIVE_S)
-        assert not sending.done()
-        server.release.set()
-        await sending
+        with stream.watched(KEEPALIVE_S, IDLE_S):
+            await stream.start({})
+            await server.is_blocked.wait()
+            sending = asyncio.create_task(stream.send(CHUNK, more=False))
+            await asyncio.sleep(20 * KEEPALIVE_S)
+            assert not sending.done()
+            server.release.set()
+            await sending
     assert server.bodies[:3] == [b"", PING, CHUNK]
     assert server.overlaps == 0
 
@@ -81,12 +83,11 @@ async def test_client_that_reads_nothing_is_cut_off(blocked: bytes) -> None:
     server = SlowServer(blocked)
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        exchange.tasks.start_soon(stream.cut_off, KEEPALIVE_S)
-        await stream.start({})
-        exchange.tasks.start_soon(stream.keep_alive, KEEPALIVE_S)
-        if blocked is CHUNK:
-            await stream.send(CHUNK)
-        await asyncio.Event().wait()
+        with stream.watched(KEEPALIVE_S, KEEPALIVE_S):
+            await stream.start({})
+            if blocked is CHUNK:
+                await stream.send(CHUNK)
+            await asyncio.Event().wait()
     assert server.is_blocked.is_set()
     assert exchange.has_left
 
@@ -100,8 +101,40 @@ async def test_client_that_reads_slowly_is_not_cut_off() -> None:
 
     async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
         stream = ClientStream(exchange, lambda: b"", 60.0, lambda _: True)
-        exchange.tasks.start_soon(stream.cut_off, idle_s)
-        await stream.start({})
-        for _ in range(8):
-            await stream.send(CHUNK)
+        with stream.watched(60.0, idle_s):
+            await stream.start({})
+            for _ in range(8):
+                await stream.send(CHUNK)
     assert not exchange.has_left
+
+
+@pytest.mark.parametrize("blocked", [CHUNK, PING])
+async def test_nothing_is_left_of_a_request_that_ends_early(blocked: bytes) -> None:
+    server, before = SlowServer(blocked), asyncio.all_tasks()
+    async with open_exchange(server.receive, server.send) as exchange:
+        stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
+        with stream.watched(KEEPALIVE_S, IDLE_S):
+            await stream.start({})
+            with anyio.move_on_after(20 * KEEPALIVE_S):
+                if blocked is CHUNK:
+                    await stream.send(CHUNK)
+                await asyncio.Event().wait()
+    server.release.set()
+    await asyncio.sleep(20 * KEEPALIVE_S)
+    assert server.is_blocked.is_set()
+    assert blocked not in server.bodies
+    assert asyncio.all_tasks() == before
+
+
+async def test_fault_of_the_server_in_a_ping_is_raised_by_the_next_send() -> None:
+    async def send(message: Message) -> None:
+        if message.get("body") == PING:
+            raise RuntimeError
+
+    async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
+        stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
+        with stream.watched(KEEPALIVE_S, IDLE_S):
+            await stream.start({})
+            await asyncio.sleep(20 * KEEPALIVE_S)
+            with pytest.raises(RuntimeError):
+                await stream.send(CHUNK)

@@ -282,10 +282,10 @@ async def test_slow_client_does_not_make_the_upstream_late(monkeypatch: pytest.M
     It would be cut off before, since one of them is also its own.
     """
 
-    async def stay(stream: ClientStream, idle_s: float) -> None:
+    def stay(stream: ClientStream, idle_s: float, blocked_since: float | None) -> None:
         assert idle_s == 0.02
 
-    monkeypatch.setattr(ClientStream, "cut_off", stay)
+    monkeypatch.setattr(ClientStream, "_cut_off", stay)
     size, count = 100_000, 400
     text = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * size + b'"}}]}\n\n'
     upstream, records = StepUpstream([ANSWER[0], *[text] * count, *ANSWER[1:]]), Records()
