@@ -111,11 +111,27 @@ def decode_request(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     value = body_object(body, limits)
+    by_path = None if path is None else detect_path(path)
+    known = dialect or by_path or _detected(value, "request")
+    return request_of(value, known, path=path, headers=headers, limits=limits)
+
+
+def request_of(
+    value: dict[str, Any],
+    dialect: str,
+    *,
+    path: str | None,
+    headers: Mapping[str, str] | None,
+    limits: Limits,
+) -> Request:
+    """Return the request that a body is which `body_object` has returned.
+
+    Raises:
+        DecodeError: As for `decode_request`.
+    """
     known = {name.lower(): text for name, text in (headers or {}).items()}
     context = ReadContext(path=path or "", headers=known, limits=limits)
-    by_path = None if path is None else detect_path(path)
-    codec = codec_of(dialect or by_path or _detected(value, "request"))
-    request = codec.read_request(value, context)
+    request = codec_of(dialect).read_request(value, context)
     check_bounds(request, limits)
     return request
 

@@ -15,10 +15,12 @@ from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
+from streamnorm._core.json_steps import StepwiseDecoder
 from streamnorm._core.limits import Limits
 
 __all__ = [
     "FAST_ERRORS",
+    "PIECE_BYTES",
     "InvalidJSON",
     "clean",
     "clean_tree",
@@ -40,6 +42,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+PIECE_BYTES = 256 * 1024
+"""Size up to which one call decodes a text; that takes some milliseconds at most."""
+
 FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
 """Exceptions that `msgspec.json.Decoder.decode` raises for untrusted input."""
 
@@ -55,6 +60,7 @@ def _finite(number: str) -> float | None:
 
 
 _GENERAL = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
+_STEPWISE = StepwiseDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
 # Halves whose other half is not beside them.
@@ -111,7 +117,7 @@ def _may_nest(text: str, depth: int) -> bool:
 def _general(text: str, max_depth: int) -> Any:
     """Return the value of JSON text that msgspec refuses."""
     try:
-        return _GENERAL.decode(text)
+        return (_GENERAL if len(text) <= PIECE_BYTES else _STEPWISE).decode(text)
     except RecursionError as exc:
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True) from exc
     except ValueError as exc:  # JSONDecodeError, and integers of more than 4,300 digits
@@ -206,6 +212,12 @@ def clean(text: str) -> str:
     """Return text with surrogate pairs joined and lone surrogates as U+FFFD."""
     if text.isascii():
         return text
+    if len(text) > PIECE_BYTES:  # half a pair takes a microsecond, for which no other thread runs
+        carry, parts = "", list[str]()
+        for start in range(0, len(text), PIECE_BYTES):
+            part, carry = rejoin(carry, text[start : start + PIECE_BYTES])
+            parts.append(part)
+        return "".join(parts) + clean(carry)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

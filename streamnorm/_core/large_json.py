@@ -13,17 +13,15 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from streamnorm._core.json import dumps, is_array, is_object
+from streamnorm._core.json import PIECE_BYTES, dumps, is_array, is_object
 
-__all__ = ["PIECE_BYTES", "Parts", "decode_pieces", "encode_pieces", "has_more_values", "split"]
-
-PIECE_BYTES = 256 * 1024
-"""Size up to which one call decodes a text; that takes some milliseconds at most."""
+__all__ = ["Parts", "decode_pieces", "encode_pieces", "has_more_values", "split"]
 
 _COUNTED_BYTES = 1024 * 1024  # of which one call counts the values
 _MAX_SPLITS = 8  # each level scans what is left of a large text again
 _MAX_WRITTEN_LEVELS = 4  # down to the parts of messages, and the declarations of tools
-# What separates values, and the quotes of strings, in which it separates none.
+_BEFORE = (b",", b"[", b"{")  # what stands before each value but the first
+# All but these and the quotes of strings, in which they mean nothing.
 _OTHER_BYTES = bytes(set(range(256)) - set(b'"[{,'))
 
 _JSON: TypeAlias = "bytes | str | Raw"
@@ -91,8 +89,15 @@ def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
     return values if parts.names is None else dict(zip(parts.names, values, strict=True))
 
 
-def encode_pieces(value: Any) -> bytes:
-    """Return a value of any size as JSON, as `dumps` writes it."""
+def encode_pieces(value: Any, size: int) -> bytes:
+    """Return a value of any size as JSON, as `dumps` writes it.
+
+    Args:
+        value: A decoded JSON value.
+        size: Bytes of what it was made of; a small value is written by one call.
+    """
+    if size <= PIECE_BYTES:
+        return dumps(value)
     return b"".join(_written(value, _MAX_WRITTEN_LEVELS))
 
 
@@ -123,11 +128,14 @@ def has_more_values(text: bytes, most: int) -> bool:
     Each value follows a comma or an opening bracket, besides the first.  In text that is no JSON
     something is counted.
     """
+    starts = range(0, len(text), _COUNTED_BYTES)
     # Commas and brackets in strings are counted, too, as long as there are few.
-    if len(text) < most or sum(map(text.count, (b",", b"[", b"{"))) < most:
+    if len(text) < most or most > sum(
+        text.count(byte, start, start + _COUNTED_BYTES) for start in starts for byte in _BEFORE
+    ):
         return False
     count, rest, is_string = 1, b"", False
-    for start in range(0, len(text), _COUNTED_BYTES):
+    for start in starts:
         piece = rest + text[start : start + _COUNTED_BYTES]
         piece = piece.replace(rb"\\", b"")  # what is left of backslashes escapes the next byte
         rest = piece[len(piece.rstrip(b"\\")) :]

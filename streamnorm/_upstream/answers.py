@@ -6,11 +6,10 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encoded_message
 from streamnorm._core.accumulate import accumulate
-from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
 from streamnorm._core.events import Completed, MessageStop, StreamError
-from streamnorm._core.json import dumps
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
 from streamnorm._core.messages import Message, MessageSource
@@ -138,14 +137,14 @@ def whole_answer(
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
     except EncodeError as exc:
         return answer_failure(exc)
-    return WholeAnswer(dumps(encoded.body), outcome, encoded.losses)
+    return WholeAnswer(encode_pieces(encoded.body, len(data)), outcome, encoded.losses)
 
 
 def _whole_message(
     data: bytes, dialect: str, server: str | None, limits: Limits
 ) -> Message | StreamError:
     try:
-        return decode_message(body_object(data, limits), dialect, server=server, limits=limits)
+        return decode_message(data, dialect, server=server, limits=limits)
     except UpstreamError as exc:
         return reported_error(exc)
     except DecodeError as exc:

@@ -32,15 +32,30 @@ _MARK = re.compile(
 # Reasoning in a message of a dialect whose vendor has no field for it.
 _REASONING = re.compile(rb'"reasoning_(?:content|details)"\s*+:|"reasoning"\s*+:\s*+"')
 
+# A search holds the interpreter's lock until it ends.
+_SEARCHED_BYTES = 1024 * 1024
+_MATCHED_BYTES = 1024
+
 # Servers that host the models of vendors.
 _HOSTS = ("azure", "bedrock", "vertex")
 
 
 def may_have_foreign_turns(body: bytes, upstream: Upstream) -> bool:
     """Return whether a body must be decoded to know that its vendor wrote the whole history."""
-    if _MARK.search(body) is not None:
+    if _finds(_MARK, body):
         return True
-    return _refuses_reasoning(upstream) and _REASONING.search(body) is not None
+    return _refuses_reasoning(upstream) and _finds(_REASONING, body)
+
+
+def _finds(pattern: re.Pattern[bytes], body: bytes) -> bool:
+    """Return whether a pattern matches in a body, of which a slice is searched at a time.
+
+    A match has 1,024 bytes at most; none has more but with white space that no client sends.
+    """
+    return any(
+        pattern.search(body, start, start + _SEARCHED_BYTES + _MATCHED_BYTES) is not None
+        for start in range(0, len(body), _SEARCHED_BYTES)
+    )
 
 
 def _refuses_reasoning(upstream: Upstream) -> bool:

@@ -9,12 +9,15 @@ import json
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode
 
-from streamnorm._bodies import Encoded, codec_of, decode_request, encode_request, target_of
-from streamnorm._core.bodies.parsing import body_object
+from msgspec import Raw
+
+from streamnorm._bodies import Encoded, codec_of, encode_request, request_of, target_of
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import string_of
+from streamnorm._core.json import FAST_ERRORS, PIECE_BYTES, string_of
+from streamnorm._core.json_steps import StepwiseDecoder
+from streamnorm._core.large_json import split
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm._upstream.headers import request_headers
@@ -22,6 +25,7 @@ from streamnorm._upstream.requests import (
     ClientRequest,
     Upstream,
     UpstreamRequest,
+    decoded_body,
     json_body,
     refusals,
 )
@@ -42,6 +46,7 @@ _READ = frozenset(
         *("generationConfig", "generation_config", "toolConfig", "tool_config", "cachedContent"),
     }
 )
+_MAX_SPLITS = 8  # a text that is nested deeper is parsed at once
 _FOLDED = {name.casefold(): name for name in _READ}
 
 
@@ -70,7 +75,7 @@ def passed_request(
     dialect = lookup(upstream.dialect)
     data = json_body(received)
     with refusals():
-        body = body_object(data, limits)
+        body = decoded_body(received, limits)
         _check_keys(data)
         _check_names(body)
         asked = dialect.endpoints.asked(received.method, received.path, body)
@@ -141,7 +146,7 @@ def _narrowed(
     if not profiles.knows(upstream.server, dialect.name):
         return None
     try:
-        request = decode_request(
+        request = request_of(
             body, dialect.name, path=received.path, headers=received.headers, limits=limits
         )
     except DecodeError:
@@ -177,7 +182,7 @@ def passed_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
         return None
     data = json_body(received)
     with refusals():
-        body = body_object(data, Limits())
+        body = decoded_body(received, Limits())
         _check_keys(data)
         _check_names(body)
     name = string_of(body, "model")
@@ -192,11 +197,30 @@ def _check_keys(data: bytes) -> None:
         DecodeError: There is one, or the text is no strict JSON.
     """
     try:
-        json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
+        _check_parts(data)
     except _RepeatedKey as exc:
         raise DecodeError("an object with a key twice, expected each key once") from exc
     except (ValueError, RecursionError) as exc:  # a value that a later key hides may nest deep
         raise DecodeError("no strict JSON, expected a JSON object") from exc
+
+
+def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
+    """Check JSON as `_check_keys` does, of large JSON one part after the other."""
+    try:
+        parts = split(text) if splits else None
+    except FAST_ERRORS:  # half a surrogate pair
+        _STEPWISE.decode(bytes(memoryview(text)).decode("utf-8", "surrogatepass"))
+        return
+    if parts is None:
+        data = text if isinstance(text, bytes) else bytes(memoryview(text))
+        if splits and len(data) > PIECE_BYTES and data.startswith(b'"'):
+            return  # a string, which `split` has decoded
+        json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
+        return
+    if parts.names is not None and len({*parts.names}) < len(parts.names):
+        raise _RepeatedKey
+    for part in parts.texts:
+        _check_parts(part, splits - 1)
 
 
 def _check_names(body: dict[str, Any]) -> None:
@@ -222,3 +246,6 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 
 def _no_number(_name: str) -> NoReturn:
     raise ValueError
+
+
+_STEPWISE = StepwiseDecoder(object_pairs_hook=_once, parse_constant=_no_number)

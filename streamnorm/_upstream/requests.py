@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from streamnorm._bodies import codec_of, decode_request, encode_request
+from streamnorm._bodies import codec_of, encode_request, request_of
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.reply import Reply
@@ -16,7 +16,8 @@ from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Asked
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import dumps, is_object
+from streamnorm._core.json import is_object
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._detection import detect_path
@@ -33,6 +34,7 @@ __all__ = [
     "UpstreamRequest",
     "asked_of",
     "asks_for_usage",
+    "decoded_body",
     "json_body",
     "refusals",
     "upstream_request",
@@ -48,6 +50,8 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         query: Pairs of name and value in the query of the URL; a name may stand in several.
         headers: Headers by lower-case name.
         body: The whole body; None if it is not in memory, as an upload.
+        decoded: What `body_object` returned for the body, which must not be changed; None if the
+            body has not been decoded.
     """
 
     method: str
@@ -55,6 +59,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     body: bytes | None
     query: tuple[tuple[str, str], ...] = ()
+    decoded: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.method!r}, …)"
@@ -184,8 +189,8 @@ def upstream_request(
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
         data = json_body(received)
-        body = body_object(data, limits)
-        request = decode_request(
+        body = decoded_body(received, limits)
+        request = request_of(
             body, known.name, path=received.path, headers=received.headers, limits=limits
         )
         request = upstream.with_own_model(request)
@@ -214,7 +219,9 @@ def upstream_request(
     return UpstreamRequest(
         url=url,
         headers=headers,
-        body=splice(data, body, encoded.body) if target is known else dumps(encoded.body),
+        body=splice(data, body, encoded.body)
+        if target is known
+        else encode_pieces(encoded.body, len(data)),
         streams=request.stream is True,
         include_usage=target is known or asks_for_usage(body),
         reply=encoded.reply if target is known else _echoing(encoded.reply, known.name, body),
@@ -283,6 +290,17 @@ def json_body(received: ClientRequest) -> bytes:
     if received.headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestRefused("a compressed body, expected an uncompressed one", 415)
     return received.body
+
+
+def decoded_body(received: ClientRequest, limits: Limits) -> dict[str, Any]:
+    """Return the body of a request as a decoded object.
+
+    Raises:
+        RequestRefused: It is no JSON in memory.
+        DecodeError: It is no JSON object, or exceeds a bound.
+    """
+    data = json_body(received)
+    return body_object(data, limits) if received.decoded is None else received.decoded
 
 
 # What clients act on where the state that they refer to cannot be had: they send the whole

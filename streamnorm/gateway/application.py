@@ -21,6 +21,7 @@ from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compacting import Compacting, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
 from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
@@ -75,8 +76,11 @@ class Gateway:
         routing, estimator = Routing(config, environ), TokenEstimator()
         compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
         self._store = store = opened_store(config, environ)
-        self._messages = Messages(config, routing, self._network, estimator, store, compacting)
-        self._side = Side(config, routing, self._network, estimator, store, compacting)
+        bodies = BodyThread()
+        self._messages = Messages(
+            config, routing, self._network, estimator, store, compacting, bodies
+        )
+        self._side = Side(config, routing, self._network, estimator, store, compacting, bodies)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -230,7 +234,7 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if self._side.answers(received, client, asked):
+            if await self._side.answers(received, client, asked):
                 await self._side.answer(received, client, asked, exchange, call)
             else:
                 await self._messages.answer(received, client, exchange, call)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import aiohttp
 from msgspec import Struct, structs
 
 from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
-from streamnorm._core.json import dumps, object_in
+from streamnorm._core.json import object_in
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._core.stream_failures import broken_connection
@@ -30,6 +33,7 @@ from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstr
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping
 from streamnorm.gateway.retrying import retry_delay, should_retry
@@ -108,6 +112,8 @@ class Attempts:
         client: The client's dialect.
         targets: Whom to ask, one after the other; at least one.
         network: Sends the requests.
+        bodies: The thread for large bodies.
+        estimator: Learns from the tokens that upstreams report.
         retries: How often the same upstream is asked again.
         limits: Bounds of answers.
         request_limits: Bounds of the request.
@@ -119,7 +125,8 @@ class Attempts:
         is_committed: Whether status 200 has been sent to the client; then nobody else is asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
-        request: The request that was sent last; None if it was passed and not read.
+        observe: Learns from the tokens that are reported for the request that was sent last; None
+            if it was passed and not read.
         asked: Name of the upstream that was asked last; "" if none was.
     """
 
@@ -129,6 +136,8 @@ class Attempts:
         client: Dialect,
         targets: tuple[Target, ...],
         network: Network,
+        bodies: BodyThread,
+        estimator: TokenEstimator,
         *,
         retries: int,
         limits: Limits,
@@ -140,7 +149,7 @@ class Attempts:
         self.is_committed = False
         self.has_status = False
         self.count = 0
-        self.request: Request | None = None
+        self.observe: Callable[[int | None], None] | None = None
         self.asked = ""
         self._is_pausing = False  # between two requests
         self._has_begun = False
@@ -149,6 +158,8 @@ class Attempts:
         self._client = client
         self._targets = targets
         self._network = network
+        self._bodies = bodies
+        self._estimator = estimator
         self._retries = retries
         self._limits = limits
         self._request_limits = request_limits
@@ -211,11 +222,10 @@ class Attempts:
 
     async def _send(self, target: Target) -> Result:
         try:
-            sent = self._translate(target)
+            sent = await self._bodies.run(self._turn.size, partial(self._translate, target))
         except RequestRefused as refused:
             return self._failure(refused.error, None, {})
         self.count += 1
-        self.request = sent.request
         self.asked = target.name
         try:
             answer = await self._network.send(sent, reuse=target.reuse, key=target.key)
@@ -258,7 +268,10 @@ class Attempts:
             sent = turn.answered(sent, target)
         for loss in sent.losses:
             self._count(loss)
-        return sent
+        read = sent.request
+        self.observe = None if read is None else self._estimator.observer(read)
+        # It would be held as long as the answer lasts.
+        return structs.replace(sent, request=None)
 
     def _adjusted(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
@@ -288,7 +301,7 @@ class Attempts:
         answer.watch(pump)
         stream: Stream[bytes] = Stream(pump, answer)
         if self._turn.stores and not self._turn.makes_answer:
-            stream = StoredStream(pump, answer, self._turn)
+            stream = StoredStream(pump, answer, self._turn, self._bodies)
         first = b""
         try:
             first = await self._first_event(stream, pump)
@@ -332,7 +345,8 @@ class Attempts:
                 return self._failure(_STOPPING, None, {}, is_final=True)
             except (aiohttp.ClientError, OSError, ProtocolError) as exc:
                 return self._failure(broken_connection(exc, 0), target, headers)
-        whole = whole_answer(
+        translate = partial(
+            whole_answer,
             data,
             self._client.name,
             target.upstream.dialect,
@@ -342,13 +356,16 @@ class Attempts:
             limits=limits,
             on_loss=self._count,
         )
+        whole = await self._bodies.run(len(data), translate)
         if isinstance(whole, StreamError):
             return self._failure(whole, target, headers)
         if self._turn.stores:
-            response = object_in(whole.body.decode())
-            await self._turn.store(response)
+            size = len(whole.body)
+            response = await self._bodies.run(size, partial(_object_in, whole.body))
+            await self._turn.store(response, size)
             if self._turn.is_lost:
-                whole = structs.replace(whole, body=dumps(response))
+                body = await self._bodies.run(size, partial(encode_pieces, response, size))
+                whole = structs.replace(whole, body=body)
         self._count(whole.outcome)
         return Whole(whole, headers, target)
 
@@ -370,3 +387,7 @@ class Attempts:
         if target is not None:
             is_final = is_final or status in _FINAL
         return Failure(error, status, body, headers, target, is_final)
+
+
+def _object_in(body: bytes) -> dict[str, Any]:
+    return object_in(body.decode())

@@ -6,16 +6,16 @@ import asyncio
 from contextlib import nullcontext
 from functools import partial
 
-from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.losses import Loss
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, decoded_body, refusals
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.network import Network
@@ -40,6 +40,7 @@ class Messages:
         estimator: Learns from the tokens that upstreams report.
         store: Where answers are stored; None if none are.
         compacting: Opens what is sealed in requests, and compacts conversations.
+        bodies: The thread for large bodies.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Messages:
         estimator: TokenEstimator,
         store: GatewayStore | None,
         compacting: Compacting,
+        bodies: BodyThread,
     ) -> None:
         self._config = config
         self._routing = routing
@@ -58,7 +60,8 @@ class Messages:
         self._compacting = compacting
         self._limits = answer_limits(config)
         self._request_limits = request_limits(config)
-        self._turns = Turns(self._request_limits, store)
+        self._bodies = bodies
+        self._turns = Turns(self._request_limits, store, bodies)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -74,8 +77,11 @@ class Messages:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
+        size = len(received.body or b"")
         with refusals():
-            body = body_object(json_body(received), self._request_limits)
+            body = await self._bodies.run(
+                size, partial(decoded_body, received, self._request_limits)
+            )
         asked = client.endpoints.asked(received.method, received.path, body)
         if asked is None:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
@@ -83,18 +89,22 @@ class Messages:
         targets = self._routing.targets(asked.model, client)
         is_whole = asked.operation == "compact"
         turn = await self._turns.begin(received, client, body)
-        compaction = self._compacting.begin(turn, client, is_whole=is_whole)
+        compaction = await self._bodies.run(
+            size, partial(self._compacting.begin, turn, client, is_whole=is_whole)
+        )
 
         def end(outcome: Outcome) -> None:
             call.outcome = outcome
-            if isinstance(outcome, Completed) and attempts.request is not None:
-                self._estimator.observe(attempts.request, outcome.usage.input_tokens)
+            if isinstance(outcome, Completed) and attempts.observe is not None:
+                attempts.observe(outcome.usage.input_tokens)
 
         attempts = Attempts(
             turn,
             client,
             targets,
             self._network,
+            self._bodies,
+            self._estimator,
             retries=self._config.retries,
             limits=self._limits,
             request_limits=self._request_limits,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Self
 import aiohttp
 from msgspec import Struct
 
+from streamnorm._core.json import PIECE_BYTES
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
@@ -139,7 +141,7 @@ class Network:
                     request.method,
                     request.url,
                     headers=request.headers,
-                    data=request.body,
+                    data=_payload(request.body),
                     allow_redirects=False,
                 )
             except UnrequestedBytes as exc:
@@ -369,6 +371,16 @@ class Answer:
         if since is not None:
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Return a body in the form that aiohttp sends best.
+
+    It writes bytes at once, and the transport copies what the network does not accept yet.
+    """
+    if body is None or len(body) <= PIECE_BYTES:
+        return body
+    return io.BytesIO(body)
 
 
 async def _read_masked(read: Callable[[], Awaitable[bytes]], mask: KeyMask) -> bytes:

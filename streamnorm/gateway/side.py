@@ -24,6 +24,7 @@ from streamnorm._core.errors import (
 )
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.provider_errors import error_outcome
 from streamnorm._core.stream_failures import broken_connection
 from streamnorm._models import encode_model, encode_models
@@ -44,6 +45,7 @@ from streamnorm.aio.passing import PassingPump
 from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.upstream_failures import failed_request
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config, request_limits
 from streamnorm.gateway.draining import stopping
@@ -84,6 +86,12 @@ class _Result(Struct, Generic[T], frozen=True):
     dialect: str | None = None
 
 
+class _Returned(Struct, Generic[T], frozen=True):
+    """What steps have returned."""
+
+    value: T | StreamError
+
+
 class Side:
     """Answers the requests for no message.
 
@@ -94,6 +102,7 @@ class Side:
         estimator: Estimates tokens that an upstream does not count.
         store: Where responses are stored; None if none are.
         compacting: Opens what is sealed in requests.
+        bodies: The thread for large bodies.
     """
 
     def __init__(
@@ -104,6 +113,7 @@ class Side:
         estimator: TokenEstimator,
         store: GatewayStore | None,
         compacting: Compacting,
+        bodies: BodyThread,
     ) -> None:
         self._routing = routing
         self._compacting = compacting
@@ -111,12 +121,13 @@ class Side:
         self._store = store
         self._estimator = estimator
         self._request_limits = request_limits(config)
-        self._turns = Turns(self._request_limits, store)
+        self._bodies = bodies
+        self._turns = Turns(self._request_limits, store, bodies)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
         self._idle_s = config.idle_s
 
-    def answers(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
+    async def answers(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
         """Return whether a request is for no message, and is not answered by way of one.
 
         A conversation that the upstream of its model does not compact is summarized by a
@@ -127,6 +138,11 @@ class Side:
         """
         if asked.operation != "compact":
             return asked.operation not in ("message", "stream")
+        return await self._bodies.run(
+            len(received.body or b""), partial(self._passes, received, client, asked)
+        )
+
+    def _passes(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
         body, model = self._body_of(received, client, asked)
         target = self._routing.targets(model, client)[0]
         return self._store is None and ClientTurn(received, client, body).passes(target)
@@ -195,18 +211,26 @@ class Side:
         body: dict[str, Any] = {}
         model = asked.model
         if asked.operation in _WITH_BODY:
-            body, model = self._body_of(received, client, asked)
+            size = len(received.body or b"")
+            body, model = await self._bodies.run(
+                size, partial(self._body_of, received, client, asked)
+            )
             whole = await self._turns.whole_body(received, client, body)
             if whole != body:
-                body, received = whole, structs.replace(received, body=dumps(whole))
+                data = await self._bodies.run(size, partial(encode_pieces, whole, size))
+                body, received = whole, structs.replace(received, body=data)
         call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         native = self._routing.native(client) if is_stored else None
         target = native or self._routing.targets(model, client)[0]
         is_own = target.upstream.dialect == client.name
-        received = self._compacting.open(received, body, is_own=is_own)
+        received = await self._bodies.run(
+            len(received.body or b""),
+            partial(self._compacting.open, received, body, is_own=is_own),
+        )
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
-        result: _Result[Encoded | PassedAnswer] = await self._run(steps, target, client, call)
+        size = len(received.body or b"")
+        result: _Result[Encoded | PassedAnswer] = await self._run(steps, size, target, client, call)
         if asked.operation == "model" and self._is_listed_unasked(call.model, result.value):
             return _Result(encode_model(ModelInfo(call.model), client.name))
         return result
@@ -303,23 +327,32 @@ class Side:
         steps = listed_models(received, client.name, target.upstream)
         try:
             async with asyncio.timeout(_LISTED_S):
-                return await self._run(steps, target, client, call)
+                return await self._run(steps, 0, target, client, call)
         except TimeoutError as exc:
             return _Result(broken_connection(exc, 0), {}, target.upstream.dialect)
 
     async def _run(
         self,
         steps: Generator[SideRequest, SideAnswer, T | StreamError],
+        size: int,
         target: Target,
         client: Dialect,
         call: CallRecord,
     ) -> _Result[T]:
-        """Return what steps return, once their requests are answered."""
+        """Return what steps return, once their requests are answered.
+
+        Args:
+            steps: The steps.
+            size: Bytes of the body of the client's request.
+            target: The upstream.
+            client: The client's dialect.
+            call: Takes what becomes known.
+        """
         call.upstream, dialect = target.name, target.upstream.dialect
         headers: dict[str, str] = {}
         try:
-            request = next(steps)
-            while True:
+            request = await self._bodies.run(size, partial(_next_step, steps, None))
+            while not isinstance(request, _Returned):
                 call.attempts += 1
                 try:
                     sent = await self._network.send(request, reuse=target.reuse, key=target.key)
@@ -330,10 +363,9 @@ class Side:
                     received = failed_request(exc)
                 if isinstance(received, StreamError):
                     return _Result(received, headers, dialect)
-                request = steps.send(received)
-        except StopIteration as done:
-            value: T | StreamError = done.value
-            return _Result(value, headers, dialect)
+                size = max(size, len(received.body))
+                request = await self._bodies.run(size, partial(_next_step, steps, received))
+            return _Result(request.value, headers, dialect)
         finally:
             steps.close()
 
@@ -372,3 +404,13 @@ class Side:
         call.status = error.status
         call.outcome = error_outcome(StreamError("upstream", str(error), status_hint=error.status))
         await send_json(exchange, error.status, [_JSON], error_body(error))
+
+
+def _next_step(
+    steps: Generator[SideRequest, SideAnswer, T | StreamError], answer: SideAnswer | None
+) -> SideRequest | _Returned[T]:
+    """Return the next request of steps, or what they return; no thread passes `StopIteration`."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        return _Returned(done.value)

@@ -17,14 +17,16 @@ an answer itself sets `turn.makes_answer`, writes `turn.fields` into it, and pas
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from streamnorm._bodies import codec_of, decode_request
+from streamnorm._bodies import codec_of, request_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError, StateError
-from streamnorm._core.json import dumps, string_of
+from streamnorm._core.json import string_of
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
@@ -35,6 +37,7 @@ from streamnorm._upstream.requests import (
     UpstreamRequest,
     refusals,
 )
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.model_options import changes_requests
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore, store_refusals
@@ -76,7 +79,7 @@ class ClientTurn:
         self.edit: Callable[[dict[str, Any], Target], dict[str, Any]] | None = None
         self.makes_answer = False
         self.is_lost = False
-        self._request = received
+        self._request = structs.replace(received, decoded=body)
         self._client = client
         self._is_unchanged = True
         # By identity of the upstream: `passes` is asked twice for each, and the request is
@@ -94,10 +97,15 @@ class ClientTurn:
             self._is_foreign[key] = self._has_foreign_turns(target.upstream)
         return not self._is_foreign[key]
 
-    def rewrite(self, body: dict[str, Any]) -> None:
-        """Replace the body of the request; it then passes to no upstream as it is."""
+    def rewrite(self, body: dict[str, Any], added_bytes: int = 0) -> None:
+        """Replace the body of the request; it then passes to no upstream as it is.
+
+        Args:
+            body: The body.
+            added_bytes: Bytes by which it is larger, approximately.
+        """
         self.body = body
-        self._request = structs.replace(self._request, body=dumps(body))
+        self._request = self._written(body, added_bytes)
         self._is_unchanged = False
 
     def request_for(self, target: Target) -> ClientRequest:
@@ -109,13 +117,18 @@ class ClientTurn:
         body = self._edited(target)
         if body is self.body:
             return self._request
-        return structs.replace(self._request, body=dumps(body))
+        return self._written(body)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the request."""
+        return len(self._request.body or b"")
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
         return sent
 
-    async def store(self, response: dict[str, Any]) -> None:
+    async def store(self, response: dict[str, Any], size: int = 0) -> None:
         """Store the answer, before the client gets the end of it.
 
         Where that fails, `is_lost` is set and the answer says `store: false`: it has been paid
@@ -123,6 +136,7 @@ class ClientTurn:
 
         Args:
             response: The whole answer, in the client's dialect.
+            size: Bytes of it, where it may be large.
         """
 
     def _has_foreign_turns(self, upstream: Upstream) -> bool:
@@ -132,13 +146,20 @@ class ClientTurn:
             return False
         path, headers = received.path, received.headers
         try:
-            request = decode_request(self.body, self._client.name, path=path, headers=headers)
+            request = request_of(
+                self.body, self._client.name, path=path, headers=headers, limits=Limits()
+            )
         except DecodeError:
             return False  # what it is is the upstream's affair
         return without_owner(request, upstream) is not request
 
     def _edited(self, target: Target) -> dict[str, Any]:
         return self.body if self.edit is None else self.edit(self.body, target)
+
+    def _written(self, body: dict[str, Any], added_bytes: int = 0) -> ClientRequest:
+        """Return the request with another body."""
+        data = encode_pieces(body, self.size + added_bytes)
+        return structs.replace(self._request, body=data, decoded=None)
 
     def _is_own(self, target: Target) -> bool:
         return target.upstream.dialect == self._client.name
@@ -192,6 +213,7 @@ class StatefulTurn(ClientTurn):
         body: The decoded body of the request.
         turn: What is stored, and under which id.
         store: Where.
+        bodies: The thread for large bodies.
     """
 
     def __init__(
@@ -201,8 +223,10 @@ class StatefulTurn(ClientTurn):
         body: dict[str, Any],
         turn: Turn,
         store: GatewayStore,
+        bodies: BodyThread,
     ) -> None:
         super().__init__(received, client, body)
+        self._bodies = bodies
         self.stores = turn.stores
         self._turn = turn
         self._store = store
@@ -223,20 +247,25 @@ class StatefulTurn(ClientTurn):
         if self.stores:
             await self._store.check()
         found = await self._store.afind(self._scope, self._turn.lookup)
+        stored = sum([response.size for response in found.chain])
+        stored += sum([len(item.json) for item in found.items.values()])
+        await self._bodies.run(self.size + stored, partial(self._expand, found, stored))
+
+    def _expand(self, found: Found, added_bytes: int) -> None:
         with store_refusals():
             try:
                 body = self._turn.expand(found)
             except StateError as exc:
                 raise _refused(exc) from exc
         if self.fields:
-            self.rewrite(body)
+            self.rewrite(body, added_bytes)
 
     def request_for(self, target: Target) -> ClientRequest:
         if not (self.fields and self._is_own(target)):
             return super().request_for(target)
         body = self._edited(target)
         body = unstored(body, encrypts_reasoning=_reasons(body, target.upstream))
-        return structs.replace(self._request, body=dumps(body))
+        return self._written(body)
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         fields = self.fields
@@ -247,11 +276,12 @@ class StatefulTurn(ClientTurn):
         reply = structs.replace(sent.reply, response={**sent.reply.response, **fields})
         return structs.replace(sent, reply=reply)
 
-    async def store(self, response: dict[str, Any]) -> None:
+    async def store(self, response: dict[str, Any], size: int = 0) -> None:
         if not self.stores:
             return
         try:
-            stored = self._turn.stored(response)
+            size += self.size
+            stored = await self._bodies.run(size, partial(self._turn.stored, response))
             # The output of an answer beyond the bound of a message is not part of its last
             # event; and a store says nothing of a response that is too large for it.
             if stored is not None and stored.size + RESPONSE_BYTES <= MAX_CHAIN_BYTES:
@@ -269,11 +299,13 @@ class Turns:
     Args:
         limits: Bounds of requests.
         store: Where answers are stored; None if none are.
+        bodies: The thread for large bodies.
     """
 
-    def __init__(self, limits: Limits, store: GatewayStore | None) -> None:
+    def __init__(self, limits: Limits, store: GatewayStore | None, bodies: BodyThread) -> None:
         self._limits = limits
         self._store = store
+        self._bodies = bodies
 
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
@@ -294,14 +326,15 @@ class Turns:
             return StatelessTurn(received, client, body, self._limits)
         with refusals():
             try:
-                asked = Turn(body, limits=self._limits)
+                size = len(received.body or b"")
+                asked = await self._bodies.run(size, partial(Turn, body, limits=self._limits))
             except StateError as exc:
                 raise _refused(exc) from exc
         count = len(asked.lookup.items)
         if count > _MAX_REFERENCES:
             found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
             raise RequestRefused(found, param="input")
-        turn = StatefulTurn(received, client, body, asked, self._store)
+        turn = StatefulTurn(received, client, body, asked, self._store, self._bodies)
         await turn.expand()
         return turn
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm import Citation
+from streamnorm._core import json as json_module
 from streamnorm._core.json import (
     InvalidJSON,
     clean,
@@ -223,3 +224,21 @@ def test_only_objects_of_an_array_are_returned(value: object, found: list[Any]) 
 def test_json_that_is_no_object_is_read_as_an_empty_object(text: str, value: object) -> None:
     assert object_in(text) == value
     assert object_in('{"a":' * 1000 + "1" + "}" * 1000) == {}
+
+
+def test_long_text_is_cleaned_in_pieces_that_split_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_module, "PIECE_BYTES", 2)
+    high, low = "\ud83d", "\ude00"
+    for prefix in ("", "a"):
+        text = prefix + high + low + "b" + high + high + low + low + "c" + high
+        assert clean(text) == prefix + "\U0001f600b\ufffd\U0001f600\ufffdc\ufffd"
+
+
+def test_large_text_that_msgspec_refuses_is_read() -> None:
+    """Half a pair and a number that is not finite, in text that is decoded in pieces."""
+    filler = ["x" * 1000] * 300
+    text = json.dumps({"a": filler, "b": "half \ud83d", "c": float("nan"), "d": [1e308]})
+    read = decode_any(text.replace("1e+308", "1e999"), max_depth=2)
+    assert read == {"a": filler, "b": "half \ufffd", "c": None, "d": [None]}
+    with pytest.raises(InvalidJSON, match="no JSON in"):
+        decode_any(text[:-1], max_depth=2)

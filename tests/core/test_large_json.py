@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm._core import large_json
+from streamnorm._core.json import PIECE_BYTES
 from streamnorm._core.large_json import (
-    PIECE_BYTES,
     decode_pieces,
     encode_pieces,
     has_more_values,
@@ -48,7 +48,7 @@ def test_pieces_are_decoded_as_the_whole_is(value: Any, indent: int | None) -> N
 
 @given(JSON)
 def test_pieces_are_written_as_the_whole_is(value: Any) -> None:
-    assert encode_pieces(value) == msgspec.json.encode(value)
+    assert encode_pieces(value, PIECE_BYTES + 1) == msgspec.json.encode(value)
 
 
 def test_empty_array_of_white_space_is_an_array() -> None:

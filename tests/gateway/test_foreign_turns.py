@@ -12,7 +12,7 @@ from support.gateway_calls import asked as requested
 from support.gateway_servers import served
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm import decode_request
+from streamnorm._bodies import request_of
 from streamnorm.gateway import turns
 
 pytestmark = pytest.mark.anyio
@@ -109,9 +109,9 @@ async def test_history_that_passes_is_decoded_once(monkeypatch: pytest.MonkeyPat
     def decoded(*args: Any, **options: Any) -> Any:
         nonlocal count
         count += 1
-        return decode_request(*args, **options)
+        return request_of(*args, **options)
 
-    monkeypatch.setattr(turns, "decode_request", decoded)
+    monkeypatch.setattr(turns, "request_of", decoded)
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
     body = {"model": "m", "input": [{"role": "user", "content": "1"}, reasoning], "store": False}
     data, received = await sent("openai_responses", "/v1/responses", body)

@@ -274,3 +274,13 @@ def test_reasoning_whose_vendor_an_aggregator_names_is_the_aggregators_own() -> 
     upstream = Upstream(dialect="openai_responses", base_url="http://x", server="openrouter")
     request = decode_request(body, "openai_responses")
     assert without_owner(request, upstream) is request
+
+
+@pytest.mark.parametrize("before", [0, 1024 * 1024 - 5, 1024 * 1024, 3 * 1024 * 1024])
+@pytest.mark.parametrize("mark", [b'"signature" : ""', b'"reasoning_content":"Hm."'])
+def test_mark_is_found_wherever_it_stands_in_a_large_body(before: int, mark: bytes) -> None:
+    """The body is searched a mebibyte at a time, and a mark may stand across the end of one."""
+    upstream = Upstream(dialect="openai_chat", base_url="http://x", server="openai")
+    body = b"x" * before + mark + b"x" * 2000
+    assert may_have_foreign_turns(body, upstream)
+    assert not may_have_foreign_turns(body.replace(mark, b""), upstream)

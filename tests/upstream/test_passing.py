@@ -300,3 +300,26 @@ def test_other_name_with_capitals_passes(name: str) -> None:
 def test_name_in_another_case_below_the_top_passes() -> None:
     body = b'{"model":"m","messages":[],"metadata":{"Model":"x","model":"y"}}'
     assert passed(body).body == body
+
+
+FILLER = b',"filler":["%s"]' % b'","'.join([b"x" * 1000] * 300)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (b',"system":"a","system":"a"', "an object with a key twice, expected each key once"),
+        (b',"a":[{"b":1,"b":1}]', "an object with a key twice, expected each key once"),
+        (b',"a":"half \\ud83d","b":{"c":1,"c":1}', "an object with a key twice"),
+        (b',"a":NaN', "no strict JSON, expected a JSON object"),
+        (b',"a":"half \\ud83d"', None),
+        (b',"a":"%s"' % (b"\\n" * 200_000), None),
+        (b',"a":{"b":["%s"]}' % (b'"b":1,"b":1'.replace(b'"', b'\\"') * 30_000), None),
+    ],
+)
+def test_large_body_is_checked_as_a_small_one(fields: bytes, message: str | None) -> None:
+    body = MESSAGES[:-1] + FILLER + fields + b"}"
+    if message is None:
+        assert passed(body).body == body
+    else:
+        assert refusal(body).startswith(message)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from math import ceil
 from threading import Lock
 from typing import Any, Literal, TypeAlias
@@ -125,19 +126,38 @@ class TokenEstimator:
             request: The request, with the same model name as those to estimate.
             input_tokens: `Usage.input_tokens` of its answer; None = not said.
         """
-        if input_tokens is None or len(request.model) > Limits().max_id_chars:
-            return
-        size = _size_of(request)
-        if size.media or size.text < _MIN_LEARNT_BYTES or _has_hidden_input(request):
+        if input_tokens is not None:
+            self.observer(request)(input_tokens)
+
+    def observer(self, request: Request) -> Callable[[int | None], None]:
+        """Return a function that learns from the input tokens that a server reports.
+
+        It does what `observe` does, and does not hold the request until then.
+
+        Args:
+            request: As for `observe`.
+        """
+        model, size = request.model, _size_of(request)
+        is_short = size.text < _MIN_LEARNT_BYTES or len(model) > Limits().max_id_chars
+        if is_short or size.media or _has_hidden_input(request):
+            return _learn_nothing
+        return partial(self._learn, model, size)
+
+    def _learn(self, model: str, size: _Size, input_tokens: int | None) -> None:
+        if input_tokens is None:
             return
         tokens = input_tokens - size.tokens
         if not size.text / MAX_BYTES_PER_TOKEN <= tokens <= size.text / MIN_BYTES_PER_TOKEN:
             return
         with self._lock:
-            known = self._learnt.pop(request.model, _PRIOR)
-            self._learnt[request.model] = known.with_request(size.text, tokens)
+            known = self._learnt.pop(model, _PRIOR)
+            self._learnt[model] = known.with_request(size.text, tokens)
             if len(self._learnt) > self._max_models:
                 del self._learnt[next(iter(self._learnt))]
+
+
+def _learn_nothing(_input_tokens: int | None) -> None:
+    """Learn nothing from a request of which nothing can be learnt."""
 
 
 class _Learnt(Struct, frozen=True):

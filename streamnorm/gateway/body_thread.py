@@ -1,0 +1,42 @@
+"""The thread in which large bodies are decoded, translated and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+import anyio
+from anyio import to_thread
+
+from streamnorm._core.json import PIECE_BYTES
+
+__all__ = ["BodyThread"]
+
+T = TypeVar("T")
+
+
+class BodyThread:
+    """A thread for the work on large bodies, for which the event loop must not stand still.
+
+    One body is worked on at a time: a second thread would only wait for the interpreter's lock,
+    and two bodies take twice the memory.
+    """
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """Return what work returns, or raise what it raises.
+
+        A cancelled caller waits for the end of the work: nothing can stop a thread, and the
+        next body would be worked on beside it.
+
+        Args:
+            size: Bytes of the body; the work on a small one takes less than a thread does.
+            work: What to do.  It must not raise `StopIteration`.
+        """
+        if size <= PIECE_BYTES:
+            return work()
+        return await to_thread.run_sync(work, limiter=self._limiter)
+
+    @cached_property
+    def _limiter(self) -> anyio.CapacityLimiter:  # which older versions make in a loop alone
+        return anyio.CapacityLimiter(1)

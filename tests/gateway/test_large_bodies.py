@@ -1,0 +1,163 @@
+"""Large bodies are worked on beside the event loop, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+import pytest
+from support.gateway_calls import GENERATE, NOWHERE, called, opened
+from support.operation_counts import operations
+from support.raw_http import raw_upstream
+
+from streamnorm._core.json import PIECE_BYTES
+from streamnorm.gateway.body_thread import BodyThread
+
+TEXT_BYTES = 4 * PIECE_BYTES
+FEW, MANY = 20, 2_000  # messages, or parts of an answer, of as many bytes in all
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "gemini": GENERATE,
+}
+COUNTS = {
+    "anthropic": "/v1/messages/count_tokens",
+    "openai_responses": "/v1/responses/input_tokens",
+    "gemini": "/v1beta/models/m:countTokens",
+}
+
+
+def request_of(client: str, count: int) -> bytes:
+    """Return a request of so many messages, which all have the same bytes of text together."""
+    text = "word " * (TEXT_BYTES // count // 5)
+    messages: list[Any] = [{"role": "user", "content": text}] * count
+    match client:
+        case "gemini":
+            body: dict[str, Any] = {
+                "contents": [{"role": "user", "parts": [{"text": text}]}] * count
+            }
+        case "openai_responses":
+            body = {"model": "m", "input": messages}
+        case "anthropic":
+            body = {"model": "m", "max_tokens": 9, "messages": messages}
+        case _:
+            body = {"model": "m", "messages": messages}
+    return json.dumps(body).encode()
+
+
+def calls_of_loop(ask: Callable[[int], Coroutine[Any, Any, object]], count: int) -> int:
+    """Return how many functions the thread of the event loop calls."""
+    gc.collect()  # finalizers of what earlier tests have left would be counted
+    return operations(lambda: asyncio.run(ask(count)))
+
+
+def assert_loop_does_as_much(
+    ask: Callable[[int], Coroutine[Any, Any, object]], *, calls_per_part: int = 1
+) -> None:
+    """Assert that the loop calls as many functions, whatever the number of parts.
+
+    A call for each part is less than any decoding or encoding takes.
+    """
+    calls_of_loop(ask, FEW)  # imports and caches of first use
+    few, many = (calls_of_loop(ask, count) for count in (FEW, MANY))
+    assert many - few < calls_per_part * MANY
+
+
+@pytest.mark.parametrize("client", PATHS)
+@pytest.mark.parametrize("upstream", PATHS)
+@pytest.mark.parametrize("state", [None, "memory:"])
+def test_messages_are_translated_or_passed_beside_the_loop(
+    client: str, upstream: str, state: str | None
+) -> None:
+    async def ask(count: int) -> None:
+        async with opened(NOWHERE, dialect=upstream, state=state) as app:
+            caller = await called(app, PATHS[client], request_of(client, count))
+        assert caller.status == 502
+
+    assert_loop_does_as_much(ask)
+
+
+@pytest.mark.parametrize("client", COUNTS)
+@pytest.mark.parametrize("upstream", ["openai_chat", "gemini"])
+def test_tokens_are_estimated_or_asked_for_beside_the_loop(client: str, upstream: str) -> None:
+    async def ask(count: int) -> None:
+        async with opened(NOWHERE, dialect=upstream) as app:
+            await called(app, COUNTS[client], request_of(client, count))
+
+    assert_loop_does_as_much(ask)
+
+
+@pytest.mark.parametrize("upstream", ["openai_responses", "anthropic"])
+def test_conversations_are_compacted_beside_the_loop(upstream: str) -> None:
+    async def ask(count: int) -> None:
+        async with opened(NOWHERE, dialect=upstream) as app:
+            body = request_of("openai_responses", count)
+            caller = await called(app, "/v1/responses/compact", body)
+        assert caller.status == 502
+
+    assert_loop_does_as_much(ask)
+
+
+@pytest.mark.parametrize(("state", "calls_per_part"), [(None, 1), ("memory:", 4)])
+def test_whole_answer_is_translated_beside_the_loop(state: str | None, calls_per_part: int) -> None:
+    """A store in memory has an index of the items, which is made in the loop."""
+
+    def answer(count: int) -> bytes:
+        text = "word " * (TEXT_BYTES // count // 5)
+        parts = [{"type": "text", "text": text}] * count
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        message = {"id": "x", "type": "message", "role": "assistant", "model": "m", "usage": usage}
+        body = json.dumps({**message, "content": parts, "stop_reason": "end_turn"}).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        return head % len(body) + body
+
+    async def ask(count: int) -> None:
+        async with opened(servers[count].url, dialect="anthropic", state=state) as app:
+            caller = await called(app, PATHS["openai_responses"], {"model": "m", "input": "Hi."})
+        assert caller.status == 200
+        assert len(b"".join(caller.bodies)) > TEXT_BYTES * 0.9
+
+    with ExitStack() as stack:
+        servers = {count: stack.enter_context(raw_upstream(answer(count))) for count in (FEW, MANY)}
+        assert_loop_does_as_much(ask, calls_per_part=calls_per_part)
+
+
+@pytest.mark.anyio
+async def test_small_body_is_worked_on_in_place_and_a_large_one_in_a_thread() -> None:
+    bodies, here = BodyThread(), threading.get_ident()
+    assert await bodies.run(PIECE_BYTES, threading.get_ident) == here
+    assert await bodies.run(PIECE_BYTES + 1, threading.get_ident) != here
+
+
+@pytest.mark.anyio
+async def test_one_large_body_is_worked_on_at_a_time() -> None:
+    bodies, running, most = BodyThread(), 0, 0
+
+    def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        threading.Event().wait(0.001)
+        running -= 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(bodies.run, PIECE_BYTES + 1, work)
+    assert most == 1
+
+
+@pytest.mark.anyio
+async def test_work_in_the_thread_raises_what_it_raises() -> None:
+    def work() -> None:
+        raise LookupError("here")
+
+    with pytest.raises(LookupError, match="here"):
+        await BodyThread().run(PIECE_BYTES + 1, work)
