@@ -130,7 +130,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         arguments.port,
         announce,
         host=host,
-        http="auto",
+        max_requests=config.max_streams,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=config.drain_grace_s + _AFTER_GRACE_S,
     )

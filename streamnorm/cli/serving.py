@@ -8,12 +8,10 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from math import inf
-from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from streamnorm.cli.console import UsageError
+from streamnorm.cli.console import UsageError, complain
 
 if TYPE_CHECKING:
     import uvicorn
@@ -22,10 +20,7 @@ __all__ = ["LOOPBACK", "serve"]
 
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
-# In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
-# and a parent passes it on to its children.
-_REPEAT_S = 0.1
-_LAST_S = 0.6  # for the last events of streams that end at once
+_MAX_REQUESTS = 1000  # of the commands that have no bound of their own
 
 _SETTINGS: dict[str, Any] = {
     # The command prints its own lines, and headers are those of the recording or provider.
@@ -34,8 +29,6 @@ _SETTINGS: dict[str, Any] = {
     "date_header": False,
     "server_header": False,
     "proxy_headers": False,
-    "loop": "asyncio",
-    "http": "h11",
     "ws": "none",
     "lifespan": "on",
     # Open streams may last for minutes; Ctrl-C does not wait for them.
@@ -44,56 +37,65 @@ _SETTINGS: dict[str, Any] = {
 
 
 def serve(
-    app: Any, port: int, announce: Callable[[str], None], *, host: str = LOOPBACK, **settings: Any
+    app: Any,
+    port: int,
+    announce: Callable[[str], None],
+    *,
+    host: str = LOOPBACK,
+    max_requests: int = _MAX_REQUESTS,
+    **settings: Any,
 ) -> int:
     """Serve an application until a signal ends it, and return the exit status.
+
+    The event loop is uvloop's and the parser httptools, where they are installed; else asyncio's,
+    and h11.
 
     Args:
         app: The application.
         port: Port to listen on; 0 for any free one.
         announce: Called with the URL once connections are accepted.
         host: Address to listen on.
+        max_requests: How many requests the application answers at the same time.
         settings: Settings of uvicorn that differ from those of this module.
 
     Raises:
         UsageError: The port is not available, or uvicorn is not installed.
     """
     try:
-        from uvicorn import Config, Server
+        from uvicorn import Config
     except ModuleNotFoundError as exc:
         raise UsageError(
             "no uvicorn, expected the extra `serve`: pip install 'streamnorm[serve]'"
         ) from exc
+    from streamnorm.cli.accepting import max_connections
+    from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections
+    from streamnorm.cli.server import Server, best_connection
 
-    class StoppableServer(Server):
-        """A server that a second SIGTERM ends at once; uvicorn's own knows a second SIGINT."""
-
-        repeated_from = inf
-
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            now = monotonic()
-            if now >= self.repeated_from:
-                self.force_exit = True
-                asyncio.get_running_loop().call_soon_threadsafe(self.abort_soon)
-            self.repeated_from = min(self.repeated_from, now + _REPEAT_S)
-            super().handle_exit(sig, frame)
-
-        def abort_soon(self) -> None:
-            # From Python 3.12 on the server waits for its connections, as for an upload.
-            asyncio.get_running_loop().call_later(_LAST_S, self.abort)
-
-        def abort(self) -> None:
-            for connection in [*self.server_state.connections]:
-                connection.transport.abort()
-
-    config = Config(app, **{**_SETTINGS, **settings})
+    bound = max_connections(max_requests)
+    if bound < max_requests:
+        complain(f"at most {bound} connections, since few files may be open (see ulimit -n)")
+    settings = {**_SETTINGS, "h11_max_incomplete_event_size": MAX_HEAD_BYTES, **settings}
+    config = Config(app, **settings)
+    connections = Connections(bound, keep_alive_s=config.timeout_keep_alive)
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
-    with _listener(host, port) as listener:
-        ending = _Ending(StoppableServer(config))
+    with (
+        _listener(host, port) as listener,
+        asyncio.Runner(loop_factory=_event_loop()) as runner,
+    ):
+        ending = _Ending(Server(config, listener, connections, best_connection()))
         shown = f"[{host}]" if ":" in host else host
         announce(f"http://{shown}:{listener.getsockname()[1]}")
-        asyncio.run(ending.server.serve(sockets=[listener]))
+        runner.run(ending.server.serve())
     return ending.status
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return the event loop that servers run on: uvloop's, if it is installed."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.SelectorEventLoop  # also on Windows, whose other one cannot await a socket
+    return uvloop.new_event_loop
 
 
 class _Ending:
@@ -126,9 +128,6 @@ def _listener(host: str, port: int) -> socket.socket:
         # Its text repeats the address.
         reason = exc.strerror if exc.errno is None else os.strerror(exc.errno)
         raise UsageError(f"port {port}: {reason}") from exc
-    # Connections inherit it.  asyncio sets it only where a socket names its protocol, which this
-    # one does not: the body of an answer would wait 40 ms for the client to acknowledge the head.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 

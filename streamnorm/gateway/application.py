@@ -16,7 +16,7 @@ from streamnorm._core.codec import Asked, Dialect
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
 from streamnorm._core.provider_errors import error_outcome
-from streamnorm._registry import DEFAULT_ERROR_DIALECT
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.error_response import send_json
@@ -34,6 +34,7 @@ from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
 from streamnorm.gateway.storing import is_worker, opened_store
+from streamnorm.profiles import shipped_profiles
 
 __all__ = ["Gateway", "from_environment"]
 
@@ -116,6 +117,7 @@ class Gateway:
                 )
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        await _load()
         try:
             # The server of workers sends them a signal that they may have got already.
             end = None if is_worker(self._environ) else partial(self.begin_drain, 0.0)
@@ -275,6 +277,19 @@ class Gateway:
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})
+
+
+async def _load() -> None:
+    """Import all that requests need.
+
+    A process without free descriptors can open no file of a module, and meanwhile it would hold
+    up the streams of all clients.
+    """
+    for dialect in DIALECTS.values():
+        dialect.load()
+    shipped_profiles()
+    async with anyio.create_task_group():  # anyio imports its backend on first use
+        pass
 
 
 def _place_of(exc: Exception) -> str:

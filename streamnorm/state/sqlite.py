@@ -22,7 +22,7 @@ from streamnorm.state.stored import (
 )
 
 if TYPE_CHECKING:
-    # Loaded with the first connection: it takes some ten milliseconds.
+    # Loaded with the first store: it takes some ten milliseconds.
     from sqlite3 import Connection
 
     from streamnorm.state.sqlite_file import FileID
@@ -98,6 +98,9 @@ class SQLiteStore:
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time,
     ) -> None:
+        # Not later: a server that has no free descriptor can load no module.
+        import streamnorm.state.sqlite_file  # noqa: F401 - methods import its members
+
         self._path = os.path.abspath(path)
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._max_chain_bytes = max_chain_bytes

@@ -40,17 +40,30 @@ class Feed(Protocol[T]):
         ...
 
 
-def on_first_use(module: str, name: str) -> Callable[..., Any]:
+class FirstUse:
+    """A function that imports a module when called, and calls a member of it."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __call__(self, *args: object, **options: object) -> Any:
+        """Return what the member returns."""
+        return self.load()(*args, **options)
+
+    def load(self) -> Callable[..., Any]:
+        """Import the module, and return the member."""
+        member: Callable[..., Any] = getattr(import_module(self._module), self._name)
+        return member
+
+
+def on_first_use(module: str, name: str) -> FirstUse:
     """Return a function that imports a module when called, and calls a member of it.
 
     Few programs use every dialect, and the JSON decoders of each take tens of milliseconds
     to build.
     """
-
-    def make(*args: object, **options: object) -> Any:
-        return getattr(import_module(module), name)(*args, **options)
-
-    return make
+    return FirstUse(module, name)
 
 
 class DialectOptions(Struct, frozen=True):
@@ -119,3 +132,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None
     overloaded_status: int = 503
     variant_of: str | None = None
+
+    def load(self) -> None:
+        """Import what its streams and bodies need, for a server that has no time for it later."""
+        for part in (self.decoder, self.encoder, self.body, self.refusal_body):
+            if isinstance(part, FirstUse):
+                part.load()

@@ -1,0 +1,241 @@
+"""Connections of clients: how many a server holds, and how long each may wait for a request.
+
+A connection answers a request, or it waits: for the first bytes of a request (a new one), for the
+rest of a head, for the rest of a body that was answered before its end, or idle for the next
+request.  One that waits is closed after a time, or earlier if another client needs its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum
+from http import HTTPStatus
+from time import monotonic
+from typing import Any
+
+__all__ = ["MAX_HEAD_BYTES", "Connection", "Connections", "Part"]
+
+_LOG = logging.getLogger("streamnorm.server")
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Bound on a head that is not complete; also on trailers, and on extensions of a chunk."""
+
+_HEAD_S = 30.0
+_KEEP_ALIVE_S = 5.0  # uvicorn's own
+# The request of a new connection may have arrived already, and wait for the event loop.
+_UNDISTURBED_S = 0.25
+_WARN_EVERY_S = 60.0
+
+
+class Part(Enum):
+    """The part of a request that a connection has not received to its end."""
+
+    NONE = "none"
+    HEAD = "head"
+    BODY = "body"
+
+
+class Connections:
+    """The open connections of a server's clients, within a bound.
+
+    Args:
+        max_connections: The bound.
+        head_s: Seconds in which a head must be complete, and a body whose request was answered.
+        keep_alive_s: Seconds that a connection may be idle between two requests.
+
+    Attributes:
+        on_room: Called when there may be room for another connection, where there was none.
+    """
+
+    def __init__(
+        self,
+        max_connections: int,
+        *,
+        head_s: float = _HEAD_S,
+        keep_alive_s: float = _KEEP_ALIVE_S,
+    ) -> None:
+        self.on_room: Callable[[], None] = lambda: None
+        self._max = max_connections
+        self._open: set[Connection] = set()
+        # Connections that wait, and since when: in each, the first has waited longest.
+        self._unread: dict[Connection, float] = {}
+        self._idle: dict[Connection, float] = {}
+        self._waiting = ((self._unread, head_s), (self._idle, keep_alive_s))
+        self._warned_at = -_WARN_EVERY_S
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def has_room(self, coming: int = 0) -> bool:
+        """Return whether one more can be accepted, beside those that are `coming` already."""
+        return len(self._open) + coming < self._max or self._replaceable() is not None
+
+    def make_room(self, coming: int = 0) -> None:
+        """Close the connection that has waited longest, if there are more than the bound."""
+        replaceable = self._replaceable()
+        if len(self._open) + coming <= self._max or replaceable is None:
+            return
+        self.warn(
+            "%d connections, the most that there may be: those that have waited longest for a "
+            "request are closed for new ones",
+            self._max,
+        )
+        self.remove(replaceable)
+        replaceable.end()
+
+    def warn(self, message: str, *arguments: object) -> None:
+        """Log a warning, at most one a minute."""
+        now = monotonic()
+        if now >= self._warned_at + _WARN_EVERY_S:
+            self._warned_at = now
+            _LOG.warning(message, *arguments)
+
+    def add(self, connection: Connection) -> None:
+        """Add a new connection, which waits for a request."""
+        self._open.add(connection)
+        self.read(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that is closed."""
+        self._open.discard(connection)
+        self.answer(connection)
+        self.on_room()
+
+    def read(self, connection: Connection) -> None:
+        """Mark a connection as one that waits for the rest of a request, if it is not yet."""
+        self._idle.pop(connection, None)
+        if connection not in self._unread and connection in self._open:
+            self._unread[connection] = monotonic()
+
+    def answer(self, connection: Connection) -> None:
+        """Mark a connection as one that does not wait: its request is being answered."""
+        self._unread.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def rest(self, connection: Connection) -> None:
+        """Mark a connection as one that is idle between two requests."""
+        self._unread.pop(connection, None)
+        if connection in self._open:
+            self._idle[connection] = monotonic()
+
+    def tick(self) -> None:
+        """End the connections that have waited too long; called several times a second."""
+        now = monotonic()
+        for waiting, bound_s in self._waiting:
+            while waiting:
+                connection, since = next(iter(waiting.items()))
+                if since > now - bound_s:
+                    break
+                self.remove(connection)
+                connection.end(late=True)
+        self.on_room()  # those that have waited for a while can be replaced
+
+    def find_closing(self) -> None:
+        """Give the connections that are being closed a time for it, too.
+
+        One whose client does not read what was sent would stay open.
+        """
+        for connection in self._open:
+            if connection.transport.is_closing():
+                self.read(connection)
+
+    def _replaceable(self) -> Connection | None:
+        """Return the connection that has waited longest, if that was long enough."""
+        first = [next(iter(waiting.items())) for waiting, _ in self._waiting if waiting]
+        if not first:
+            return None
+        connection, since = min(first, key=lambda entry: entry[1])
+        return connection if since <= monotonic() - _UNDISTURBED_S else None
+
+
+class Connection(asyncio.Protocol):
+    """What the connections of both HTTP parsers share: a base before uvicorn's protocol.
+
+    Args:
+        connections: The connections of the server.
+        settings: Arguments of uvicorn's protocol.
+
+    Attributes:
+        transport: The transport.
+        cycle: The last request and its response; None before the first.
+        pipeline: Further requests, which wait for that response.
+    """
+
+    transport: asyncio.Transport
+    cycle: Any  # each protocol of uvicorn has a class of its own
+    pipeline: Any = ()
+
+    def __init__(self, connections: Connections, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the connections of the server."""
+        super().connection_lost(exc)
+        self._connections.remove(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request; answer it once its head is complete."""
+        before = self.unfinished()
+        super().data_received(data)
+        if self._is_answering():
+            self._connections.answer(self)
+        elif before is Part.BODY and self.unfinished() is Part.NONE:
+            self._connections.rest(self)  # its request was answered before
+        else:
+            self._connections.read(self)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or answer it if it has arrived before."""
+        super().on_response_complete()  # type: ignore[misc]  # of uvicorn's protocols
+        if self._is_answering():
+            self._connections.answer(self)
+        elif self.unfinished() is Part.NONE and not self.transport.is_closing():
+            self._connections.rest(self)
+        else:
+            self._connections.read(self)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request."""
+        self.refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    def refuse(self, status: HTTPStatus, text: str) -> None:
+        """Answer what is no request, unless a response is under way, and close the connection."""
+        is_under_way = self._is_answering() and (self.cycle.response_started or self.pipeline)
+        if not is_under_way:
+            head = (
+                f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+                "content-type: text/plain; charset=utf-8\r\n"
+                f"content-length: {len(text)}\r\n"
+                "connection: close\r\n\r\n"
+            )
+            self.transport.write(f"{head}{text}".encode("ascii"))
+        self.transport.close()
+
+    def end(self, *, late: bool = False) -> None:
+        """Close the connection, which answers no request.
+
+        Args:
+            late: Whether it has waited too long.
+        """
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self.transport.abort()  # the client does not read what was sent
+        elif late and self.unfinished() is Part.HEAD:
+            self.refuse(HTTPStatus.REQUEST_TIMEOUT, "The head of the request did not arrive.")
+        else:
+            # Without a head, a status would answer a request that may be on its way.
+            self.transport.close()
+
+    def unfinished(self) -> Part:
+        """Return the part of a request that has not arrived to its end."""
+        raise NotImplementedError
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete

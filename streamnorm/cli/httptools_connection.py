@@ -1,0 +1,55 @@
+"""Connections of clients, parsed by httptools, which has no bound of its own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from streamnorm.cli.connections import MAX_HEAD_BYTES, Connection, Connections, Part
+
+__all__ = ["HttpToolsConnection"]
+
+
+class HttpToolsConnection(Connection, HttpToolsProtocol):
+    """A connection whose bytes httptools parses."""
+
+    def __init__(self, connections: Connections, **settings: Any) -> None:
+        super().__init__(connections, **settings)
+        self._unfinished = Part.NONE
+        self._unparsed_bytes = 0  # since the last whole head, part of a body or end of a message
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request, within the bound on heads."""
+        self._unparsed_bytes += len(data)
+        super().data_received(data)
+        if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large.")
+
+    def unfinished(self) -> Part:
+        """Return the part of a request that has not arrived to its end."""
+        return self._unfinished
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._unfinished = Part.HEAD
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """End a head, and begin to answer its request."""
+        self._unfinished, self._unparsed_bytes = Part.BODY, 0
+        super().on_headers_complete()
+        self.headers = []  # trailers are no headers of the request, which the application has
+
+    def on_body(self, body: bytes) -> None:
+        """Add a part of a body to its request."""
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._unfinished, self._unparsed_bytes = Part.NONE, 0
+        super().on_message_complete()

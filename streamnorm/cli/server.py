@@ -1,0 +1,97 @@
+"""uvicorn's server, with bounds on the connections of clients, and an end that a signal forces."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from functools import partial
+from math import inf
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from streamnorm.cli.accepting import Acceptor
+from streamnorm.cli.connections import Connection, Connections
+
+__all__ = ["Server", "best_connection"]
+
+# In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
+# and a parent passes it on to its children.
+_REPEAT_S = 0.1
+_LAST_S = 0.6  # for the last events of streams that end at once
+_TICKS_TO_FIND_CLOSING = 50  # some five seconds
+
+
+def best_connection() -> type[Connection]:
+    """Return the class of connections: that of httptools if it is installed, or else of h11."""
+    try:
+        from streamnorm.cli.httptools_connection import HttpToolsConnection
+    except ModuleNotFoundError:
+        from streamnorm.cli.h11_connection import H11Connection
+
+        return H11Connection
+    return HttpToolsConnection
+
+
+class Server(uvicorn.Server):
+    """A server that a second SIGTERM ends at once; uvicorn's own knows a second SIGINT.
+
+    Args:
+        config: The configuration of uvicorn.
+        listener: The listening socket.
+        connections: Where the connections of clients are counted.
+        connection_class: Their class.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        connections: Connections,
+        connection_class: type[Connection],
+    ) -> None:
+        super().__init__(config)
+        self._listener = listener
+        self._connections = connections
+        self._connection_class = connection_class
+        self._repeated_from = inf
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, and accept connections."""
+        await super().startup(sockets=[])
+        if self.should_exit:
+            return
+        new_connection = partial(
+            self._connection_class,
+            self._connections,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        acceptor: Any = Acceptor(self._listener, self._connections, new_connection)
+        self.servers = [acceptor]
+
+    async def on_tick(self, counter: int) -> bool:
+        """End connections that have waited too long."""
+        self._connections.tick()
+        if counter % _TICKS_TO_FIND_CLOSING == 0:
+            self._connections.find_closing()
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at a signal, at once if it is the second one."""
+        now = monotonic()
+        if now >= self._repeated_from:
+            self.force_exit = True
+            asyncio.get_running_loop().call_soon_threadsafe(self._abort_soon)
+        self._repeated_from = min(self._repeated_from, now + _REPEAT_S)
+        super().handle_exit(sig, frame)
+
+    def _abort_soon(self) -> None:
+        asyncio.get_running_loop().call_later(_LAST_S, self._abort)
+
+    def _abort(self) -> None:
+        for connection in [*self.server_state.connections]:
+            connection.transport.abort()
