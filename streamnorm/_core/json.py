@@ -63,6 +63,8 @@ _GENERAL = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _STEPWISE = StepwiseDecoder(parse_constant=lambda _: None, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
+# Cleaned by one call, which takes 10 ms where each is half a pair.
+_CLEANED_CHARS = 64 * 1024
 # Halves whose other half is not beside them.
 _LONE_SURROGATE = re.compile(
     "[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]"
@@ -212,10 +214,10 @@ def clean(text: str) -> str:
     """Return text with surrogate pairs joined and lone surrogates as U+FFFD."""
     if text.isascii():
         return text
-    if len(text) > PIECE_BYTES:  # half a pair takes a microsecond, for which no other thread runs
+    if len(text) > _CLEANED_CHARS:
         carry, parts = "", list[str]()
-        for start in range(0, len(text), PIECE_BYTES):
-            part, carry = rejoin(carry, text[start : start + PIECE_BYTES])
+        for start in range(0, len(text), _CLEANED_CHARS):
+            part, carry = rejoin(carry, text[start : start + _CLEANED_CHARS])
             parts.append(part)
         return "".join(parts) + clean(carry)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -7,7 +7,8 @@ fields and items, down to texts of `PIECE_BYTES`, and written item by item.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
+from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,20 +21,25 @@ __all__ = ["Parts", "decode_pieces", "encode_pieces", "has_more_values", "split"
 _COUNTED_BYTES = 1024 * 1024  # of which one call counts the values
 _MAX_SPLITS = 8  # each level scans what is left of a large text again
 _MAX_WRITTEN_LEVELS = 4  # down to the parts of messages, and the declarations of tools
-_BEFORE = (b",", b"[", b"{")  # what stands before each value but the first
+# What stands before each value but the first, and how many values it counts for.
+_COUNTED = ((b",", 1), (b"[", 1), (b"{", 3))
 # All but these and the quotes of strings, in which they mean nothing.
 _OTHER_BYTES = bytes(set(range(256)) - set(b'"[{,'))
+
+_QUOTE = ord('"')
 
 _JSON: TypeAlias = "bytes | str | Raw"
 
 
-class _Name:
-    """The name of a field, equal to no other, so that repeated names are all decoded."""
+class _Name(str):
+    """The name of a field, equal to no other, so that repeated names are all decoded.
 
-    __slots__ = ("text",)
+    Unlike an object that holds the name, it does not make the garbage collector work.
+    """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 class Parts(NamedTuple):
@@ -63,12 +69,19 @@ def split(text: _JSON) -> Parts | None:
         RecursionError: It nests too deep.
     """
     size = memoryview(text).nbytes if isinstance(text, Raw) else len(text)
-    if size <= PIECE_BYTES:
+    if size <= PIECE_BYTES or (isinstance(text, Raw) and memoryview(text)[0] == _QUOTE):
         return None
     value = _SPLITTER.decode(text)
-    if isinstance(value, dict):
-        return Parts([name.text for name in value], [*value.values()])
-    return Parts(None, value) if isinstance(value, list) else None
+    if isinstance(value, list):
+        return Parts(None, value)
+    if not isinstance(value, dict):
+        return None
+    names, texts = list[str](), list[Raw]()
+    while value:  # a large dictionary is freed by one call, or name by name
+        name, part = value.popitem()
+        names.append(str(name))
+        texts.append(part)
+    return Parts(names[::-1], texts[::-1])
 
 
 def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
@@ -85,8 +98,12 @@ def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
     parts = split(text) if splits else None
     if parts is None:
         return _ANY.decode(text)
-    values = [decode_pieces(part, splits - 1) for part in parts.texts]
-    return values if parts.names is None else dict(zip(parts.names, values, strict=True))
+    if parts.names is None:
+        return [decode_pieces(part, splits - 1) for part in parts.texts]
+    return {
+        name: decode_pieces(part, splits - 1)
+        for name, part in zip(parts.names, parts.texts, strict=True)
+    }
 
 
 def encode_pieces(value: Any, size: int) -> bytes:
@@ -98,40 +115,45 @@ def encode_pieces(value: Any, size: int) -> bytes:
     """
     if size <= PIECE_BYTES:
         return dumps(value)
-    return b"".join(_written(value, _MAX_WRITTEN_LEVELS))
+    written = BytesIO()  # which returns what it holds without copying it
+    _write(value, written.write, _MAX_WRITTEN_LEVELS)
+    return written.getvalue()
 
 
-def _written(value: Any, levels: int) -> Iterator[bytes]:
-    if not levels or not value:
-        yield dumps(value)
+def _write(value: Any, write: Callable[[bytes], object], levels: int) -> None:
+    """Write a value, of its outer levels one part after the other."""
+    if not (levels and value):
+        write(dumps(value))
     elif is_object(value):
-        fields = ([dumps(name), b":", *_written(item, levels - 1)] for name, item in value.items())
-        yield from _between(b"{}", fields)
+        separator = b"{"
+        for name, item in value.items():
+            write(separator + dumps(name) + b":")
+            _write(item, write, levels - 1)
+            separator = b","
+        write(b"}")
     elif is_array(value):
-        yield from _between(b"[]", (_written(item, levels - 1) for item in value))
+        separator = b"["
+        for item in value:
+            write(separator)
+            _write(item, write, levels - 1)
+            separator = b","
+        write(b"]")
     else:
-        yield dumps(value)
-
-
-def _between(brackets: bytes, items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    separator = brackets[:1]
-    for item in items:
-        yield separator
-        yield from item
-        separator = b","
-    yield brackets[1:]
+        write(dumps(value))
 
 
 def has_more_values(text: bytes, most: int) -> bool:
     """Return whether JSON text has more values than `most`, by its bytes alone.
 
-    Each value follows a comma or an opening bracket, besides the first.  In text that is no JSON
-    something is counted.
+    Each value follows a comma or an opening bracket, besides the first.  An object counts as
+    three values.  In text that is no JSON something is counted.
     """
     starts = range(0, len(text), _COUNTED_BYTES)
     # Commas and brackets in strings are counted, too, as long as there are few.
     if len(text) < most or most > sum(
-        text.count(byte, start, start + _COUNTED_BYTES) for start in starts for byte in _BEFORE
+        text.count(byte, start, start + _COUNTED_BYTES) * times
+        for start in starts
+        for byte, times in _COUNTED
     ):
         return False
     count, rest, is_string = 1, b"", False
@@ -141,7 +163,8 @@ def has_more_values(text: bytes, most: int) -> bool:
         rest = piece[len(piece.rstrip(b"\\")) :]
         piece = piece[: len(piece) - len(rest)].replace(rb"\"", b"")
         between = piece.translate(None, _OTHER_BYTES).split(b'"')
-        count += sum(map(len, between[is_string::2]))
+        outside = between[is_string::2]
+        count += sum(map(len, outside)) + 2 * sum([text.count(b"{") for text in outside])
         is_string ^= len(between) % 2 == 0
         if count > most:
             return True

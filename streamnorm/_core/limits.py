@@ -37,7 +37,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     Attributes:
         max_event_bytes: Bytes of one SSE event, comments included, up to its blank line.
         max_json_depth: Nesting of stored JSON values (unknown fields, usage, logprobs).
-        max_json_values: Values in the JSON text of a body: objects, arrays and what they hold.
+        max_json_values: Values in the JSON text of a body; an object counts as three.
         max_blocks: Blocks of one stream, all choices together.
         max_tool_calls: Tool calls of one stream, all choices together.
         max_choices: Choices (`n`) of one stream.
@@ -52,7 +52,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     # openai-python's own suite demands that an event above 64 MiB passes.
     max_event_bytes: int = 128 * 1024 * 1024
     max_json_depth: int = 128
-    # A value of few bytes takes a hundred times as many once a request is made of it.
+    # A message of few bytes takes forty times as many once a request is made of it.
     max_json_values: int = 2_000_000
     max_blocks: int = 4096
     max_tool_calls: int = 1024

@@ -213,8 +213,8 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
         return
     if parts is None:
         data = text if isinstance(text, bytes) else bytes(memoryview(text))
-        if splits and len(data) > PIECE_BYTES and data.startswith(b'"'):
-            return  # a string, which `split` has decoded
+        if len(data) > PIECE_BYTES and data.startswith(b'"'):
+            return  # a string, which has been decoded with the whole body
         json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
         return
     if parts.names is not None and len({*parts.names}) < len(parts.names):

@@ -49,8 +49,8 @@ _MAX_S = 1e9
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=_MAX_S)]
 _Delay: TypeAlias = Annotated[float, Meta(ge=0, le=_MAX_S)]
 _Bound: TypeAlias = Annotated[int, Meta(ge=1)]
-# Of a body of 32 MB, histories of agents have fewer.  In messages of a few bytes, so many take
-# some 250 MB and two seconds.
+# The longest histories of agents, some 8 MB of text, have half as many.  Messages of a few bytes
+# with so many take some 150 MB and a second.
 _MAX_JSON_VALUES = 500_000
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
@@ -130,7 +131,7 @@ class Door:
                 or arrives too slowly.
         """
         decoder = body_decoder(received.headers, self._max_body_bytes)
-        parts: list[bytes] = []
+        body = BytesIO()  # which returns what it holds without copying it
         size = 0
         loop = asyncio.get_running_loop()
         begun_at = loop.time()
@@ -153,16 +154,16 @@ class Door:
             if size > self._max_body_bytes:
                 raise too_large(self._max_body_bytes)
             if decoder is None:
-                parts.append(chunk)
+                body.write(chunk)
             else:
                 for piece in decoder.feed(chunk):
-                    parts.append(piece)
+                    body.write(piece)
                     await asyncio.sleep(0)  # a chunk may stand for very many
             if not message.get("more_body", False):
                 break
         if decoder is not None and size:
             decoder.close()
-        return _plain(received, b"".join(parts))
+        return _plain(received, body.getvalue())
 
 
 def websocket_refused() -> RequestRefused:

@@ -227,7 +227,7 @@ def test_json_that_is_no_object_is_read_as_an_empty_object(text: str, value: obj
 
 
 def test_long_text_is_cleaned_in_pieces_that_split_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(json_module, "_CLEANED_CHARS", 2)
     high, low = "\ud83d", "\ude00"
     for prefix in ("", "a"):
         text = prefix + high + low + "b" + high + high + low + low + "c" + high

@@ -135,7 +135,7 @@ async def test_every_request_gets_an_answer(dialect: str, *, normalize: bool) ->
 @pytest.mark.parametrize("client", POSTS)
 @pytest.mark.parametrize("upstream", ["anthropic", "gemini"])
 async def test_body_of_too_many_values_is_refused(client: str, upstream: str) -> None:
-    """A million empty objects of 3 MB would take some 250 MB, and a request of them more."""
+    """A million empty objects of 3 MB would take some 80 MB, and a request of them more."""
     path, fields = POSTS[client]
     objects = b",".join([b"{}"] * 1_000_000)
     data = json.dumps(fields).encode()[:-1] + b',"metadata":[' + objects + b"]}"

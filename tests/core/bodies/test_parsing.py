@@ -108,8 +108,8 @@ def test_half_a_surrogate_pair_is_found(
 
 def test_number_of_values_is_bounded() -> None:
     body = '{"a":[1,2,{"b":"c,[{\\"d"}]}'
-    message = r"^\$: more than 5 JSON values, expected at most that \(max_json_values\)$"
+    message = r"^\$: more than 9 JSON values, expected at most that \(max_json_values\)$"
     for form in (body, body.encode()):
-        assert body_object(form, Limits(max_json_values=6))["a"][1] == 2
+        assert body_object(form, Limits(max_json_values=10))["a"][1] == 2
         with pytest.raises(DecodeError, match=message):
-            body_object(form, Limits(max_json_values=5))
+            body_object(form, Limits(max_json_values=9))
