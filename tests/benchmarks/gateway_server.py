@@ -1,4 +1,4 @@
-"""The measured server: the gateway and a raw byte relay, side by side under one uvicorn.
+"""The measured server: the gateway and a raw byte relay, under the server of `streamnorm serve`.
 
     python tests/benchmarks/gateway_server.py UPSTREAM_URL
 
@@ -9,16 +9,14 @@ The name of a request's model is that of the upstream's dialect.
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import sys
 
 import aiohttp
-import uvicorn
 from workloads import DIALECTS
 
 from streamnorm import gateway
 from streamnorm.asgi.exchange import Receive, Scope, Send
+from streamnorm.cli.serving import serve
 
 
 class Relay:
@@ -50,6 +48,11 @@ class Relay:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
+    async def aclose(self) -> None:
+        """Close the connections to the upstream."""
+        if self._session is not None:
+            await self._session.close()
+
 
 class Applications:
     """The relay and the gateway, by the first segment of the path."""
@@ -70,22 +73,21 @@ class Applications:
         """Answer one request, or the server's lifespan messages."""
         if scope["type"] == "lifespan":
             await self._gateway(scope, receive, send)
+            await self._relay.aclose()
             return
         _, name, path = scope["path"].split("/", 2)
         application = self._relay if name == "relay" else self._gateway
         await application({**scope, "path": f"/{path}"}, receive, send)
 
 
-async def main(upstream_url: str) -> None:
-    """Serve until the process is stopped."""
-    app = Applications(upstream_url)
-    listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, log_level="warning", access_log=False)
-    await uvicorn.Server(config).serve([listener])
+def main(upstream_url: str) -> None:
+    """Serve until the process is stopped, as `streamnorm serve` does."""
+
+    def announce(url: str) -> None:
+        print(url.rpartition(":")[2], flush=True)
+
+    serve(Applications(upstream_url), 0, announce)
 
 
 if __name__ == "__main__":
-    # As `uvicorn` on the command line: with uvloop if that is installed.
-    with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
-        runner.run(main(*sys.argv[1:]))
+    main(*sys.argv[1:])
