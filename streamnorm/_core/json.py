@@ -28,6 +28,7 @@ __all__ = [
     "convert",
     "count_of",
     "decode_any",
+    "decode_refused",
     "dumps",
     "is_array",
     "is_json",
@@ -96,12 +97,20 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
         InvalidJSON: It is no JSON, or nests too deep.
     """
     try:
-        value, exact = _ANY.decode(text), True
+        value = _ANY.decode(text)
     except FAST_ERRORS:
-        value, exact = _general(text, max_depth), False
+        return decode_refused(text, max_depth=max_depth, pieces=pieces)
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
-    return value if exact else clean_tree(value, pieces)  # msgspec lets no lone surrogate pass
+    return value  # msgspec lets no lone surrogate pass
+
+
+def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
+    """Return the value of JSON text that msgspec refuses, as `decode_any` does."""
+    value = _general(text, max_depth)
+    if _may_nest(text, max_depth) and too_deep(value, max_depth):
+        raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
+    return clean_tree(value, pieces)
 
 
 def _may_nest(text: str, depth: int) -> bool:
@@ -117,7 +126,6 @@ def _may_nest(text: str, depth: int) -> bool:
 
 
 def _general(text: str, max_depth: int) -> Any:
-    """Return the value of JSON text that msgspec refuses."""
     try:
         return (_GENERAL if len(text) <= PIECE_BYTES else _STEPWISE).decode(text)
     except RecursionError as exc:

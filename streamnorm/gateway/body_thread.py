@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
@@ -35,8 +36,22 @@ class BodyThread:
         """
         if size <= PIECE_BYTES:
             return work()
-        return await to_thread.run_sync(work, limiter=self._limiter)
+        return await to_thread.run_sync(_without_collections, work, limiter=self._limiter)
 
     @cached_property
     def _limiter(self) -> anyio.CapacityLimiter:  # which older versions make in a loop alone
         return anyio.CapacityLimiter(1)
+
+
+def _without_collections(work: Callable[[], T]) -> T:
+    """Return what work returns, with the garbage collector off.
+
+    A collection traverses all that was made of the body so far, holding the interpreter's lock.
+    """
+    if not gc.isenabled():
+        return work()
+    gc.disable()
+    try:
+        return work()
+    finally:
+        gc.enable()

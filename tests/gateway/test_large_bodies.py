@@ -161,3 +161,19 @@ async def test_work_in_the_thread_raises_what_it_raises() -> None:
 
     with pytest.raises(LookupError, match="here"):
         await BodyThread().run(PIECE_BYTES + 1, work)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_garbage_is_not_collected_in_the_thread(*, is_enabled: bool) -> None:
+    def work() -> bool:
+        return gc.isenabled()
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if is_enabled else gc.disable)()
+        assert await BodyThread().run(PIECE_BYTES, work) is is_enabled
+        assert await BodyThread().run(PIECE_BYTES + 1, work) is False
+        assert gc.isenabled() is is_enabled
+    finally:
+        (gc.enable if before else gc.disable)()

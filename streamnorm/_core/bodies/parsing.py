@@ -11,7 +11,7 @@ from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean_tree,
-    decode_any,
+    decode_refused,
     dumps,
     is_object,
     lone_surrogate_path,
@@ -76,7 +76,7 @@ def _json(body: bytes | str, limits: Limits) -> object:
         pass
     try:
         text = body.decode() if isinstance(body, bytes) else body
-        return decode_any(text, max_depth=limits.max_json_depth)
+        return decode_refused(text, max_depth=limits.max_json_depth)
     except UnicodeDecodeError as exc:
         raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
     except InvalidJSON as exc:
