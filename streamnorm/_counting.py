@@ -18,9 +18,9 @@ from msgspec import Struct, structs
 from streamnorm._bodies import (
     Encoded,
     codec_of,
-    decode_request,
     encode_request,
     error_in,
+    request_of,
     target_of,
 )
 from streamnorm._core.bodies.arguments import ArgumentsPolicy
@@ -76,9 +76,26 @@ def decode_count_request(
         DecodeError: The body is not of the dialect, or exceeds a bound.
         UnknownDialect: There is no such dialect, or it counts no tokens.
     """
-    count = _count_codec(dialect)
-    asked = count.read_request(body_object(body, limits))
-    return decode_request(asked, dialect, path=path, headers=headers, limits=limits)
+    value = body_object(body, limits)
+    return count_request_of(value, dialect, path=path, headers=headers, limits=limits)
+
+
+def count_request_of(
+    value: dict[str, Any],
+    dialect: str,
+    *,
+    path: str | None,
+    headers: Mapping[str, str] | None,
+    limits: Limits,
+) -> Request:
+    """Return the request whose tokens a body asks for which `body_object` has returned.
+
+    Raises:
+        DecodeError: As for `decode_count_request`.
+        UnknownDialect: As for `decode_count_request`.
+    """
+    asked = _count_codec(dialect).read_request(value)
+    return request_of(asked, dialect, path=path, headers=headers, limits=limits)
 
 
 class CountRequest(Struct, frozen=True):

@@ -24,12 +24,12 @@ from streamnorm._core.codec import Asked
 from streamnorm._core.errors import DecodeError, UpstreamError
 from streamnorm._core.events import StreamError
 from streamnorm._core.gate import Gate
-from streamnorm._core.json import dumps
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._counting import (
     CANNOT_COUNT,
-    decode_count_request,
+    count_request_of,
     decode_token_count,
     encode_count_request,
     encode_token_count,
@@ -45,7 +45,7 @@ from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
     Upstream,
-    json_body,
+    decoded_body,
     refusals,
 )
 from streamnorm._upstream.url import endpoint_url
@@ -151,8 +151,12 @@ def _count(
 ) -> SideSteps:
     with refusals():
         request = upstream.with_own_model(
-            decode_count_request(
-                json_body(received), client, path=received.path, headers=received.headers
+            count_request_of(
+                decoded_body(received, Limits()),
+                client,
+                path=received.path,
+                headers=received.headers,
+                limits=Limits(),
             )
         )
         encoded = encode_count_request(
@@ -164,9 +168,8 @@ def _count(
         )
     if encoded is None:
         return encode_token_count(estimator.estimate(request), client)
-    asked = _request(
-        "POST", encoded.path, received, client, upstream, encoded.headers, dumps(encoded.body)
-    )
+    body = encode_pieces(encoded.body, len(received.body or b""))
+    asked = _request("POST", encoded.path, received, client, upstream, encoded.headers, body)
     answer = yield structs.replace(asked, losses=encoded.losses)
     if answer.status in CANNOT_COUNT:
         return encode_token_count(estimator.estimate(request), client)

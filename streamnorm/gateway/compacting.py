@@ -137,7 +137,9 @@ class Compacting:
             RequestRefused: Something was not sealed here.
         """
         found = _opened(body, self._sealer, passes_others=is_own)
-        return received if found is body else structs.replace(received, body=dumps(found))
+        if found is body:
+            return received
+        return structs.replace(received, body=dumps(found), decoded=None)
 
 
 class Compaction:

@@ -216,7 +216,9 @@ class Side:
                 size, partial(self._body_of, received, client, asked)
             )
             whole = await self._turns.whole_body(received, client, body)
-            if whole != body:
+            if whole == body:
+                received = structs.replace(received, decoded=body)
+            else:
                 data = await self._bodies.run(size, partial(encode_pieces, whole, size))
                 body, received = whole, structs.replace(received, body=data)
         call.model = model
