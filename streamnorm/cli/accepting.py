@@ -101,7 +101,7 @@ class Acceptor:
         """Return at once: uvicorn itself waits for connections."""
 
     def _resume(self) -> None:
-        if not self._is_waiting and self._has_room() and self._loop.time() >= self._retry_at:
+        if not self._is_waiting and self._loop.time() >= self._retry_at:
             self._loop.add_reader(self._listener, self._accept)
             self._is_waiting = True
 
@@ -132,8 +132,12 @@ class Acceptor:
                 return
             task = self._loop.create_task(self._open(accepted))
             self._coming.add(task)
-            task.add_done_callback(self._coming.discard)
+            task.add_done_callback(self._has_come)
             self._connections.make_room(len(self._coming))
+
+    def _has_come(self, task: asyncio.Task[None]) -> None:
+        self._coming.discard(task)
+        self._connections.on_room()  # until now, it counted twice
 
     async def _open(self, accepted: socket.socket) -> None:
         try:

@@ -18,7 +18,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
     def __init__(self, connections: Connections, **settings: Any) -> None:
         super().__init__(connections, **settings)
         self._unfinished = Part.NONE
-        self._unparsed_bytes = 0  # since the last whole head, part of a body or end of a message
+        self._unparsed_bytes = 0  # since the last whole head or part of a body
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request, within the bound on heads."""
@@ -51,5 +51,5 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._unfinished, self._unparsed_bytes = Part.NONE, 0
+        self._unfinished = Part.NONE
         super().on_message_complete()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -10,7 +12,9 @@ from typing import Any
 
 import pytest
 import uvicorn
+from uvicorn.server import ServerState
 
+from streamnorm.cli.accepting import Acceptor
 from streamnorm.cli.connections import MAX_HEAD_BYTES, Connection, Connections
 from streamnorm.cli.h11_connection import H11Connection
 from streamnorm.cli.httptools_connection import HttpToolsConnection
@@ -89,11 +93,13 @@ class Running:
 
     Attributes:
         app: Its application.
+        state: What uvicorn knows of it.
         connections: Its connections.
     """
 
-    def __init__(self, app: App, connections: Connections, port: int) -> None:
+    def __init__(self, app: App, state: ServerState, connections: Connections, port: int) -> None:
         self.app = app
+        self.state = state
         self.connections = connections
         self._port = port
         self._writers: list[asyncio.StreamWriter] = []
@@ -168,7 +174,7 @@ async def running(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = LoopServer(config, listener, connections, parser)
         task = asyncio.create_task(server.serve())
-        run = Running(app, connections, listener.getsockname()[1])
+        run = Running(app, server.server_state, connections, listener.getsockname()[1])
         try:
             while not server.started:  # noqa: ASYNC110 - it has no event for it
                 await asyncio.sleep(0.002)
@@ -250,7 +256,7 @@ async def test_rest_of_a_body_that_was_answered_is_waited_for_as_a_head_is(
     parser: type[Connection],
 ) -> None:
     """A second response, as one of status 408, would be that of the next request."""
-    async with running(parser, head_s=0.1) as server:
+    async with running(parser, head_s=0.1, keep_alive_s=30) as server:
         client = await server.client(CHUNKED.replace(b"/ ", b"/early ") + b"1\r\nx")
         await client.receive()
         assert await client.rest() == b""
@@ -276,7 +282,7 @@ async def test_connection_of_a_client_that_does_not_read_is_closed(
         await server.client(GET.replace(b"/ ", b"/much "))
         async with asyncio.timeout(10):
             for is_open in (True, False):
-                while bool(len(server.connections)) != is_open:  # noqa: ASYNC110 - no event for it
+                while bool(server.state.connections) != is_open:  # noqa: ASYNC110 - no event for it
                     await asyncio.sleep(0.01)
 
 
@@ -311,7 +317,11 @@ async def test_request_gets_the_place_of_the_longest_idle_connection(
 
 async def test_connection_waits_where_all_others_are_answered(parser: type[Connection]) -> None:
     async with running(parser, 2) as server:
-        streams = [await server.client(GET.replace(b"/ ", b"/wait ")) for _ in range(2)]
+        server.connections.tick = lambda: None  # the end of a connection is enough
+        stream = GET.replace(b"/ ", b"/wait ").replace(
+            b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"
+        )
+        streams = [await server.client(stream) for _ in range(2)]
         for stream in streams:
             await stream.receive(b"begun")
         third = await server.client(GET)
@@ -427,6 +437,32 @@ async def test_connections_send_without_delay(parser: type[Connection]) -> None:
         (connection,) = server.connections._open
         accepted = connection.transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+class ExhaustedSocket(socket.socket):
+    """A listening socket of a process without free descriptors."""
+
+    accepts = 0
+
+    def accept(self) -> Any:
+        self.accepts += 1
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+async def test_server_without_free_descriptors_does_not_try_without_a_pause(
+    parser: type[Connection], caplog: pytest.LogCaptureFixture
+) -> None:
+    connections = Connections(9)
+    with ExhaustedSocket() as listener, socket.socket() as client:
+        listener.bind(("127.0.0.1", 0))
+        acceptor = Acceptor(listener, connections, asyncio.Protocol)
+        client.connect(listener.getsockname())
+        for _ in range(10):
+            connections.tick()
+            await asyncio.sleep(0.01)
+        assert listener.accepts == 1
+        acceptor.close()
+    assert caplog.messages == ["no connection can be accepted: Too many open files"]
 
 
 async def test_port_is_free_once_the_server_has_stopped(parser: type[Connection]) -> None:
