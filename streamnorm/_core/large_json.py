@@ -150,7 +150,7 @@ def has_more_values(text: bytes, most: int) -> bool:
     """
     starts = range(0, len(text), _COUNTED_BYTES)
     # Commas and brackets in strings are counted, too, as long as there are few.
-    if len(text) < most or most > sum(
+    if most > sum(
         text.count(byte, start, start + _COUNTED_BYTES) * times
         for start in starts
         for byte, times in _COUNTED

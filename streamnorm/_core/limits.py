@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_event_bytes: int = 128 * 1024 * 1024
     max_json_depth: int = 128
     # A message of few bytes takes forty times as many once a request is made of it.
-    max_json_values: int = 2_000_000
+    max_json_values: int = 4_000_000
     max_blocks: int = 4096
     max_tool_calls: int = 1024
     max_choices: int = 128

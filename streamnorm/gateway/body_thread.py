@@ -10,11 +10,12 @@ from typing import TypeVar
 import anyio
 from anyio import to_thread
 
-from streamnorm._core.json import PIECE_BYTES
-
-__all__ = ["BodyThread"]
+__all__ = ["LARGE_BYTES", "BodyThread"]
 
 T = TypeVar("T")
+
+LARGE_BYTES = 256 * 1024
+"""Size of a body beyond which the work on it takes some milliseconds, and is done in the thread."""
 
 
 class BodyThread:
@@ -34,7 +35,7 @@ class BodyThread:
             size: Bytes of the body; the work on a small one takes less than a thread does.
             work: What to do.  It must not raise `StopIteration`.
         """
-        if size <= PIECE_BYTES:
+        if size <= LARGE_BYTES:
             return work()
         return await to_thread.run_sync(_without_collections, work, limiter=self._limiter)
 

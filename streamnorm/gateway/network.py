@@ -13,10 +13,10 @@ from typing import Self
 import aiohttp
 from msgspec import Struct
 
-from streamnorm._core.json import PIECE_BYTES
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
+from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
@@ -378,7 +378,7 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
 
     It writes bytes at once, and the transport copies what the network does not accept yet.
     """
-    if body is None or len(body) <= PIECE_BYTES:
+    if body is None or len(body) <= LARGE_BYTES:
         return body
     return io.BytesIO(body)
 

@@ -299,7 +299,7 @@ def test_defaults_are_those_of_the_design() -> None:
     assert Limits() == Limits(
         max_event_bytes=128 * 1024 * 1024,
         max_json_depth=128,
-        max_json_values=2_000_000,
+        max_json_values=4_000_000,
         max_blocks=4096,
         max_tool_calls=1024,
         max_choices=128,

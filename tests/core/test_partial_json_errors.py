@@ -12,7 +12,7 @@ from hypothesis import example, given
 from support.json_texts import NEAR_JSON, exactly, within
 
 from streamnorm import ArgumentsError, PartialJSON
-from streamnorm._core.json import PIECE_BYTES, InvalidJSON, decode_any
+from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.partial_json import check_arguments, decode_arguments
 
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -235,7 +235,7 @@ def test_arguments_hold_the_largest_numbers() -> None:
     assert decode_arguments(text) == json.loads(text)
 
 
-@pytest.mark.parametrize("before", [0, PIECE_BYTES - 14, PIECE_BYTES - 12, 3 * PIECE_BYTES])
+@pytest.mark.parametrize("before", [0, 256 * 1024 - 14, 256 * 1024 - 12, 1024 * 1024])
 def test_large_number_is_found_wherever_it_stands_in_long_arguments(before: int) -> None:
     """They are searched a piece at a time, and a number may stand across the end of one."""
     text = '{"a":"' + "x" * before + '","b":1e999}'

@@ -16,10 +16,9 @@ from support.gateway_calls import GENERATE, NOWHERE, called, opened
 from support.operation_counts import operations
 from support.raw_http import raw_upstream
 
-from streamnorm._core.json import PIECE_BYTES
-from streamnorm.gateway.body_thread import BodyThread
+from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
 
-TEXT_BYTES = 4 * PIECE_BYTES
+TEXT_BYTES = 4 * LARGE_BYTES
 FEW, MANY = 20, 2_000  # messages, or parts of an answer, of as many bytes in all
 
 PATHS = {
@@ -133,8 +132,8 @@ def test_whole_answer_is_translated_beside_the_loop(state: str | None, calls_per
 @pytest.mark.anyio
 async def test_small_body_is_worked_on_in_place_and_a_large_one_in_a_thread() -> None:
     bodies, here = BodyThread(), threading.get_ident()
-    assert await bodies.run(PIECE_BYTES, threading.get_ident) == here
-    assert await bodies.run(PIECE_BYTES + 1, threading.get_ident) != here
+    assert await bodies.run(LARGE_BYTES, threading.get_ident) == here
+    assert await bodies.run(LARGE_BYTES + 1, threading.get_ident) != here
 
 
 @pytest.mark.anyio
@@ -150,7 +149,7 @@ async def test_one_large_body_is_worked_on_at_a_time() -> None:
 
     async with anyio.create_task_group() as tasks:
         for _ in range(10):
-            tasks.start_soon(bodies.run, PIECE_BYTES + 1, work)
+            tasks.start_soon(bodies.run, LARGE_BYTES + 1, work)
     assert most == 1
 
 
@@ -160,7 +159,7 @@ async def test_work_in_the_thread_raises_what_it_raises() -> None:
         raise LookupError("here")
 
     with pytest.raises(LookupError, match="here"):
-        await BodyThread().run(PIECE_BYTES + 1, work)
+        await BodyThread().run(LARGE_BYTES + 1, work)
 
 
 @pytest.mark.anyio
@@ -172,8 +171,8 @@ async def test_garbage_is_not_collected_in_the_thread(*, is_enabled: bool) -> No
     before = gc.isenabled()
     try:
         (gc.enable if is_enabled else gc.disable)()
-        assert await BodyThread().run(PIECE_BYTES, work) is is_enabled
-        assert await BodyThread().run(PIECE_BYTES + 1, work) is False
+        assert await BodyThread().run(LARGE_BYTES, work) is is_enabled
+        assert await BodyThread().run(LARGE_BYTES + 1, work) is False
         assert gc.isenabled() is is_enabled
     finally:
         (gc.enable if before else gc.disable)()
