@@ -15,7 +15,7 @@ from streamnorm._bodies import Encoded, codec_of, encode_request, request_of, ta
 from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import FAST_ERRORS, PIECE_BYTES, string_of
+from streamnorm._core.json import FAST_ERRORS, string_of
 from streamnorm._core.json_steps import StepwiseDecoder
 from streamnorm._core.large_json import split
 from streamnorm._core.limits import Limits
@@ -213,14 +213,16 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
         return
     if parts is None:
         data = text if isinstance(text, bytes) else bytes(memoryview(text))
-        if len(data) > PIECE_BYTES and data.startswith(b'"'):
-            return  # a string, which has been decoded with the whole body
         json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
         return
-    if parts.names is not None and len({*parts.names}) < len(parts.names):
-        raise _RepeatedKey
+    names = set[str]()
+    for name in parts.names or ():  # a set of many names is made by one call, or name by name
+        if name in names:
+            raise _RepeatedKey
+        names.add(name)
     for part in parts.texts:
-        _check_parts(part, splits - 1)
+        if memoryview(part)[0] in b"[{":  # `split` has checked all that has no names
+            _check_parts(part, splits - 1)
 
 
 def _check_names(body: dict[str, Any]) -> None:
