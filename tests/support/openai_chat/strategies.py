@@ -110,6 +110,8 @@ def _call_pieces(d: Draws, server: _Server, number: int, *, cut_off: bool) -> li
     if d.flag(4) and not sequential:
         rest.append({"index": index, "id": None, "name": None, "arguments": ""})
     drifts = server.identity == "drifting" and bool(head["arguments"])  # within them alone
+    # A fragment at a new index that looks like the start of arguments may be of another call.
+    drifts = drifts and not any(text.lstrip().startswith("{") for text in fragments)
     for piece in rest:
         if drifts:
             piece["index"] = index and index + 1000
