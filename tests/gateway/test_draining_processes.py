@@ -10,27 +10,22 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support.gateway_processes import SERVE, gateway_process
+from support.gateway_processes import COMMANDS, gateway_process
 from support.gateway_servers import served
 from support.gateway_upstreams import ANSWER, StepUpstream, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-# What each server runs as, and its exit status; uvicorn raises the signal again.
-COMMANDS = {
-    "serve": (SERVE, 0),
-    "uvicorn": (("uvicorn", "--factory", "APP", "--port", "PORT"), -signal.SIGTERM),
-    "uvicorn_workers": (("uvicorn", "--factory", "APP", "--port", "PORT", "--workers", "2"), 0),
-    "hypercorn": (("hypercorn", "APP()", "--bind", "127.0.0.1:PORT", "--workers", "0"), 0),
-}
+# The exit status of each server; uvicorn raises the signal again.
+STATUSES = {"serve": 0, "uvicorn_h11": -signal.SIGTERM, "uvicorn_workers": 0, "hypercorn": 0}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", STATUSES)
 async def test_running_stream_gets_its_grace_and_an_error_event(
     command: str, tmp_path: Path
 ) -> None:
     upstream = StepUpstream([ANSWER[0], 60.0])
-    arguments, expected = COMMANDS[command]
+    arguments, expected = COMMANDS[command], STATUSES[command]
     async with (
         served(upstream) as upstream_url,
         gateway_process(
@@ -53,10 +48,10 @@ async def test_running_stream_gets_its_grace_and_an_error_event(
     assert upstream.left == 1
 
 
-@pytest.mark.parametrize("command", ["serve", "uvicorn", "hypercorn"])
+@pytest.mark.parametrize("command", ["serve", "uvicorn_h11", "hypercorn"])
 async def test_second_sigterm_ends_at_once(command: str, tmp_path: Path) -> None:
     upstream = StepUpstream([ANSWER[0], 60.0])
-    arguments, expected = COMMANDS[command]
+    arguments, expected = COMMANDS[command], STATUSES[command]
     async with (
         served(upstream) as upstream_url,
         gateway_process(
@@ -82,7 +77,7 @@ async def test_second_sigterm_ends_at_once(command: str, tmp_path: Path) -> None
 async def test_sigterm_that_a_supervisor_repeats_is_one(command: str, tmp_path: Path) -> None:
     """As systemd sends it to all processes of a unit, and their parent to its children."""
     upstream = StepUpstream([ANSWER[0], 2.0, *ANSWER[1:]])
-    arguments, _ = COMMANDS[command]
+    arguments = COMMANDS[command]
     async with (
         served(upstream) as upstream_url,
         gateway_process(

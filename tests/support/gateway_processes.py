@@ -8,16 +8,29 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import httpx
 
-__all__ = ["SERVE", "GatewayProcess", "gateway_process"]
+__all__ = ["COMMANDS", "SERVE", "GatewayProcess", "gateway_process", "missing_for"]
 
 SERVE = ("streamnorm", "serve", "--config", "CONFIG", "--port", "PORT")
+_UVICORN = ("uvicorn", "--factory", "APP", "--port", "PORT", "--no-access-log")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "serve": SERVE,
+    "uvicorn_h11": (*_UVICORN, "--http", "h11"),
+    "uvicorn_httptools": (*_UVICORN, "--http", "httptools"),
+    "uvicorn_workers": (*_UVICORN, "--workers", "2"),
+    "hypercorn": ("hypercorn", "APP()", "--bind", "127.0.0.1:PORT", "--workers", "0"),
+}
+"""What each server runs as; see `gateway_process`."""
+
+# What a server needs that uvicorn does not install.
+_NEEDS = {"uvicorn_httptools": "httptools"}
 
 _CONFIG = """
 {settings}
@@ -41,6 +54,12 @@ class GatewayProcess(NamedTuple):
     process: Process
 
 
+def missing_for(server: str) -> str | None:
+    """Return why a server cannot run here, or None."""
+    needed = _NEEDS.get(server)
+    return None if needed is None or find_spec(needed) else f"{needed} is not installed"
+
+
 @asynccontextmanager
 async def gateway_process(
     upstream_url: str,
@@ -51,6 +70,7 @@ async def gateway_process(
     settings: str = "",
     upstream: str = "",
     log: int | IO[str] = DEVNULL,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[GatewayProcess]:
     """Run a gateway in front of an upstream; kill it at the end, with all that it started.
 
@@ -64,6 +84,7 @@ async def gateway_process(
         upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
             stands for its URL.
         log: Takes what the gateway prints.
+        environ: Variables of its environment, besides those of this process.
     """
     config = directory / "gateway.toml"
     further = upstream.replace("{url}", upstream_url)
@@ -77,7 +98,7 @@ async def gateway_process(
         arguments = [argument.replace(name, value) for argument in arguments]
     process = await create_subprocess_exec(
         *[sys.executable, "-m", *arguments],
-        env={**os.environ, "STREAMNORM_CONFIG": str(config)},
+        env={**os.environ, "STREAMNORM_CONFIG": str(config), **(environ or {})},
         stdout=log,
         stderr=log,
         start_new_session=True,

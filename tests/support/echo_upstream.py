@@ -1,0 +1,206 @@
+"""An upstream of all dialects on a raw socket, which answers each request with its own marker."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import select
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
+
+from streamnorm import UnrecordedRequest
+from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.testing import FakeProvider
+from streamnorm.testing.fake import FakeRequest
+from support.faulty_upstream import Act, Drip, Endless, Pause, Step
+
+__all__ = ["MARKER", "EchoUpstream", "EchoedRequest", "head_of", "honest_steps", "new_marker"]
+
+MARKER = re.compile(rb"mk[0-9a-f]{10}")
+"""A marker: a word that stands in one request alone, and in its answer."""
+
+NO_MARKER = "mk" + 10 * "0"
+
+_MAX_HEAD_BYTES = 256 * 1024
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+
+
+def new_marker() -> str:
+    """Return a marker that no other request has."""
+    return "mk" + secrets.token_hex(5)  # short: a stream has it in one piece
+
+
+class EchoedRequest(NamedTuple):
+    """A request that the upstream has read.
+
+    Attributes:
+        marker: The marker that it holds; `NO_MARKER` if it has none.
+        connection: Number of its connection, from 0.
+        head: Its head.
+        body: Its body.
+    """
+
+    marker: str
+    connection: int
+    head: bytes
+    body: bytes
+
+    @property
+    def target(self) -> str:
+        """Path and query of its URL."""
+        return self.head.split(b" ", 2)[1].decode("latin-1")
+
+    @property
+    def playback(self) -> Playback:
+        """The honest answer: a text with the marker, in the dialect of the path."""
+        wire = WireRequest("POST", f"http://provider.test{self.target}", (), self.body)
+        try:
+            return FakeProvider(_echo(self.marker)).respond(wire)
+        except UnrecordedRequest:
+            return Playback(404, {"content-type": "application/json"}, ())
+
+
+class EchoUpstream:
+    """A server that answers honestly, or by the steps of a plan.
+
+    After the steps of an answer it reads the next request of the connection.  Bytes are never
+    sent once the next request has arrived: no client could tell them from its answer.
+
+    Attributes:
+        url: Its URL, without a path.
+        requests: The requests that it has read.
+        plan: Returns the steps of the answer to a request; None for the honest answer.
+        writers: Its open connections, by number.
+        connections: How many it has accepted.
+        running: How many answers are being sent.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[EchoedRequest] = []
+        self.plan: Callable[[EchoedRequest], Sequence[Step] | None] = lambda _: None
+        self.writers: dict[int, asyncio.StreamWriter] = {}
+        self.connections = self.running = 0
+
+    @asynccontextmanager
+    async def serving(self, context: ssl.SSLContext | None = None) -> AsyncIterator[EchoUpstream]:
+        """Serve on a loopback port, over TLS if a context is given."""
+        server = await asyncio.start_server(
+            self._serve, "127.0.0.1", 0, ssl=context, limit=_MAX_HEAD_BYTES
+        )
+        scheme = "http" if context is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            for writer in [*self.writers.values()]:
+                writer.transport.abort()
+            for _ in range(500):
+                if not self.writers:
+                    break
+                await asyncio.sleep(0.01)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = self.connections
+        self.connections += 1
+        self.writers[number] = writer
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                while (request := await _read_request(reader, number)) is not None:
+                    self.requests.append(request)
+                    steps = self.plan(request)
+                    self.running += 1
+                    try:
+                        if not await _run(steps or honest_steps(request), reader, writer):
+                            return
+                    finally:
+                        self.running -= 1
+        finally:
+            del self.writers[number]
+            writer.close()
+
+
+def honest_steps(request: EchoedRequest) -> list[Step]:
+    """Return the honest answer, whole or chunk by chunk."""
+    playback = request.playback
+    if "event-stream" not in playback.headers["content-type"]:
+        head = head_of(playback, f"content-length: {len(playback.body)}\r\n")
+        return [head + playback.body]
+    chunks = [b"%x\r\n%b\r\n" % (len(step.data), step.data) for step in playback.steps if step.data]
+    return [head_of(playback), *chunks, b"0\r\n\r\n"]
+
+
+def head_of(playback: Playback, framing: str = "transfer-encoding: chunked\r\n") -> bytes:
+    """Return the head of an answer."""
+    kind = playback.headers["content-type"]
+    return f"HTTP/1.1 {playback.status} Status\r\ncontent-type: {kind}\r\n{framing}\r\n".encode()
+
+
+def _echo(marker: str) -> Callable[[FakeRequest], str]:
+    return lambda _request: f"The answer to {marker} is snow ☃."
+
+
+async def _read_request(reader: asyncio.StreamReader, number: int) -> EchoedRequest | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+    body = await reader.readexactly(int(length or b"0"))
+    found = MARKER.search(body) or MARKER.search(head)
+    marker = NO_MARKER if found is None else found[0].decode()
+    return EchoedRequest(marker, number, head, body)
+
+
+async def _run(
+    steps: Sequence[Step], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> bool:
+    """Run the steps of an answer; return whether the connection goes on."""
+    for step in steps:
+        if _has_arrived(reader, writer):
+            return not reader.at_eof()
+        match step:
+            case bytes(data):
+                writer.write(data)
+                await writer.drain()
+            case Drip(data):
+                for at in range(len(data)):
+                    if writer.is_closing():
+                        return False
+                    writer.write(data[at : at + 1])
+                    await asyncio.sleep(0)
+            case Endless(data, pause_s, most):
+                for _ in range(most):
+                    if reader.at_eof() or writer.is_closing() or _has_arrived(reader, writer):
+                        return False
+                    writer.write(data)
+                    await writer.drain()
+                    await asyncio.sleep(pause_s)
+            case Pause(seconds):
+                await asyncio.sleep(seconds)
+            case Act.RESET:
+                connection = writer.get_extra_info("socket")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+                return False
+            case Act.CLOSE:
+                return False
+            case Act.END:
+                writer.write_eof()
+            case Act.STALL:
+                return True
+    return True
+
+
+def _has_arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Return whether the next request, or the end of the connection, has arrived."""
+    if writer.is_closing() or reader.at_eof() or reader._buffer:  # type: ignore[attr-defined]  # of asyncio
+        return True
+    poll = select.poll()
+    poll.register(writer.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
