@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -186,14 +187,22 @@ _FINISHES = {
 }
 
 
-def our_words(message: Message) -> Said:
-    """Return what a projected message should say to a client."""
+def our_words(message: Message, ids: Mapping[str, str | None] | None = None) -> Said:
+    """Return what a projected message should say to a client.
+
+    Args:
+        message: The message.
+        ids: The id that came with each signature: that of reasoning that was joined to a text
+            stands in the stream alone.
+    """
     parts: list[tuple[Any, ...]] = []
     sources: list[Source] = []
     for block in message.blocks:
         match block:
             case Text(text, citations, signature, issuer):
-                parts.append(("text", text, _seal(signature, issuer)))
+                parts.append(
+                    ("text", text, _seal(signature, issuer, (ids or {}).get(signature or "")))
+                )
                 sources += [Source(c.url, c.title, text[c.start : c.end]) for c in citations]
             case Reasoning(signature=signature, issuer=issuer, id=id):
                 parts.append(("thought", block.text, _seal(signature, issuer, id)))

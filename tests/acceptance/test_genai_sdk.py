@@ -24,6 +24,7 @@ from streamnorm import (
     Event,
     MessageStart,
     MessageStop,
+    SignatureDelta,
     StreamError,
     Text,
     TextDelta,
@@ -82,7 +83,8 @@ def check(events: list[Event]) -> None:
             said = StreamError("upstream", info.value.message or "")
             assert error_words(said) == error_words(last)
         return
-    expected = our_words(accumulate(passed))
+    ids = {each.signature: each.id for each in passed if isinstance(each, SignatureDelta)}
+    expected = our_words(accumulate(passed), ids)
     if isinstance(last, StreamError):
         expected = expected._replace(finish="MALFORMED_FUNCTION_CALL")
     merged = any(loss.feature == "boundaries" for loss in losses)
