@@ -63,8 +63,12 @@ def _finite(number: str) -> float | None:
     return value if isfinite(value) else None
 
 
-_GENERAL = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
-_STEPWISE = StepwiseDecoder(parse_constant=lambda _: None, parse_float=_finite)
+def _nothing(_constant: str) -> None:
+    return None
+
+
+_GENERAL = json.JSONDecoder(parse_constant=_nothing, parse_float=_finite)
+_STEPWISE = StepwiseDecoder(parse_constant=_nothing, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
 # Cleaned by one call, which takes 10 ms where each is half a pair.

@@ -13,7 +13,7 @@ from copy import copy
 # What `JSONDecoder` itself calls; the stubs of the standard library have none of the three.
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 __all__ = ["StepwiseDecoder"]
 
@@ -38,10 +38,16 @@ class StepwiseDecoder(json.JSONDecoder):
 
     def _around(self, scan_part: _Scan) -> _Scan:
         """Return a scanner of one level more."""
+        parse_any_array = cast("Any", JSONArray)
+        parse_any_object = cast("Any", JSONObject)
+        make_scanner = cast("Callable[[Any], _Scan]", py_make_scanner)
+
+        def parse_array(start: Any, _scan: _Scan) -> Any:
+            return parse_any_array(start, scan_part)
+
+        def parse_object(start: Any, strict: bool, _scan: _Scan, *options: Any) -> Any:
+            return parse_any_object(start, strict, scan_part, *options)
+
         level: Any = copy(self)
-        level.parse_array = lambda start, _scan: JSONArray(start, scan_part)
-        level.parse_object = lambda start, strict, _scan, *options: JSONObject(
-            start, strict, scan_part, *options
-        )
-        scan: _Scan = py_make_scanner(level)
-        return scan
+        level.parse_array, level.parse_object = parse_array, parse_object
+        return make_scanner(level)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
@@ -71,14 +71,15 @@ def split(text: _JSON) -> Parts | None:
     size = memoryview(text).nbytes if isinstance(text, Raw) else len(text)
     if size <= PIECE_BYTES or (isinstance(text, Raw) and memoryview(text)[0] == _QUOTE):
         return None
-    value = _SPLITTER.decode(text)
-    if isinstance(value, list):
+    value: Any = _SPLITTER.decode(text)
+    if type(value) is list:
         return Parts(None, value)
-    if not isinstance(value, dict):
+    if type(value) is not dict:
         return None
+    fields = cast("dict[_Name, Raw]", value)
     names, texts = list[str](), list[Raw]()
-    while value:  # a large dictionary is freed by one call, or name by name
-        name, part = value.popitem()
+    while fields:  # a large dictionary is freed by one call, or name by name
+        name, part = fields.popitem()
         names.append(str(name))
         texts.append(part)
     return Parts(names[::-1], texts[::-1])

@@ -212,7 +212,7 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
         _STEPWISE.decode(bytes(memoryview(text)).decode("utf-8", "surrogatepass"))
         return
     if parts is None:
-        data = text if isinstance(text, bytes) else bytes(memoryview(text))
+        data = bytes(memoryview(text))
         json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
         return
     names = set[str]()

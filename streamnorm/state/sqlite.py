@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
+from importlib import import_module
 from threading import Lock
 from time import time
 from typing import TYPE_CHECKING
@@ -99,7 +100,7 @@ class SQLiteStore:
         clock: Callable[[], float] = time,
     ) -> None:
         # Not later: a server that has no free descriptor can load no module.
-        import streamnorm.state.sqlite_file  # noqa: F401 - methods import its members
+        import_module("streamnorm.state.sqlite_file")
 
         self._path = os.path.abspath(path)
         self._ttl_ms = max(1, int(ttl_s * 1000))
