@@ -63,12 +63,12 @@ def _finite(number: str) -> float | None:
     return value if isfinite(value) else None
 
 
-def _nothing(_constant: str) -> None:
+def _discard_constant(_constant: str) -> None:
     return None
 
 
-_GENERAL = json.JSONDecoder(parse_constant=_nothing, parse_float=_finite)
-_STEPWISE = StepwiseDecoder(parse_constant=_nothing, parse_float=_finite)
+_GENERAL = json.JSONDecoder(parse_constant=_discard_constant, parse_float=_finite)
+_STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
 # Cleaned by one call, which takes 10 ms where each is half a pair.

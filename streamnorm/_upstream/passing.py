@@ -209,11 +209,10 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
     try:
         parts = split(text) if splits else None
     except FAST_ERRORS:  # half a surrogate pair
-        _STEPWISE.decode(bytes(memoryview(text)).decode("utf-8", "surrogatepass"))
+        _STEPWISE.decode(bytes(text).decode("utf-8", "surrogatepass"))
         return
     if parts is None:
-        data = bytes(memoryview(text))
-        json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
+        json.loads(bytes(text), object_pairs_hook=_once, parse_constant=_no_number)
         return
     names = set[str]()
     for name in parts.names or ():  # a set of many names is made by one call, or name by name

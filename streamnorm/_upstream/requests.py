@@ -50,8 +50,8 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         query: Pairs of name and value in the query of the URL; a name may stand in several.
         headers: Headers by lower-case name.
         body: The whole body; None if it is not in memory, as an upload.
-        decoded: What `body_object` returned for the body, which must not be changed; None if the
-            body has not been decoded.
+        decoded: The body as `body_object` returned it, which nobody changes; None if it has not
+            been decoded.
     """
 
     method: str
@@ -63,6 +63,15 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.method!r}, …)"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body; 0 if it is not in memory."""
+        return len(self.body or b"")
+
+    def with_body(self, body: bytes) -> ClientRequest:
+        """Return the request with another body, which has not been decoded."""
+        return structs.replace(self, body=body, decoded=None)
 
 
 class Upstream(Struct, frozen=True, kw_only=True):

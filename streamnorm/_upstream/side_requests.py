@@ -168,7 +168,7 @@ def _count(
         )
     if encoded is None:
         return encode_token_count(estimator.estimate(request), client)
-    body = encode_pieces(encoded.body, len(received.body or b""))
+    body = encode_pieces(encoded.body, received.size)
     asked = _request("POST", encoded.path, received, client, upstream, encoded.headers, body)
     answer = yield structs.replace(asked, losses=encoded.losses)
     if answer.status in CANNOT_COUNT:

@@ -69,7 +69,11 @@ class Connections:
         return len(self._open)
 
     def has_room(self, coming: int = 0) -> bool:
-        """Return whether one more can be accepted, beside those that are `coming` already."""
+        """Return whether another connection can be accepted.
+
+        Args:
+            coming: Number of connections that have been accepted and are not open yet.
+        """
         return len(self._open) + coming < self._max or self._replaceable() is not None
 
     def make_room(self, coming: int = 0) -> None:
@@ -133,9 +137,9 @@ class Connections:
         self.on_room()  # those that have waited for a while can be replaced
 
     def find_closing(self) -> None:
-        """Give the connections that are being closed a time for it, too.
+        """Bound the time in which a connection closes.
 
-        One whose client does not read what was sent would stay open.
+        A connection whose client reads nothing would stay open.
         """
         for connection in self._open:
             if connection.transport.is_closing():
@@ -151,7 +155,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """What the connections of both HTTP parsers share: a base before uvicorn's protocol.
+    """A client's connection, a base class of both HTTP parsers before uvicorn's protocol.
 
     Args:
         connections: The connections of the server.

@@ -25,7 +25,7 @@ _TICKS_TO_FIND_CLOSING = 50  # some five seconds
 
 
 def best_connection() -> type[Connection]:
-    """Return the class of connections: that of httptools if it is installed, or else of h11."""
+    """Return the class of connections: httptools' if it is installed, else h11's."""
     try:
         from streamnorm.cli.httptools_connection import HttpToolsConnection
     except ModuleNotFoundError:
@@ -41,7 +41,7 @@ class Server(uvicorn.Server):
     Args:
         config: The configuration of uvicorn.
         listener: The listening socket.
-        connections: Where the connections of clients are counted.
+        connections: The connections of clients.
         connection_class: Their class.
     """
 

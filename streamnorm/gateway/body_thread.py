@@ -33,7 +33,7 @@ class BodyThread:
 
         Args:
             size: Bytes of the body; the work on a small one takes less than a thread does.
-            work: What to do.  It must not raise `StopIteration`.
+            work: A function that raises no `StopIteration`.
         """
         if size <= LARGE_BYTES:
             return work()

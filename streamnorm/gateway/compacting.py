@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from msgspec import structs
-
 from streamnorm._bodies import encode_message
 from streamnorm._core.accumulate import Accumulator, message_events
 from streamnorm._core.bodies.reply import Reply
@@ -139,7 +137,7 @@ class Compacting:
         found = _opened(body, self._sealer, passes_others=is_own)
         if found is body:
             return received
-        return structs.replace(received, body=dumps(found), decoded=None)
+        return received.with_body(dumps(found))
 
 
 class Compaction:

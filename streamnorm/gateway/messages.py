@@ -77,10 +77,9 @@ class Messages:
         Raises:
             RequestRefused: The request is wrong; nothing was sent.
         """
-        size = len(received.body or b"")
         with refusals():
             body = await self._bodies.run(
-                size, partial(decoded_body, received, self._request_limits)
+                received.size, partial(decoded_body, received, self._request_limits)
             )
         asked = client.endpoints.asked(received.method, received.path, body)
         if asked is None:
@@ -90,7 +89,7 @@ class Messages:
         is_whole = asked.operation == "compact"
         turn = await self._turns.begin(received, client, body)
         compaction = await self._bodies.run(
-            size, partial(self._compacting.begin, turn, client, is_whole=is_whole)
+            received.size, partial(self._compacting.begin, turn, client, is_whole=is_whole)
         )
 
         def end(outcome: Outcome) -> None:

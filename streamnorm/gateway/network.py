@@ -298,8 +298,7 @@ class Answer:
             data = await self._content.readany()
         except _GraceOver as exc:
             raise StopAsyncIteration from exc
-        self._waits_since = None
-        self._returned_at = self._loop.time()
+        self._end_read()
         if not data:
             raise StopAsyncIteration
         self._reads += 1
@@ -315,8 +314,7 @@ class Answer:
         if (piece := next(self._pieces, None)) is not None:
             self._begin_read()
             await asyncio.sleep(0)  # a read may become thousands of pieces
-            self._waits_since = None
-            self._returned_at = self._loop.time()
+            self._end_read()
             return piece
         while piece is None:
             self._pieces = self._inflation.pieces(await self._read_received())
@@ -328,6 +326,10 @@ class Answer:
         if self._is_blocked:
             self._is_blocked = False
             self._blocked_s += since - self._returned_at
+
+    def _end_read(self) -> None:
+        self._waits_since = None
+        self._returned_at = self._loop.time()
 
     def _end_lost(self, _lost: asyncio.Future[None] | None = None) -> None:
         """End a body whose connection is closed.

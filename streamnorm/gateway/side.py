@@ -87,7 +87,7 @@ class _Result(Struct, Generic[T], frozen=True):
 
 
 class _Returned(Struct, Generic[T], frozen=True):
-    """What steps have returned."""
+    """The value that a generator of requests has returned."""
 
     value: T | StreamError
 
@@ -138,9 +138,7 @@ class Side:
         """
         if asked.operation != "compact":
             return asked.operation not in ("message", "stream")
-        return await self._bodies.run(
-            len(received.body or b""), partial(self._passes, received, client, asked)
-        )
+        return await self._bodies.run(received.size, partial(self._passes, received, client, asked))
 
     def _passes(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
         body, model = self._body_of(received, client, asked)
@@ -211,7 +209,7 @@ class Side:
         body: dict[str, Any] = {}
         model = asked.model
         if asked.operation in _WITH_BODY:
-            size = len(received.body or b"")
+            size = received.size
             body, model = await self._bodies.run(
                 size, partial(self._body_of, received, client, asked)
             )
@@ -220,19 +218,20 @@ class Side:
                 received = structs.replace(received, decoded=body)
             else:
                 data = await self._bodies.run(size, partial(encode_pieces, whole, size))
-                body, received = whole, structs.replace(received, body=data)
+                body, received = whole, received.with_body(data)
         call.model = model
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         native = self._routing.native(client) if is_stored else None
         target = native or self._routing.targets(model, client)[0]
         is_own = target.upstream.dialect == client.name
         received = await self._bodies.run(
-            len(received.body or b""),
+            received.size,
             partial(self._compacting.open, received, body, is_own=is_own),
         )
         steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
-        size = len(received.body or b"")
-        result: _Result[Encoded | PassedAnswer] = await self._run(steps, size, target, client, call)
+        result: _Result[Encoded | PassedAnswer] = await self._run(
+            steps, received.size, target, client, call
+        )
         if asked.operation == "model" and self._is_listed_unasked(call.model, result.value):
             return _Result(encode_model(ModelInfo(call.model), client.name))
         return result

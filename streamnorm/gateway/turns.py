@@ -105,7 +105,7 @@ class ClientTurn:
             added_bytes: Bytes by which it is larger, approximately.
         """
         self.body = body
-        self._request = self._written(body, added_bytes)
+        self._request = self._rewritten(body, added_bytes)
         self._is_unchanged = False
 
     def request_for(self, target: Target) -> ClientRequest:
@@ -117,12 +117,12 @@ class ClientTurn:
         body = self._edited(target)
         if body is self.body:
             return self._request
-        return self._written(body)
+        return self._rewritten(body)
 
     @property
     def size(self) -> int:
         """Bytes of the request."""
-        return len(self._request.body or b"")
+        return self._request.size
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
@@ -156,10 +156,9 @@ class ClientTurn:
     def _edited(self, target: Target) -> dict[str, Any]:
         return self.body if self.edit is None else self.edit(self.body, target)
 
-    def _written(self, body: dict[str, Any], added_bytes: int = 0) -> ClientRequest:
+    def _rewritten(self, body: dict[str, Any], added_bytes: int = 0) -> ClientRequest:
         """Return the request with another body."""
-        data = encode_pieces(body, self.size + added_bytes)
-        return structs.replace(self._request, body=data, decoded=None)
+        return self._request.with_body(encode_pieces(body, self.size + added_bytes))
 
     def _is_own(self, target: Target) -> bool:
         return target.upstream.dialect == self._client.name
@@ -265,7 +264,7 @@ class StatefulTurn(ClientTurn):
             return super().request_for(target)
         body = self._edited(target)
         body = unstored(body, encrypts_reasoning=_reasons(body, target.upstream))
-        return self._written(body)
+        return self._rewritten(body)
 
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         fields = self.fields
@@ -326,8 +325,8 @@ class Turns:
             return StatelessTurn(received, client, body, self._limits)
         with refusals():
             try:
-                size = len(received.body or b"")
-                asked = await self._bodies.run(size, partial(Turn, body, limits=self._limits))
+                make_turn = partial(Turn, body, limits=self._limits)
+                asked = await self._bodies.run(received.size, make_turn)
             except StateError as exc:
                 raise _refused(exc) from exc
         count = len(asked.lookup.items)

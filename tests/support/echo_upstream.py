@@ -6,18 +6,18 @@ import asyncio
 import re
 import secrets
 import select
-import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from streamnorm import UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.fake import FakeRequest
-from support.faulty_upstream import Act, Drip, Endless, Pause, Step
+from support.faulty_upstream import Step, run_steps
 
 __all__ = ["MARKER", "EchoUpstream", "EchoedRequest", "head_of", "honest_steps", "new_marker"]
 
@@ -107,6 +107,7 @@ class EchoUpstream:
                 await asyncio.sleep(0.01)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        has_arrived = partial(_has_arrived, reader, writer)
         number = self.connections
         self.connections += 1
         self.writers[number] = writer
@@ -114,10 +115,12 @@ class EchoUpstream:
             with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 while (request := await _read_request(reader, number)) is not None:
                     self.requests.append(request)
-                    steps = self.plan(request)
+                    steps = self.plan(request) or honest_steps(request)
                     self.running += 1
                     try:
-                        if not await _run(steps or honest_steps(request), reader, writer):
+                        if not await run_steps(
+                            steps or honest_steps(request), reader, writer, has_arrived
+                        ):
                             return
                     finally:
                         self.running -= 1
@@ -156,45 +159,6 @@ async def _read_request(reader: asyncio.StreamReader, number: int) -> EchoedRequ
     found = MARKER.search(body) or MARKER.search(head)
     marker = NO_MARKER if found is None else found[0].decode()
     return EchoedRequest(marker, number, head, body)
-
-
-async def _run(
-    steps: Sequence[Step], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> bool:
-    """Run the steps of an answer; return whether the connection goes on."""
-    for step in steps:
-        if _has_arrived(reader, writer):
-            return not reader.at_eof()
-        match step:
-            case bytes(data):
-                writer.write(data)
-                await writer.drain()
-            case Drip(data):
-                for at in range(len(data)):
-                    if writer.is_closing():
-                        return False
-                    writer.write(data[at : at + 1])
-                    await asyncio.sleep(0)
-            case Endless(data, pause_s, most):
-                for _ in range(most):
-                    if reader.at_eof() or writer.is_closing() or _has_arrived(reader, writer):
-                        return False
-                    writer.write(data)
-                    await writer.drain()
-                    await asyncio.sleep(pause_s)
-            case Pause(seconds):
-                await asyncio.sleep(seconds)
-            case Act.RESET:
-                connection = writer.get_extra_info("socket")
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
-                return False
-            case Act.CLOSE:
-                return False
-            case Act.END:
-                writer.write_eof()
-            case Act.STALL:
-                return True
-    return True
 
 
 def _has_arrived(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

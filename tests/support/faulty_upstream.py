@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from support.strict_upstreams import COMPATIBLE, refused
 
-__all__ = ["Act", "Drip", "Endless", "FaultyUpstream", "Pause", "Step"]
+__all__ = ["Act", "Drip", "Endless", "FaultyUpstream", "Pause", "Step", "run_steps"]
 
 
 class Act(Enum):
@@ -97,44 +97,61 @@ class FaultyUpstream:
                     self.requests.append(request)
                     if (refusal := _refusal(request)) is not None:
                         writer.write(refusal)
-                    elif await self._run(reader, writer):
+                    elif await run_steps(self.script, reader, writer):
                         await _until_closed(reader)
         finally:
             self.open -= 1
             writer.close()
 
-    async def _run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Run the script; return whether the connection is left to the gateway."""
-        for step in self.script:
-            match step:
-                case bytes(data):
+
+async def run_steps(
+    steps: Sequence[Step],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    is_over: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Run the steps of an answer; return whether the connection is left to the gateway.
+
+    Args:
+        steps: The steps.
+        reader: Reads from the connection.
+        writer: Writes to it.
+        is_over: Whether nothing more may be sent; asked before each step.
+    """
+    for step in steps:
+        if is_over():
+            return not reader.at_eof()
+        match step:
+            case bytes(data):
+                writer.write(data)
+                await writer.drain()
+            case Drip(data):
+                for at in range(len(data)):
+                    if writer.is_closing():
+                        return False
+                    writer.write(data[at : at + 1])
+                    await asyncio.sleep(0)
+            case Endless(data, pause_s, most):
+                for _ in range(most):
+                    if reader.at_eof() or writer.is_closing() or is_over():
+                        return False
                     writer.write(data)
                     await writer.drain()
-                case Drip(data):
-                    for at in range(len(data)):
-                        writer.write(data[at : at + 1])
-                        await asyncio.sleep(0)
-                case Endless(data, pause_s, most):
-                    for _ in range(most):
-                        if reader.at_eof() or writer.is_closing():
-                            return False
-                        writer.write(data)
-                        await writer.drain()
-                        await asyncio.sleep(pause_s)
-                case Pause(seconds):
-                    await asyncio.sleep(seconds)
-                case Act.RESET:
-                    connection = writer.get_extra_info("socket")
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
-                    return False
-                case Act.CLOSE:
-                    return False
-                case Act.END:
-                    writer.write_eof()
-                case Act.STALL:
-                    await _until_closed(reader)
-                    return False
-        return True
+                    await asyncio.sleep(pause_s)
+            case Pause(seconds):
+                await asyncio.sleep(seconds)
+            case Act.RESET:
+                connection = writer.get_extra_info("socket")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+                return False
+            case Act.CLOSE:
+                return False
+            case Act.END:
+                writer.write_eof()
+            case Act.STALL:
+                await _until_closed(reader)
+                return False
+    return True
 
 
 async def _read_request(reader: asyncio.StreamReader) -> bytes:
