@@ -55,6 +55,23 @@ def test_dialect_is_imported_on_first_use() -> None:
     assert run.stdout == f"{loaded}\n"
 
 
+def test_server_loads_a_dialect_before_its_first_use() -> None:
+    code = """if True:
+        import sys
+        from streamnorm import Transcoder, decode_request
+        from streamnorm._registry import DIALECTS
+        for dialect in DIALECTS.values():
+            dialect.load()
+        before = {*sys.modules}
+        for dialect in DIALECTS.values():
+            Transcoder(dialect.name, "openai_chat")
+        decode_request({"model": "m", "max_tokens": 9, "messages": []}, "anthropic")
+        print([m for m in sorted({*sys.modules} - before) if "dialects" in m])
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
 def test_no_module_has_the_name_of_a_public_function() -> None:
     modules = {module.name for module in iter_modules(streamnorm.__path__)}
     assert modules & {*streamnorm.__all__} == {"sse"}

@@ -17,6 +17,7 @@ from streamnorm._upstream.requests import (
     UpstreamRequest,
     asked_of,
     asks_for_usage,
+    decoded_body,
     upstream_request,
 )
 
@@ -32,6 +33,15 @@ def received(path: str, body: Any, *, method: str = "POST", **headers: str) -> C
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     return ClientRequest(method=method, path=path, headers={**HEADERS, **named}, body=data)
+
+
+def test_another_body_of_a_request_is_decoded_anew() -> None:
+    request = structs.replace(received("/v1/messages", MESSAGES), decoded=MESSAGES)
+    other = request.with_body(b'{"model":"n"}')
+    assert (other.body, other.size, other.decoded) == (b'{"model":"n"}', 13, None)
+    assert decoded_body(request, Limits()) is MESSAGES
+    assert decoded_body(other, Limits()) == {"model": "n"}
+    assert received("/v1/messages", None).size == 0
 
 
 def upstream(dialect: str, **more: Any) -> Upstream:

@@ -126,8 +126,7 @@ class TokenEstimator:
             request: The request, with the same model name as those to estimate.
             input_tokens: `Usage.input_tokens` of its answer; None = not said.
         """
-        if input_tokens is not None:
-            self.observer(request)(input_tokens)
+        self.observer(request)(input_tokens)
 
     def observer(self, request: Request) -> Callable[[int | None], None]:
         """Return a function that learns from the input tokens that a server reports.
