@@ -19,6 +19,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         super().__init__(connections, **settings)
         self._unfinished = Part.NONE
         self._unparsed_bytes = 0  # since the last whole head or part of a body
+        self._running: Any = None  # the request that is being answered; `cycle` is the last one
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request, within the bound on heads."""
@@ -26,6 +27,17 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         super().data_received(data)
         if self._unparsed_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the disconnect to the request that is being answered, too.
+
+        uvicorn reports it to the last one, which may wait behind that.
+        """
+        super().connection_lost(exc)
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.message_event.set()
 
     def unfinished(self) -> Part:
         """Return the part of a request that has not arrived to its end."""
@@ -53,3 +65,9 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
         """End a request."""
         self._unfinished = Part.NONE
         super().on_message_complete()
+
+    # Called by uvicorn
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)

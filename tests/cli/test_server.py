@@ -42,10 +42,12 @@ class App:
     """Answers `/` with "ok", `/headers` with the names of headers, once it has read the body.
 
     `/early` is answered before the body, and `/wait` with a stream that ends once `finish` is set.
+    The stream of `/stay` ends once its client has disconnected, which sets `left`.
     """
 
     def __init__(self) -> None:
         self.finish = asyncio.Event()
+        self.left = asyncio.Event()
         self.waiting = 0
         self.has_no_delay: list[bool] = []
 
@@ -62,13 +64,21 @@ class App:
         if scope["path"] == "/headers":
             body = b" ".join(name for name, _ in scope["headers"])
         length = (
-            [] if scope["path"] in ("/wait", "/much") else [(b"content-length", b"%d" % len(body))]
+            []
+            if scope["path"] in ("/wait", "/much", "/stay")
+            else [(b"content-length", b"%d" % len(body))]
         )
         await send({"type": "http.response.start", "status": 200, "headers": length})
         if scope["path"] == "/wait":
             self.waiting += 1
             await send({"type": "http.response.body", "body": b"begun", "more_body": True})
             await self.finish.wait()
+        if scope["path"] == "/stay":
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self.left.set()
+            return
         if scope["path"] == "/much":
             await send({"type": "http.response.body", "body": b"x" * 9_000_000, "more_body": True})
             raise ConnectionResetError
@@ -129,6 +139,10 @@ class Client:
             raise ConnectionResetError  # uvloop's transport has another error then
         self._writer.write(data)
         await self._writer.drain()
+
+    def leave(self) -> None:
+        """Reset the connection."""
+        self._writer.transport.abort()
 
     async def receive(self, until: bytes = b"ok") -> bytes:
         """Return what arrives up to some bytes."""
@@ -405,6 +419,19 @@ async def test_pipelined_requests_are_answered_in_turn(parser: type[Connection])
         server.app.finish.set()
         for _ in range(3):
             await client.receive()
+
+
+@pytest.mark.parametrize("more", [b"", GET, GET * 2], ids=["alone", "one", "two"])
+async def test_client_that_leaves_is_reported_to_the_response_that_runs(
+    parser: type[Connection], more: bytes
+) -> None:
+    """Also if further requests wait behind that response."""
+    async with running(parser) as server:
+        client = await server.client(GET.replace(b"/ ", b"/stay ") + more)
+        await client.receive(b"begun")
+        client.leave()
+        async with asyncio.timeout(10):
+            await server.app.left.wait()
 
 
 async def test_bytes_that_are_no_request_are_answered_with_400(parser: type[Connection]) -> None:

@@ -86,6 +86,7 @@ class EchoUpstream:
         self.plan: Callable[[EchoedRequest], Sequence[Step] | None] = lambda _: None
         self.writers: dict[int, asyncio.StreamWriter] = {}
         self.connections = self.running = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def serving(self, context: ssl.SSLContext | None = None) -> AsyncIterator[EchoUpstream]:
@@ -101,18 +102,26 @@ class EchoUpstream:
             server.close()
             for writer in [*self.writers.values()]:
                 writer.transport.abort()
-            for _ in range(500):
-                if not self.writers:
-                    break
-                await asyncio.sleep(0.01)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         has_arrived = partial(_has_arrived, reader, writer)
         number = self.connections
         self.connections += 1
         self.writers[number] = writer
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            # Of a task that is cancelled, asyncio would log a traceback.
+            with suppress(
+                OSError,
+                asyncio.CancelledError,
+                asyncio.IncompleteReadError,
+                asyncio.LimitOverrunError,
+            ):
                 while (request := await _read_request(reader, number)) is not None:
                     self.requests.append(request)
                     steps = self.plan(request) or honest_steps(request)
@@ -125,6 +134,7 @@ class EchoUpstream:
                     finally:
                         self.running -= 1
         finally:
+            self._tasks.discard(task)
             del self.writers[number]
             writer.close()
 

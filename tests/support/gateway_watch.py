@@ -35,11 +35,16 @@ class GatewayWatch:
         self._log = log
         self._secrets = secrets
         self._read_bytes = 0
+        self._may_end = False
+
+    def expect_end(self) -> None:
+        """Take the end of the process for none that must not be."""
+        self._may_end = True
 
     def problems(self) -> list[str]:
         """Return what is wrong since the last call."""
         found = []
-        if self._gateway.process.returncode is not None:
+        if self._gateway.process.returncode is not None and not self._may_end:
             found.append(f"the process ended with {self._gateway.process.returncode}")
         with self._log.open("rb") as file:
             file.seek(self._read_bytes)

@@ -1,0 +1,1 @@
+"""Attacks on running gateways: each is a function, which every kind of server withstands."""
