@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -21,6 +22,9 @@ __all__ = ["LOOPBACK", "serve"]
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
 _MAX_REQUESTS = 1000  # of the commands that have no bound of their own
+# New objects after which the garbage collector runs: at Python's 700 it took 11 % of the CPU of
+# requests, at 10,000 it took 6 %, at 50,000 8 % and 8 MB.
+_COLLECT_AFTER = 10_000
 
 _SETTINGS: dict[str, Any] = {
     # The command prints its own lines, and headers are those of the recording or provider.
@@ -85,8 +89,16 @@ def serve(
         ending = _Ending(Server(config, listener, connections, best_connection()))
         shown = f"[{host}]" if ":" in host else host
         announce(f"http://{shown}:{listener.getsockname()[1]}")
+        _collect_seldom()
         runner.run(ending.server.serve())
     return ending.status
+
+
+def _collect_seldom() -> None:
+    """Let the garbage collector pass over all that is loaded, which stays to the end anyway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
