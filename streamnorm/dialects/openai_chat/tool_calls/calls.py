@@ -46,6 +46,7 @@ class ToolCalls:
         self._stored = stored
         self._left: set[int] = set()  # indexes from which a call has drifted
         self._reached: set[int] = set()  # and those to which it has
+        self._blank_at: int | None = None  # unknown index of whitespace that may begin a drift
         self.open: dict[int, Call] = {}
         self.held_signatures: dict[str, str] = {}
         self._held_bytes = 0  # of `held_signatures`, those included that a later one replaced
@@ -87,7 +88,7 @@ class ToolCalls:
         arguments, or belong to another message; read the frame in full.
         """
         call = self.by_index.get(call_index)
-        if call is None or (chunk_id != call.chunk_id and chunk_id):
+        if call is None or (chunk_id != call.chunk_id and chunk_id) or self._blank_at is not None:
             return None
         return call.delta if call.append_plain(fragment) else None
 
@@ -132,6 +133,12 @@ class ToolCalls:
         index = fragment.index
         if index in self._left:
             raise malformed(f"tool call index {index} again after it had drifted")
+        if self._blank_at is not None and (
+            index != self._blank_at or fragment.id is not None or fragment.name
+        ):
+            raise malformed(
+                f"a blank fragment at index {self._blank_at}, where no tool call goes on"
+            )
         at = None if index is None else self.by_index.get(index)
         if fragment.id is not None:
             call = self.by_id.get(fragment.id)
@@ -191,8 +198,11 @@ class ToolCalls:
             or text.startswith("{")
         ):
             raise malformed(f"arguments at index {index}, where no tool call has begun")
-        if not text:  # the next fragment shows where it belongs
+        if not text:
+            if arguments:  # the next fragment shows where it belongs
+                self._blank_at = index
             return call
+        self._blank_at = None
         store_bytes(self._stored, OBJECT_BYTES)  # of both indexes
         self._note("index_drift", "tool call")
         if call.wire_index is not None:

@@ -191,10 +191,36 @@ def test_fragment_that_may_begin_a_call_is_no_drift(lost: str) -> None:
     )
 
 
-def test_blank_fragment_at_an_unknown_index_moves_no_call() -> None:
+@pytest.mark.parametrize(
+    "piece",
+    [call(0, arguments=A[3:]), call(None, arguments=A[3:]), call(6, arguments=A[3:])],
+    ids=["its old index", "no index", "another index"],
+)
+def test_call_goes_on_at_the_index_of_a_blank_fragment_alone(piece: Piece) -> None:
+    """Or the blank belongs to another call, whose start was lost or comes later."""
     blank = calls(call(5, arguments=" "))
-    assert message(DRIFT[0], blank, calls(call(0, arguments=A[3:])), END).tool_calls == (
-        ToolCall("x", "f", A[:3] + " " + A[3:]),
+    assert problem(DRIFT[0], blank, calls(piece)) == (
+        "a blank fragment at index 5, where no tool call goes on"
+    )
+    begun = calls(call(5, "y", "g", B))
+    assert problem(DRIFT[0], blank, begun) == (
+        "a blank fragment at index 5, where no tool call goes on"
+    )
+
+
+def test_index_may_drift_with_a_blank_fragment() -> None:
+    blanks = [calls(call(5, arguments=blank)) for blank in (" ", "", "  ")]
+    decoded = decode(DRIFT[0], *blanks, calls(call(5, arguments=A[3:])), END)
+    assert decoded.notes == (Note("index_drift", "tool call"),)
+    assert message(DRIFT[0], *blanks, calls(call(5, arguments=A[3:])), END).tool_calls == (
+        ToolCall("x", "f", A[:3] + "   " + A[3:]),
+    )
+
+
+def test_empty_fragment_at_an_unknown_index_moves_no_call() -> None:
+    empty = calls(call(5, arguments=""))
+    assert message(DRIFT[0], empty, calls(call(0, arguments=A[3:])), END).tool_calls == (
+        ToolCall("x", "f", A),
     )
 
 
