@@ -25,6 +25,7 @@ KEY = "sk-canary/of-the-upstream-8e2b"
 _MAX_BYTES = 60_000
 _DRAWS = 400
 _LAST = b"0\r\n\r\n"
+_SILENT_S = 3.0
 _SPELLINGS = (KEY, KEY.replace("/", "\\/"), "".join(f"\\u{ord(char):04x}" for char in KEY))
 
 
@@ -151,7 +152,8 @@ def _sent(rng: random.Random, head: bytes, frames: list[bytes]) -> list[Step]:
             end = rng.choice((Act.CLOSE, Act.RESET, Act.STALL))
             return [*_paused(rng, [whole[: rng.randrange(len(whole))]]), Pause(0.01), end]
         case 7:
-            return [flipped(rng, whole, 2), rng.choice((Act.CLOSE, Act.STALL))]
+            # Longer than the gateway waits, and not for ever: the answer may be whole all the same.
+            return [flipped(rng, whole, 2), rng.choice((Act.CLOSE, Pause(_SILENT_S)))]
         case 8:  # a second answer in the segment with the end of the first
             return [
                 whole

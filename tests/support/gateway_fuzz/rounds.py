@@ -52,6 +52,8 @@ retries = 1
 max_body_bytes = 4_000_000
 max_event_bytes = 262_144
 """
+# hypercorn holds a connection that its client has half closed as long as an idle one.
+_RUN = COMMANDS | {"hypercorn": (*COMMANDS["hypercorn"], "--keep-alive", "1")}
 _DIALECTS = {
     "chat": "openai_chat",
     "messages": "anthropic",
@@ -186,7 +188,7 @@ async def fuzzed_gateway(server: str, directory: Path) -> AsyncIterator[FuzzedGa
             gateway_process(
                 upstream.url,
                 directory,
-                COMMANDS[server],
+                _RUN[server],
                 settings=settings,
                 upstream="\n".join(tables),
                 log=log,
