@@ -92,17 +92,22 @@ class ClientCalls:
         if dropped is not None and dropped.arguments is not None:
             dropped.arguments.append(text)
 
-    def error(self, stop: MessageStop, *, says_nothing: bool) -> StreamError | None:
+    def error(
+        self, stop: MessageStop, *, is_cut_short: bool, says_nothing: bool
+    ) -> StreamError | None:
         """Return the error that an answer ends in; None if it waits for no dropped call.
 
         Args:
-            stop: Its end, as the source has it.
+            stop: The end of its first choice to end, as the source has it.
+            is_cut_short: Whether its reason explains calls of that choice that nobody executes.
             says_nothing: Whether the target shows nothing of its choice to the client.
         """
         # The client sends a paused answer back, with the call that the provider then goes on to
         # execute.  Without the call it would take an empty answer for complete.
         is_paused = stop.reason == "pause" and stop.reason not in self._can.stop_reasons
         for dropped in self._calls.values():
+            if is_cut_short and dropped.choice == stop.choice:
+                continue
             is_empty = is_paused and says_nothing and dropped.choice == stop.choice
             if self._waits(dropped, is_paused=is_empty):
                 return self._lacking(dropped.call.kind)

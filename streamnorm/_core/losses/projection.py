@@ -425,12 +425,13 @@ class Projector:
             return []
         stop = self._metadata.stop(event)
         self._carriers.end()
-        if stop.reason in _CUT_SHORT:
-            return [stop]
-        error = _BROKEN_CALL if self.withdrawn_calls else None
+        is_cut_short = stop.reason in _CUT_SHORT
+        error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None
         if error is None and not self._stopped:  # no error may follow the end of a choice
             says_nothing = self._says_nothing(event.choice)
-            error = self._client_calls.error(event, says_nothing=says_nothing)
+            error = self._client_calls.error(
+                event, is_cut_short=is_cut_short, says_nothing=says_nothing
+            )
         self._failed, self._stopped = error is not None, True
         return [stop if error is None else error]
 

@@ -263,6 +263,39 @@ def test_complete_choice_pauses_for_no_call_of_another_one() -> None:
     ]
 
 
+def test_choice_that_is_cut_short_hides_no_call_of_another_one() -> None:
+    text = [BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
+    call = [
+        BlockStart(1, ServerToolCall("s", "ls", kind="local_shell_call"), choice=1),
+        JSONDelta(1, "{}"),
+        BlockStop(1),
+    ]
+    stops = [MessageStop("max_tokens"), MessageStop("end_turn", choice=1)]
+    failed = project([MessageStart("m", "gpt"), *text, *call, *stops], "openai_chat")[0]
+    assert isinstance(failed[-1], StreamError)
+    assert failed[-1].code == "local_shell_call"
+    assert not any(isinstance(event, MessageStop) for event in failed)
+
+
+def test_pause_behind_a_choice_that_was_cut_short_is_no_error() -> None:
+    """No error may follow the end of a choice."""
+    events = [
+        MessageStart("m", "gpt"),
+        BlockStart(0, Text()),
+        TextDelta(0, "Hi"),
+        BlockStop(0),
+        BlockStart(1, ServerToolCall("s", "search", kind="server_tool_use"), choice=1),
+        JSONDelta(1, "{}"),
+        BlockStop(1),
+        MessageStop("max_tokens"),
+        MessageStop("pause", choice=1),
+    ]
+    assert project(events, "openai_chat")[0][-2:] == [
+        MessageStop("max_tokens"),
+        MessageStop("end_turn", choice=1),
+    ]
+
+
 def test_choice_of_which_nothing_is_shown_fails_before_another_one_ends() -> None:
     call = [
         BlockStart(1, ServerToolCall("s", "ls", kind="local_shell_call"), choice=1),
