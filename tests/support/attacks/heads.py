@@ -1,4 +1,4 @@
-"""Attacks by clients that hold connections: silent ones, slow heads, large heads."""
+"""Attacks by clients that hold places: silent connections, slow bodies, large heads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from support.raw_client import converse
 __all__ = ["ATTACKS"]
 
 _CONNECTIONS = 80
+_WORKERS = 2  # at most
 # Of which a server has fewer than there are connections.
 _FEW_DESCRIPTORS = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 """
+_PLACES = 4
+_BYTES = 12  # of each slow body, of which one a second arrives
 _LARGE = 100_000
 _SERVE = ("serve",)
 
@@ -32,6 +35,25 @@ async def _silent(bench: Bench) -> str:
     for _, writer in silent:
         writer.transport.abort()
     return f"{_CONNECTIONS} silent connections at 64 descriptors, honest requests are answered"
+
+
+async def _slow_bodies(bench: Bench) -> str:
+    """As many requests as may be answered at a time send a byte of their body a second."""
+    head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    head += f"authorization: Bearer {TENANTS[0]}\r\ncontent-length: 1000\r\n\r\n"
+    pieces = [head.encode(), *[piece for _ in range(_BYTES) for piece in (b" ", 1.0)]]
+    slow = [
+        asyncio.create_task(converse(bench.url, pieces, answer_s=60, close_s=20))
+        for _ in range(_PLACES * _WORKERS)
+    ]
+    answers = [await task for task in slow]
+    statuses = {answer.data[9:12] for answer in answers}
+    assert statuses <= {b"408", b"429"}, f"statuses {statuses} for slow bodies"
+    assert b"408" in statuses, "no slow body timed out"
+    assert all(answer.is_closed for answer in answers), "a connection does not end"
+    for _ in range(_PLACES):
+        await bench.ask()
+    return f"{len(answers)} slow bodies end with {sorted(status.decode() for status in statuses)}"
 
 
 async def _large_heads(bench: Bench) -> str:
@@ -57,5 +79,6 @@ ATTACKS = (
     Attack(
         "silent connections", _silent, Setup(patch=_FEW_DESCRIPTORS), _SERVE
     ),  # other servers have no bound on them
+    Attack("slow bodies", _slow_bodies, Setup(f"idle_s = 3\nmax_streams = {_PLACES}\n")),
     Attack("large heads", _large_heads, servers=_SERVE),
 )
