@@ -117,7 +117,12 @@ def encode_pieces(value: Any, size: int) -> bytes:
     if size <= PIECE_BYTES:
         return dumps(value)
     written = BytesIO()  # which returns what it holds without copying it
+    # Its memory is taken at once: each growth would leave a hole that nothing as large fits in.
+    written.seek(size)
+    written.write(b"\0")
+    written.seek(0)
     _write(value, written.write, _MAX_WRITTEN_LEVELS)
+    written.truncate()
     return written.getvalue()
 
 

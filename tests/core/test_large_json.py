@@ -52,6 +52,12 @@ def test_pieces_are_written_as_the_whole_is(value: Any) -> None:
     assert encode_pieces(value, PIECE_BYTES + 1) == msgspec.json.encode(value)
 
 
+def test_pieces_may_be_larger_than_what_they_were_made_of() -> None:
+    value = ["a" * PIECE_BYTES] * 3
+    written = b"[" + b",".join([b'"%s"' % (b"a" * PIECE_BYTES)] * 3) + b"]"
+    assert encode_pieces(value, PIECE_BYTES + 1) == written
+
+
 def test_empty_array_of_white_space_is_an_array() -> None:
     assert decode_pieces(b"[" + b" " * PIECE_BYTES + b"]") == []
     assert decode_pieces(b"{" + b" " * PIECE_BYTES + b"}") == {}
