@@ -50,8 +50,8 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         query: Pairs of name and value in the query of the URL; a name may stand in several.
         headers: Headers by lower-case name.
         body: The whole body; None if it is not in memory, as an upload.
-        decoded: The body as `body_object` returned it, which nobody changes; None if it has not
-            been decoded.
+        decoded: The body as `body_object` returned it, or what stands in place of that for an
+            upstream of another dialect.  Nobody changes it; None if it has not been decoded.
     """
 
     method: str

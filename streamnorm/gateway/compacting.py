@@ -20,6 +20,7 @@ from streamnorm._core.codec import Dialect, Encoder
 from streamnorm._core.errors import StateError
 from streamnorm._core.events import MessageStart, StreamError
 from streamnorm._core.json import dumps
+from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
 from streamnorm._core.provider_errors import error_outcome
@@ -137,7 +138,7 @@ class Compacting:
         found = _opened(body, self._sealer, passes_others=is_own)
         if found is body:
             return received
-        return received.with_body(dumps(found))
+        return received.with_body(encode_pieces(found, received.size))
 
 
 class Compaction:

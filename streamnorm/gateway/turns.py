@@ -82,6 +82,8 @@ class ClientTurn:
         self._request = structs.replace(received, decoded=body)
         self._client = client
         self._is_unchanged = True
+        self._written = body  # of which `_request` has the bytes
+        self._is_expanded = False
         # By identity of the upstream: `passes` is asked twice for each, and the request is
         # decoded for the answer, which must not be kept as long as the stream lasts.
         self._is_foreign: dict[int, bool] = {}
@@ -102,11 +104,13 @@ class ClientTurn:
 
         Args:
             body: The body.
-            added_bytes: Bytes by which it is larger, approximately.
+            added_bytes: Bytes of what was stored and is in it now, approximately.
         """
         self.body = body
-        self._request = self._rewritten(body, added_bytes)
         self._is_unchanged = False
+        if added_bytes:  # both together are held against the bounds of a request, once decoded
+            self._request = self._rewritten(body, added_bytes)
+            self._written, self._is_expanded = body, True
 
     def request_for(self, target: Target) -> ClientRequest:
         """Return the request, in the client's dialect, that an upstream is to answer.
@@ -115,9 +119,12 @@ class ClientTurn:
             RequestRefused: This upstream cannot: the request needs what is not stored.
         """
         body = self._edited(target)
-        if body is self.body:
+        if body is self._written:
             return self._request
-        return self._rewritten(body)
+        if self._is_own(target) or self._is_expanded:
+            return self._rewritten(body)
+        # Its bytes would be written to be decoded again, which is half of the memory in all.
+        return structs.replace(self._request, decoded=body)
 
     @property
     def size(self) -> int:

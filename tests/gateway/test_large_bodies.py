@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import threading
+import tracemalloc
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any
@@ -103,6 +104,27 @@ def test_conversations_are_compacted_beside_the_loop(upstream: str) -> None:
         assert caller.status == 502
 
     assert_loop_does_as_much(ask)
+
+
+@pytest.mark.parametrize("path", [PATHS["openai_responses"], "/v1/responses/compact"])
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini"])
+def test_history_takes_few_times_its_size_of_memory(path: str, upstream: str) -> None:
+    """The body, what was decoded of it, and what the upstream is sent: some 4 times its size."""
+    body = request_of("openai_responses", 10 * FEW)
+
+    async def ask() -> int:
+        async with opened(NOWHERE, dialect=upstream) as app:
+            await called(app, path, request_of("openai_responses", FEW))  # caches of first use
+            tracemalloc.start()
+            try:
+                caller = await called(app, path, body)
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+        assert caller.status == 502
+        return peak
+
+    assert asyncio.run(ask()) < 5 * len(body)
 
 
 @pytest.mark.parametrize(("state", "calls_per_part"), [(None, 1), ("memory:", 4)])
