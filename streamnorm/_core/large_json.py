@@ -20,7 +20,9 @@ __all__ = ["Parts", "decode_pieces", "encode_pieces", "has_more_values", "split"
 
 _COUNTED_BYTES = 1024 * 1024  # of which one call counts the values
 _MAX_SPLITS = 8  # each level scans what is left of a large text again
-_MAX_WRITTEN_LEVELS = 4  # down to the parts of messages, and the declarations of tools
+_MAX_WRITTEN_LEVELS = 7  # down to the texts in results of tools
+_MAX_TEXT_CHARS = 256 * 1024  # of a text that one call writes
+_MIN_CACHED_CHARS = 1024
 # What stands before each value but the first, and how many values it counts for.
 _COUNTED = ((b",", 1), (b"[", 1), (b"{", 3))
 # All but these and the quotes of strings, in which they mean nothing.
@@ -126,9 +128,11 @@ def encode_pieces(value: Any, size: int) -> bytes:
     return written.getvalue()
 
 
-def _write(value: Any, write: Callable[[bytes], object], levels: int) -> None:
+def _write(value: Any, write: Callable[[bytes | memoryview], object], levels: int) -> None:
     """Write a value, of its outer levels one part after the other."""
-    if not (levels and value):
+    if isinstance(value, str):
+        _write_text(value, write)
+    elif not (levels and value):
         write(dumps(value))
     elif is_object(value):
         separator = b"{"
@@ -146,6 +150,23 @@ def _write(value: Any, write: Callable[[bytes], object], levels: int) -> None:
         write(b"]")
     else:
         write(dumps(value))
+
+
+def _write_text(text: str, write: Callable[[bytes | memoryview], object]) -> None:
+    """Write a text, a long one in slices.
+
+    A string beyond ASCII keeps the UTF-8 that it is written as (`PyUnicode_AsUTF8AndSize`) for as
+    long as it lives, a slice of it not for long.
+    """
+    size, is_cached = len(text), not text.isascii()
+    if size <= (_MIN_CACHED_CHARS if is_cached else _MAX_TEXT_CHARS):
+        write(dumps(text))
+        return
+    step = min(_MAX_TEXT_CHARS, (size + 1) // 2)  # a slice of all would be the string itself
+    write(b'"')
+    for start in range(0, size, step):
+        write(memoryview(dumps(text[start : start + step]))[1:-1])
+    write(b'"')
 
 
 def has_more_values(text: bytes, most: int) -> bool:

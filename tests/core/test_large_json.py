@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -50,6 +51,32 @@ def test_pieces_are_decoded_as_the_whole_is(value: Any, indent: int | None) -> N
 @given(JSON)
 def test_pieces_are_written_as_the_whole_is(value: Any) -> None:
     assert encode_pieces(value, PIECE_BYTES + 1) == msgspec.json.encode(value)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 7, 8, 9, 10, 11])
+@pytest.mark.parametrize("last", ["a", "\u20ac", "\U0001f600", '"', "\\", "\n", "\x01"])
+def test_long_texts_are_written_in_slices(
+    size: int, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_json, "_MAX_TEXT_CHARS", 4)
+    monkeypatch.setattr(large_json, "_MIN_CACHED_CHARS", 2)
+    text = 'a"' * size + last
+    assert encode_pieces({text: [text]}, PIECE_BYTES + 1) == msgspec.json.encode({text: [text]})
+
+
+def test_half_of_a_pair_is_no_text_to_write() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        encode_pieces(["a" * 2000 + "\ud83d"], PIECE_BYTES + 1)
+
+
+def test_texts_that_were_written_take_no_more_memory() -> None:
+    text = "a" * 4_000_000 + "\u20ac"
+    tracemalloc.start()
+    try:
+        written = encode_pieces([text], len(text))
+        assert tracemalloc.get_traced_memory()[0] < 1.2 * len(written)
+    finally:
+        tracemalloc.stop()
 
 
 def test_pieces_may_be_larger_than_what_they_were_made_of() -> None:
