@@ -52,6 +52,7 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
         body: The whole body; None if it is not in memory, as an upload.
         decoded: The body as `body_object` returned it, or what stands in place of that for an
             upstream of another dialect.  Nobody changes it; None if it has not been decoded.
+        released_bytes: Bytes of the body that was released.
     """
 
     method: str
@@ -60,14 +61,23 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     body: bytes | None
     query: tuple[tuple[str, str], ...] = ()
     decoded: dict[str, Any] | None = None
+    released_bytes: int = 0
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.method!r}, …)"
 
     @property
     def size(self) -> int:
-        """Bytes of the body; 0 if it is not in memory."""
-        return len(self.body or b"")
+        """Bytes of the body, also of one that was released; 0 if it never was in memory."""
+        return len(self.body or b"") or self.released_bytes
+
+    def release(self) -> None:
+        """Drop the bytes of a body that has been decoded, where no upstream is sent them.
+
+        They are dropped in place: whoever waits for the answer holds the request.
+        """
+        structs.force_setattr(self, "released_bytes", self.size)
+        structs.force_setattr(self, "body", b"")
 
     def with_body(self, body: bytes) -> ClientRequest:
         """Return the request with another body, which has not been decoded."""
@@ -230,7 +240,7 @@ def upstream_request(
         headers=headers,
         body=splice(data, body, encoded.body)
         if target is known
-        else encode_pieces(encoded.body, len(data)),
+        else encode_pieces(encoded.body, received.size),
         streams=request.stream is True,
         include_usage=target is known or asks_for_usage(body),
         reply=encoded.reply if target is known else _echoing(encoded.reply, known.name, body),

@@ -122,7 +122,7 @@ class Side:
         self._estimator = estimator
         self._request_limits = request_limits(config)
         self._bodies = bodies
-        self._turns = Turns(self._request_limits, store, bodies)
+        self._turns = Turns(store, bodies)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
         self._idle_s = config.idle_s

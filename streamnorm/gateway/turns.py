@@ -44,7 +44,7 @@ from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import Found, Lookup, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
-from streamnorm.state.turn import unstored
+from streamnorm.state.turn import CheckedTurn, unstored
 from streamnorm.transports.transcoded_state import client_scope, stores_responses
 
 __all__ = ["ClientTurn", "Turns"]
@@ -179,11 +179,8 @@ class StatelessTurn(ClientTurn):
     requests as they are.
     """
 
-    def __init__(
-        self, received: ClientRequest, client: Dialect, body: dict[str, Any], limits: Limits
-    ) -> None:
+    def __init__(self, received: ClientRequest, client: Dialect, body: dict[str, Any]) -> None:
         super().__init__(received, client, body)
-        self._limits = limits
         self._is_asked_to_store = False
 
     def request_for(self, target: Target) -> ClientRequest:
@@ -199,7 +196,7 @@ class StatelessTurn(ClientTurn):
     def _refuse_state(self) -> None:
         with refusals():
             try:
-                turn = Turn(self.body, limits=self._limits)
+                turn = CheckedTurn(self.body)
                 turn.expand(Found())
             except StateError as exc:
                 raise _refused(exc) from exc
@@ -303,13 +300,11 @@ class Turns:
     """Begins the turns of all requests for messages.
 
     Args:
-        limits: Bounds of requests.
         store: Where answers are stored; None if none are.
         bodies: The thread for large bodies.
     """
 
-    def __init__(self, limits: Limits, store: GatewayStore | None, bodies: BodyThread) -> None:
-        self._limits = limits
+    def __init__(self, store: GatewayStore | None, bodies: BodyThread) -> None:
         self._store = store
         self._bodies = bodies
 
@@ -329,10 +324,10 @@ class Turns:
         if not stores_responses(client):
             return ClientTurn(received, client, body)
         if self._store is None:
-            return StatelessTurn(received, client, body, self._limits)
+            return StatelessTurn(received, client, body)
         with refusals():
             try:
-                make_turn = partial(Turn, body, limits=self._limits)
+                make_turn = partial(CheckedTurn, body)
                 asked = await self._bodies.run(received.size, make_turn)
             except StateError as exc:
                 raise _refused(exc) from exc

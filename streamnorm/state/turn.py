@@ -29,7 +29,7 @@ from streamnorm.state.errors import (
 )
 from streamnorm.state.stored import Found, Item, Lookup, StoredResponse, value_of
 
-__all__ = ["Turn", "history_of", "items_in", "unstored"]
+__all__ = ["CheckedTurn", "Turn", "history_of", "items_in", "unstored"]
 
 _PREFIX = "resp_"
 _ENDED = ("completed", "incomplete")
@@ -61,9 +61,12 @@ class Turn:
         *,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        self._body = body_object(body, limits)
+        self._read(body_object(body, limits))
+
+    def _read(self, body: dict[str, Any]) -> None:
+        self._body = body
         for name in _UNSUPPORTED:
-            if self._body.get(name) not in (None, False):
+            if body.get(name) not in (None, False):
                 raise unsupported(name)
         self.id = _PREFIX + uuid4().hex
         self.stores = boolean_in(self._body, "store") is not False
@@ -156,6 +159,21 @@ class Turn:
             _items_of(self._resolved, f"{stem}_in"),
             _items_of(output, stem),
         )
+
+
+class CheckedTurn(Turn):
+    """The turn of a body that `body_object` has returned, which is not checked again.
+
+    Args:
+        body: The body.
+
+    Raises:
+        StateError: As for `Turn`.
+        DecodeError: As for `Turn`.
+    """
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self._read(body)
 
 
 def unstored(body: dict[str, Any], *, encrypts_reasoning: bool) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_conversations_are_compacted_beside_the_loop(upstream: str) -> None:
 @pytest.mark.parametrize("path", [PATHS["openai_responses"], "/v1/responses/compact"])
 @pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini"])
 def test_history_takes_few_times_its_size_of_memory(path: str, upstream: str) -> None:
-    """The body, what was decoded of it, and what the upstream is sent: some 4 times its size."""
+    """What was decoded of it, its texts once more, and what the upstream is sent."""
     body = request_of("openai_responses", 10 * FEW)
 
     async def ask() -> int:
@@ -124,7 +124,7 @@ def test_history_takes_few_times_its_size_of_memory(path: str, upstream: str) ->
         assert caller.status == 502
         return peak
 
-    assert asyncio.run(ask()) < 5 * len(body)
+    assert asyncio.run(ask()) < 3.5 * len(body)
 
 
 @pytest.mark.parametrize(("state", "calls_per_part"), [(None, 1), ("memory:", 4)])

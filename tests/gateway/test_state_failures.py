@@ -13,7 +13,7 @@ from support.gateway_calls import CANARY, NOWHERE, asked, opened
 from support.gateway_state import PREVIOUS, StateClient, provided
 from support.valkey_servers import valkey_server
 
-from streamnorm import Completed, Limits
+from streamnorm import Completed
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
@@ -131,7 +131,7 @@ async def test_whole_answer_that_cannot_be_stored_reaches_its_client(tmp_path: P
 
 async def test_answer_that_no_store_takes_is_not_said_to_be_stored() -> None:
     """A store ignores it: the client would be told that it is stored."""
-    turns = Turns(Limits(), GatewayStore(MemoryStore()), BodyThread())
+    turns = Turns(GatewayStore(MemoryStore()), BodyThread())
     received = ClientRequest(method="POST", path="/v1/responses", headers={}, body=b"")
     turn = await turns.begin(received, lookup("openai_responses"), {"model": "m", "input": "Hi."})
     item = {"type": "message", "content": "a" * MAX_CHAIN_BYTES}

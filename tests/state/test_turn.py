@@ -11,7 +11,7 @@ from support.stored_responses import answered, asked, call, message, output, rea
 from streamnorm import DecodeError, LocalProtocolError, Reply, StateError
 from streamnorm._core.bodies.reply import ToolName
 from streamnorm.state import Found, Item, Lookup, MemoryStore, StoredResponse, Turn
-from streamnorm.state.turn import unstored
+from streamnorm.state.turn import CheckedTurn, unstored
 
 ENCRYPTED = "reasoning.encrypted_content"
 ASKED = said("Snow?")
@@ -31,6 +31,16 @@ def refused(store: MemoryStore, scope: str = "a", /, **body: Any) -> StateError:
 
 
 # Requests that need no state
+
+
+def test_body_that_was_checked_is_read_and_not_written_to_be_checked() -> None:
+    body = {"model": "m", "input": [ASKED], "metadata": {"a": object()}}
+    with pytest.raises(DecodeError):
+        Turn(body)
+    turn = CheckedTurn(body)
+    assert (turn.stores, turn.lookup) == (True, Lookup())
+    with pytest.raises(StateError):
+        CheckedTurn({"input": [], "conversation": "c"})
 
 
 @pytest.mark.parametrize("body", [{"input": "Hi"}, {"input": [ASKED]}, {"input": None}, {}])

@@ -35,6 +35,16 @@ def received(path: str, body: Any, *, method: str = "POST", **headers: str) -> C
     return ClientRequest(method=method, path=path, headers={**HEADERS, **named}, body=data)
 
 
+def test_released_body_is_translated_by_what_was_decoded_and_keeps_its_size() -> None:
+    request = structs.replace(received("/v1/messages", MESSAGES), decoded=MESSAGES)
+    whole = asked(request, "anthropic", upstream("openai_chat"))
+    size = request.size
+    request.release()
+    request.release()
+    assert (request.body, request.size) == (b"", size)
+    assert asked(request, "anthropic", upstream("openai_chat")).body == whole.body
+
+
 def test_another_body_of_a_request_is_decoded_anew() -> None:
     request = structs.replace(received("/v1/messages", MESSAGES), decoded=MESSAGES)
     other = request.with_body(b'{"model":"n"}')
