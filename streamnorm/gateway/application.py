@@ -76,8 +76,8 @@ class Gateway:
         self._door = Door(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
         compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
-        self._store = store = opened_store(config, environ)
         bodies = BodyThread()
+        self._store = store = opened_store(config, environ, bodies)
         self._messages = Messages(
             config, routing, self._network, estimator, store, compacting, bodies
         )

@@ -7,11 +7,13 @@ import logging
 import multiprocessing
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from time import monotonic
 
 from streamnorm._core.errors import StoreError
 from streamnorm._upstream.requests import RequestRefused
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.keys import key_at
 from streamnorm.state import (
@@ -44,13 +46,15 @@ class GatewayStore:
 
     Args:
         store: The store.
+        bodies: The thread for large bodies.
 
     Raises:
         RequestRefused: By any method but `aclose`: the store failed or does not answer.
     """
 
-    def __init__(self, store: MemoryStore | SQLiteStore | RedisStore) -> None:
+    def __init__(self, store: MemoryStore | SQLiteStore | RedisStore, bodies: BodyThread) -> None:
         self._store = store
+        self._bodies = bodies
         self._written_at = self._failed_at = -inf
         self._probe_bytes = _PROBE_BYTES
         self._probe: asyncio.Task[bool] | None = None
@@ -91,18 +95,31 @@ class GatewayStore:
             async with asyncio.timeout(_STORE_S):
                 return await self._store.afind(scope, lookup)
 
-    async def aput(self, scope: str, response: StoredResponse) -> None:
-        """Store a response; see `ResponseStore`."""
+    async def aput(self, scope: str, response: StoredResponse, size: int = 0) -> None:
+        """Store a response; see `ResponseStore`.
+
+        Args:
+            scope: As for `ResponseStore`.
+            response: The response.
+            size: Bytes of it, where it may be large.
+        """
         try:
             with store_refusals():
                 async with asyncio.timeout(_STORE_S):
-                    await self._store.aput(scope, response)
+                    await self._put(scope, response, size)
         except RequestRefused:
             # A store may have room for a small response and for no large one.
             self._probe_bytes = min(max(response.size, _PROBE_BYTES), _MAX_PROBE_BYTES)
             self._written_at, self._failed_at = -inf, monotonic()
             raise
         self._written_at, self._probe_bytes = monotonic(), _PROBE_BYTES
+
+    async def _put(self, scope: str, response: StoredResponse, size: int) -> None:
+        store = self._store
+        if isinstance(store, MemoryStore):  # which indexes all items in the calling thread
+            await self._bodies.run(size, partial(store.put, scope, response))
+        else:
+            await store.aput(scope, response)
 
     async def adelete(self, scope: str, id: str) -> bool:
         """Delete a response and its items; see `ResponseStore`."""
@@ -130,12 +147,15 @@ def _unavailable() -> RequestRefused:
     return RequestRefused(text, 503, code="store_unavailable")
 
 
-def opened_store(config: Config, environ: Mapping[str, str]) -> GatewayStore | None:
+def opened_store(
+    config: Config, environ: Mapping[str, str], bodies: BodyThread
+) -> GatewayStore | None:
     """Return the store of a configuration; None if it has none.
 
     Args:
         config: The configuration.
         environ: The environment that holds the URL of `env:NAME`.
+        bodies: The thread for large bodies.
 
     Raises:
         ConfigError: There is no such store, or this process must not have one of its own.
@@ -151,7 +171,7 @@ def opened_store(config: Config, environ: Mapping[str, str]) -> GatewayStore | N
             "which all workers share"
         )
     try:
-        return GatewayStore(open_store(url, ttl_s=config.state_ttl_s))
+        return GatewayStore(open_store(url, ttl_s=config.state_ttl_s), bodies)
     except (ValueError, ImportError) as exc:
         raise ConfigError(f"state: {exc}") from exc
 

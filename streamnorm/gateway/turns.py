@@ -42,7 +42,7 @@ from streamnorm.gateway.model_options import changes_requests
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles import shipped_profiles
-from streamnorm.state import Found, Lookup, Turn
+from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import CheckedTurn, unstored
 from streamnorm.transports.transcoded_state import client_scope, stores_responses
@@ -284,16 +284,21 @@ class StatefulTurn(ClientTurn):
             return
         try:
             size += self.size
-            stored = await self._bodies.run(size, partial(self._turn.stored, response))
+            stored, taken = await self._bodies.run(size, partial(self._stored, response))
             # The output of an answer beyond the bound of a message is not part of its last
             # event; and a store says nothing of a response that is too large for it.
-            if stored is not None and stored.size + RESPONSE_BYTES <= MAX_CHAIN_BYTES:
-                await self._store.aput(self._scope, stored)
+            if stored is not None and taken + RESPONSE_BYTES <= MAX_CHAIN_BYTES:
+                await self._store.aput(self._scope, stored, taken)
                 return
         except RequestRefused:
             pass
         self.is_lost = True
         self.fields["store"] = response["store"] = False
+
+    def _stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
+        """Return what to store of an answer, and the bytes that it takes."""
+        stored = self._turn.stored(response)
+        return stored, 0 if stored is None else stored.size
 
 
 class Turns:

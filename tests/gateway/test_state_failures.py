@@ -131,7 +131,8 @@ async def test_whole_answer_that_cannot_be_stored_reaches_its_client(tmp_path: P
 
 async def test_answer_that_no_store_takes_is_not_said_to_be_stored() -> None:
     """A store ignores it: the client would be told that it is stored."""
-    turns = Turns(GatewayStore(MemoryStore()), BodyThread())
+    bodies = BodyThread()
+    turns = Turns(GatewayStore(MemoryStore(), bodies), bodies)
     received = ClientRequest(method="POST", path="/v1/responses", headers={}, body=b"")
     turn = await turns.begin(received, lookup("openai_responses"), {"model": "m", "input": "Hi."})
     item = {"type": "message", "content": "a" * MAX_CHAIN_BYTES}

