@@ -213,6 +213,8 @@ class Side:
             body, model = await self._bodies.run(
                 size, partial(self._body_of, received, client, asked)
             )
+            if asked.operation == "count":  # of which no upstream is sent the client's bytes
+                received.release()
             whole = await self._turns.whole_body(received, client, body)
             if whole == body:
                 received = structs.replace(received, decoded=body)
