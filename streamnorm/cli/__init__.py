@@ -3,6 +3,7 @@
 `streams` translates streams and `inspecting` judges them, both with the options of `source`;
 `bodies` translates whole requests and responses, `requests` reads and judges requests.
 `recordings` records and replays, `gateway` runs a gateway, each on a server (`serving`).
+`running` runs a command on a gateway: as the job in the `foreground`, set up as its `agents` need.
 `converting` imports and exports recordings, `scanning` finds secrets in them.  `console` has the
 parser, the messages and the output of all.
 What one command alone needs is imported when it runs.
@@ -18,7 +19,16 @@ from typing import NoReturn
 import streamnorm
 from streamnorm._core.errors import NotAStream
 from streamnorm._registry import DIALECTS
-from streamnorm.cli import bodies, converting, gateway, inspecting, recordings, scanning, streams
+from streamnorm.cli import (
+    bodies,
+    converting,
+    gateway,
+    inspecting,
+    recordings,
+    running,
+    scanning,
+    streams,
+)
 from streamnorm.cli.console import (
     Parser,
     UsageError,
@@ -95,6 +105,7 @@ def _parser() -> Parser:
     inspecting.add_commands(commands.add_parser)
     recordings.add_commands(commands.add_parser)
     gateway.add_commands(commands.add_parser)
+    running.add_commands(commands.add_parser)
     converting.add_commands(commands.add_parser)
     scanning.add_commands(commands.add_parser)
     return parser

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import lookup
@@ -25,7 +25,7 @@ from streamnorm.cli.console import (
 if TYPE_CHECKING:
     from streamnorm.gateway import Config, UpstreamConfig
 
-__all__ = ["add_commands"]
+__all__ = ["add_commands", "add_upstreams", "config_of", "write_log"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage or configuration", 130: "ended by Ctrl-C"}
 _LOOPBACK = "127.0.0.1"
@@ -47,6 +47,25 @@ def add_commands(add_parser: AddParser) -> None:
         "read again.",
         epilog=exit_statuses(_STATUSES),
     )
+    add_upstreams(command)
+    add_port(command)
+    command.add_argument(
+        "--host",
+        default=_LOOPBACK,
+        metavar="ADDRESS",
+        help=f"address to listen on (default: {_LOOPBACK})",
+    )
+    command.add_argument(
+        "--open",
+        action="store_true",
+        help="answer everybody who reaches another --host, although there are no client_keys",
+    )
+    command.add_argument("--log-json", action="store_true", help="log in JSON lines")
+    command.set_defaults(run=_serve)
+
+
+def add_upstreams(command: argparse.ArgumentParser) -> None:
+    """Add the options that say where a gateway's answers come from."""
     command.add_argument(
         "--upstream",
         type=_pair,
@@ -68,20 +87,6 @@ def add_commands(add_parser: AddParser) -> None:
     command.add_argument(
         "--config", metavar="FILE", help="a configuration in TOML, to which --upstream adds"
     )
-    add_port(command)
-    command.add_argument(
-        "--host",
-        default=_LOOPBACK,
-        metavar="ADDRESS",
-        help=f"address to listen on (default: {_LOOPBACK})",
-    )
-    command.add_argument(
-        "--open",
-        action="store_true",
-        help="answer everybody who reaches another --host, although there are no client_keys",
-    )
-    command.add_argument("--log-json", action="store_true", help="log in JSON lines")
-    command.set_defaults(run=_serve)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -96,6 +101,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    from msgspec import structs
+
     host: str = arguments.host
     try:
         from streamnorm.cli.serving import serve
@@ -104,7 +111,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     except ImportError as exc:
         raise UsageError(str(exc)) from exc
     try:
-        config = _config(arguments)
+        config = config_of(arguments)
+        config = structs.replace(config, open=config.open or arguments.open)
         gateway = app(config)
     except ConfigError as exc:
         raise UsageError(str(exc)) from exc
@@ -114,7 +122,9 @@ def _serve(arguments: argparse.Namespace) -> int:
             f"--host {host} without client_keys: whoever reaches it may use the upstreams, "
             "expected client_keys in a --config, or --open"
         )
-    _configure_log(as_json=arguments.log_json)
+    # Where the output of a command belongs; the errors of libraries go to stderr.
+    write_log(sys.stdout, as_json=arguments.log_json)
+    _write_errors()
     _handle_hangup()
 
     def announce(url: str) -> None:
@@ -136,7 +146,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     )
 
 
-def _config(arguments: argparse.Namespace) -> Config:
+def config_of(arguments: argparse.Namespace) -> Config:
     """Return the configuration of `--config`, with the upstreams of the command line.
 
     Raises:
@@ -151,16 +161,12 @@ def _config(arguments: argparse.Namespace) -> Config:
     if arguments.config is None:
         if not upstreams:
             raise UsageError("no upstream, expected --upstream or --config")
-        return Config(upstreams=upstreams, open=arguments.open)
+        return Config(upstreams=upstreams)
     config = read_config(arguments.config)
     for name in upstreams:
         if name in config.upstreams:
             raise UsageError(f"--upstream {name}: {arguments.config} has one of that name")
-    return structs.replace(
-        config,
-        upstreams={**config.upstreams, **upstreams},
-        open=config.open or arguments.open,
-    )
+    return structs.replace(config, upstreams={**config.upstreams, **upstreams})
 
 
 def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
@@ -178,26 +184,34 @@ def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
     return upstreams
 
 
-def _configure_log(*, as_json: bool) -> None:
-    """Log on stdout, where the output of a command belongs; errors of libraries on stderr.
+def write_log(stream: IO[str], *, as_json: bool = False) -> logging.Handler:
+    """Write the log of a gateway, a line for each request, and return what writes it.
 
-    Nobody may read either: a full pipe must hold up no request, a closed one is no error.
+    Nobody may read it: a full pipe must hold up no request, a closed one is no error.
     """
-    from streamnorm.gateway.log_writing import QueuedHandler
-    from streamnorm.gateway.logs import JSONFormatter
+    from streamnorm.gateway import JSONFormatter, QueuedHandler
 
-    handler = QueuedHandler(sys.stdout)
+    handler = QueuedHandler(stream)
     text = "%(asctime)s %(levelname)s %(message)s"
     handler.setFormatter(JSONFormatter() if as_json else logging.Formatter(text))
     log = logging.getLogger("streamnorm")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    # In place of the handler of last resort, which writes in the loop.
-    errors = QueuedHandler(sys.stderr)
-    errors.setLevel(logging.WARNING)
-    errors.addFilter(lambda record: not record.name.startswith("streamnorm"))
-    logging.getLogger().addHandler(errors)
     logging.raiseExceptions = False
+    return handler
+
+
+def _write_errors() -> None:
+    """Write the errors of libraries on stderr.
+
+    In place of the handler of last resort, which writes in the loop.
+    """
+    from streamnorm.gateway import QueuedHandler
+
+    handler = QueuedHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    handler.addFilter(lambda record: not record.name.startswith("streamnorm"))
+    logging.getLogger().addHandler(handler)
 
 
 def _handle_hangup() -> None:

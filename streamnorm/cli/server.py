@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from time import monotonic
@@ -43,6 +44,7 @@ class Server(uvicorn.Server):
         listener: The listening socket.
         connections: The connections of clients.
         connection_class: Their class.
+        on_start: Called once connections are accepted.
     """
 
     def __init__(
@@ -51,11 +53,14 @@ class Server(uvicorn.Server):
         listener: socket.socket,
         connections: Connections,
         connection_class: type[Connection],
+        on_start: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(config)
         self._listener = listener
         self._connections = connections
         self._connection_class = connection_class
+        self._on_start = on_start
+        self.servers = []  # uvicorn sets it at the start, which may fail
         self._repeated_from = inf
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -72,6 +77,8 @@ class Server(uvicorn.Server):
         )
         acceptor: Any = Acceptor(self._listener, self._connections, new_connection)
         self.servers = [acceptor]
+        if self._on_start is not None:
+            self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
         """End connections that have waited too long."""

@@ -1,4 +1,7 @@
-"""A server that a signal ends: at once, open streams included, unless they are given time."""
+"""Servers of the commands: one that a signal ends, and one that runs in a thread.
+
+Both end at once, open streams included, unless these are given time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +22,9 @@ from streamnorm.cli.console import UsageError, complain
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["LOOPBACK", "serve"]
+    from streamnorm.cli.server import Server
+
+__all__ = ["LOOPBACK", "listener", "serve", "serve_in_thread"]
 
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
@@ -25,6 +32,7 @@ _MAX_REQUESTS = 1000  # of the commands that have no bound of their own
 # New objects after which the garbage collector runs.  At Python's 700 it took 11 % of the CPU of
 # requests, and at 10,000 6 %, where memory grew by 3 MiB in the first ten thousand streams.
 _COLLECT_AFTER = 3_000
+_STOP_S = 5.0  # for the end of a server in a thread
 
 _SETTINGS: dict[str, Any] = {
     # The command prints its own lines, and headers are those of the recording or provider.
@@ -65,6 +73,70 @@ def serve(
     Raises:
         UsageError: The port is not available, or uvicorn is not installed.
     """
+    with (
+        listener(host, port) as listening,
+        asyncio.Runner(loop_factory=_event_loop()) as runner,
+    ):
+        ending = _Ending(_server(app, listening, max_requests, settings))
+        shown = f"[{host}]" if ":" in host else host
+        announce(f"http://{shown}:{listening.getsockname()[1]}")
+        _collect_seldom()
+        runner.run(ending.server.serve())
+    return ending.status
+
+
+@contextmanager
+def serve_in_thread(app: Any, listening: socket.socket, *, max_requests: int) -> Generator[None]:
+    """Serve an application in a thread, from here to the end of the context.
+
+    Signals do not end it.
+
+    Raises:
+        UsageError: It does not start, or uvicorn is not installed.
+    """
+    began = threading.Event()
+    server = _server(app, listening, max_requests, {}, on_start=began.set)
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=_event_loop()) as runner:
+                runner.run(server.serve())
+        finally:
+            began.set()
+
+    _collect_seldom()
+    # The process ends also if the server does not.
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    began.wait()
+    if not server.servers:
+        raise UsageError("the server does not start")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_STOP_S)
+
+
+def _server(
+    app: Any,
+    listening: socket.socket,
+    max_requests: int,
+    settings: dict[str, Any],
+    on_start: Callable[[], None] | None = None,
+) -> Server:
+    """Return a server that listens on a socket.
+
+    Args:
+        app: The application.
+        listening: The socket.
+        max_requests: How many requests the application answers at the same time.
+        settings: Settings of uvicorn that differ from those of this module.
+        on_start: Called once connections are accepted.
+
+    Raises:
+        UsageError: uvicorn is not installed.
+    """
     try:
         from uvicorn import Config
     except ModuleNotFoundError as exc:
@@ -82,16 +154,7 @@ def serve(
     config = Config(app, **settings)
     connections = Connections(bound, keep_alive_s=config.timeout_keep_alive)
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
-    with (
-        _listener(host, port) as listener,
-        asyncio.Runner(loop_factory=_event_loop()) as runner,
-    ):
-        ending = _Ending(Server(config, listener, connections, best_connection()))
-        shown = f"[{host}]" if ":" in host else host
-        announce(f"http://{shown}:{listener.getsockname()[1]}")
-        _collect_seldom()
-        runner.run(ending.server.serve())
-    return ending.status
+    return Server(config, listening, connections, best_connection(), on_start)
 
 
 def _collect_seldom() -> None:
@@ -130,17 +193,21 @@ class _Ending:
         self.server.should_exit = True
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port; 0 for any free one.
+
+    Raises:
+        UsageError: The host or the port is not available.
+    """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(address[:2], family=family)
+        return socket.create_server(address[:2], family=family)
     except socket.gaierror as exc:
         raise UsageError(f"host {host}: {exc.strerror}") from exc
     except OSError as exc:
         # Its text repeats the address.
         reason = exc.strerror if exc.errno is None else os.strerror(exc.errno)
         raise UsageError(f"port {port}: {reason}") from exc
-    return listener
 
 
 def _is_crash(record: logging.LogRecord) -> bool:

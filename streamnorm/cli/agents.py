@@ -1,0 +1,246 @@
+"""What a command needs in order to ask a gateway: variables of its environment, and options.
+
+A command that is no agent known here gets the variables that the official SDKs read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from streamnorm.cli.console import UsageError
+
+if TYPE_CHECKING:
+    from streamnorm.gateway import Config
+
+__all__ = ["Launch", "launch"]
+
+_PROVIDER = "streamnorm"  # in the configurations of Codex and opencode
+_KEY = "STREAMNORM_KEY"
+_WILDCARDS = frozenset("*?")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Launch(NamedTuple):
+    """A command, and its environment."""
+
+    command: list[str]
+    environ: dict[str, str]
+
+
+class _Variables(NamedTuple):
+    """Variables of an agent.
+
+    Attributes:
+        urls: Those that hold a base URL, with its path at the gateway.
+        keys: Those that hold the key of the gateway.
+        other_keys: Those of keys that the agent prefers to these, or would send besides.
+        elsewhere: Those that make it ask another server.
+    """
+
+    urls: Mapping[str, str]
+    keys: tuple[str, ...]
+    other_keys: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+
+
+_ANTHROPIC_ELSEWHERE = (
+    "ANTHROPIC_UNIX_SOCKET",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_GATEWAY",
+    "CLAUDE_CODE_USE_MANTLE",
+    "CLAUDE_CODE_USE_VERTEX",
+)
+_GOOGLE_ELSEWHERE = ("GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI")
+
+_VARIABLES = {
+    "claude": _Variables(
+        urls={"ANTHROPIC_BASE_URL": ""},
+        keys=(_KEY,),
+        other_keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        elsewhere=_ANTHROPIC_ELSEWHERE,
+    ),
+    "codex": _Variables(urls={}, keys=(_KEY,), other_keys=(), elsewhere=()),
+    "gemini": _Variables(
+        urls={"GOOGLE_GEMINI_BASE_URL": ""},
+        keys=("GEMINI_API_KEY",),
+        other_keys=("GOOGLE_API_KEY",),
+        elsewhere=_GOOGLE_ELSEWHERE,
+    ),
+    "opencode": _Variables(urls={}, keys=(_KEY,), other_keys=(), elsewhere=()),
+}
+_OF_SDKS = _Variables(
+    urls={"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": "", "GOOGLE_GEMINI_BASE_URL": ""},
+    keys=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),
+    other_keys=("ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY"),
+    elsewhere=("OPENAI_API_BASE", *_ANTHROPIC_ELSEWHERE, *_GOOGLE_ELSEWHERE),
+)
+
+# Of Gemini CLI's settings, which may have comments.
+_AUTH_TYPE = re.compile(r'"selectedType"\s*:\s*"([^"]*)"')
+_GEMINI_API_KEY = "gemini-api-key"
+
+
+def launch(
+    command: Sequence[str], environ: Mapping[str, str], url: str, key: str | None, config: Config
+) -> Launch:
+    """Return a command that asks a gateway.
+
+    Args:
+        command: The command.
+        environ: The environment of the user.
+        url: URL of the gateway, without a path.
+        key: The key of the gateway; None = the command sends the key that it has.
+        config: The configuration of the gateway.
+
+    Raises:
+        UsageError: opencode needs the name of a model, and there is none; or the settings of
+            Gemini CLI have it ask another server.
+    """
+    program, *arguments = command
+    name = Path(program).name
+    variables = _VARIABLES.get(name, _OF_SDKS)
+    removed = {*variables.elsewhere}
+    changed = {variable: url + path for variable, path in variables.urls.items()}
+    if key is not None:
+        removed |= {*variables.other_keys}
+        changed |= dict.fromkeys(variables.keys, key)
+    has_key = key is not None
+    match name:
+        case "claude":
+            changed_settings = _claude_settings(changed, removed, has_key=has_key)
+            arguments = ["--settings", json.dumps(changed_settings), *arguments]
+        case "codex":
+            arguments = [*_codex_options(url, has_key=has_key), *arguments]
+        case "gemini":
+            _check_gemini_settings(environ)
+        case "opencode":
+            content = _opencode_config(url, arguments, config, has_key=has_key)
+            changed["OPENCODE_CONFIG_CONTENT"] = json.dumps(content)
+        case _:
+            pass
+    changed |= _without_proxy(environ)
+    left = {variable: value for variable, value in environ.items() if variable not in removed}
+    return Launch([program, *arguments], left | changed)
+
+
+def _claude_settings(
+    changed: Mapping[str, str], removed: Iterable[str], *, has_key: bool
+) -> dict[str, object]:
+    """Return settings of Claude Code that win over those of the user.
+
+    They have variables, too, which win over the environment.  Every user of the machine can read
+    them: the key is in a variable, and a command prints it.  It also asks whether it may use an
+    ANTHROPIC_API_KEY that it does not know.
+    """
+    environ = {name: value for name, value in changed.items() if name != _KEY}
+    environ |= dict.fromkeys(sorted(removed), "")
+    settings: dict[str, object] = {"env": environ}
+    if has_key:
+        settings["apiKeyHelper"] = f"printenv {_KEY}"
+    return settings
+
+
+def _codex_options(url: str, *, has_key: bool) -> list[str]:
+    """Return options that stand before those of the user, which win.
+
+    Every user of the machine can read them: the key is in a variable.
+    """
+    provider = {"name": _PROVIDER, "base_url": f"{url}/v1", "wire_api": "responses"}
+    fields = [f'{name}="{value}"' for name, value in provider.items()]
+    fields.append(f'env_key="{_KEY}"' if has_key else "requires_openai_auth=true")
+    return [
+        *("-c", f'model_provider="{_PROVIDER}"'),
+        *("-c", f"model_providers.{_PROVIDER}={{{','.join(fields)}}}"),
+    ]
+
+
+def _check_gemini_settings(environ: Mapping[str, str]) -> None:
+    """Refuse settings of Gemini CLI that have it log in, and ask Google; no variable changes them.
+
+    Raises:
+        UsageError: They do.
+    """
+    home = Path(environ.get("GEMINI_CLI_HOME") or Path.home())
+    for folder in (Path(), home):  # the settings of a project win
+        path = folder / ".gemini" / "settings.json"
+        try:
+            found = _AUTH_TYPE.search(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError):
+            continue
+        if found is None:
+            continue
+        if found[1] != _GEMINI_API_KEY:
+            raise UsageError(
+                f"gemini: {path}: security.auth.selectedType {found[1]!r}, "
+                f"expected {_GEMINI_API_KEY!r}"
+            )
+        return
+
+
+def _opencode_config(
+    url: str, arguments: Sequence[str], config: Config, *, has_key: bool
+) -> dict[str, object]:
+    """Return a configuration whose one provider is the gateway, with the models of both.
+
+    opencode asks only for models of its configuration.
+    """
+    models = list(dict.fromkeys([*_named_models(arguments), *_configured_models(config)]))
+    if not models:
+        raise UsageError(
+            f"opencode: no model, expected -m {_PROVIDER}/NAME or a --config with models"
+        )
+    options = {"baseURL": f"{url}/v1"}
+    if has_key:
+        options["apiKey"] = f"{{env:{_KEY}}}"
+    provider = {
+        # Sends the signatures of reasoning back.
+        "npm": "@ai-sdk/anthropic",
+        "name": _PROVIDER,
+        "options": options,
+        "models": {model: {"name": model} for model in models},
+    }
+    default = f"{_PROVIDER}/{models[0]}"
+    return {
+        "enabled_providers": [_PROVIDER],
+        "provider": {_PROVIDER: provider},
+        # Those of the user are of other providers.
+        "model": default,
+        "small_model": default,
+    }
+
+
+def _named_models(arguments: Sequence[str]) -> list[str]:
+    """Return the models of the gateway that the options of opencode name."""
+    prefixes = (f"{_PROVIDER}/", f"--model={_PROVIDER}/")
+    return [
+        argument.removeprefix(prefix)
+        for argument in arguments
+        for prefix in prefixes
+        if argument.startswith(prefix) and argument != prefix
+    ]
+
+
+def _configured_models(config: Config) -> Iterator[str]:
+    """Yield the names of models that a configuration has: of clients, else of upstreams."""
+    for entry in config.models:
+        names = [name for name in (entry.match, entry.alias) if name is not None]
+        plain = [name for name in names if _WILDCARDS.isdisjoint(name)]
+        asked = [to.partition("/")[2] for to in entry.to]
+        yield from plain or [name for name in asked if name and fnmatchcase(name, entry.match)]
+
+
+def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with which no proxy is asked for the gateway."""
+    if not any(name.lower() in _PROXIES for name in environ):
+        return {}
+    listed = environ.get("no_proxy") or environ.get("NO_PROXY")
+    exceptions = ",".join(filter(None, (listed, "127.0.0.1")))
+    return {"no_proxy": exceptions, "NO_PROXY": exceptions}
