@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import pytest
-from support.cli_servers import running
+from support.cli_servers import provider, running
 from test_public_surface import MODULES
 
 import streamnorm
@@ -23,6 +23,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.losses import Capabilities
 from streamnorm._registry import DIALECTS
+from streamnorm.testing import FakeProvider
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -158,11 +159,12 @@ COMMANDS = list(_commands())
 SERVING = [
     command for command in COMMANDS if command.line.split()[1] in ("record", "replay", "serve")
 ]
+RUNNING = [command for command in COMMANDS if command.line.startswith("streamnorm run ")]
 # Others ask a server that runs, or run another program: see `test_docs_gateway`.
 ENDING = [
     command
     for command in COMMANDS
-    if command not in SERVING and command.line.startswith("streamnorm ")
+    if command not in (*SERVING, *RUNNING) and command.line.startswith("streamnorm ")
 ]
 
 
@@ -194,6 +196,34 @@ def test_serving_command_listens(
     with running(*arguments) as server:
         assert server.url.startswith("http://127.0.0.1:")
         server.end(signal.SIGINT)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a command for POSIX")
+@pytest.mark.parametrize("command", RUNNING, ids=str)
+def test_agent_of_the_page_is_run(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a program in the agent's place, and a provider in that of each upstream."""
+    arguments = command.line.split()
+    agent = arguments[arguments.index("--") + 1]
+    (tmp_path / agent).write_text('#!/bin/sh\necho "$0 runs"\n', encoding="utf-8")
+    (tmp_path / agent).chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with provider(FakeProvider("").app()) as url:
+        line = local(command.line, url)
+        if "gateway.toml" in line:
+            config = local(blocks("toml", command.block.page)[0].code, url)
+            (tmp_path / "gateway.toml").write_text(config, encoding="utf-8")
+        done = run("sh", "-c", line, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path / agent} runs\n"
+
+
+def local(text: str, url: str) -> str:
+    """Return a text in which all upstreams are a provider of a test."""
+    return text.replace("http://127.0.0.1:8000", url).replace("https://api.anthropic.com", url)
 
 
 def test_shell_blocks_are_the_two_commands() -> None:
