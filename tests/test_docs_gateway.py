@@ -115,13 +115,15 @@ def test_session_is_as_the_page_shows_it(title: str) -> None:
 
 def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
     models, hosts = blocks(PAGE, "toml")
-    (reuse,) = blocks(SECURITY, "toml")
+    insecure, reuse = blocks(SECURITY, "toml")
     path = tmp_path / "gateway.toml"
-    for text in (models, hosts, reuse):
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "VLLM_API_KEY": "k-0123456789"}
+    for text in (models, hosts, insecure, reuse):
         path.write_text(text)
-        Gateway(read_config(path), environ={"ANTHROPIC_API_KEY": "sk-ant-0123456789"})
+        Gateway(read_config(path), environ=keys)
     assert "max_tokens" in tomllib.loads(models)["models"][0]
     assert tomllib.loads(hosts)["origins"]
+    assert tomllib.loads(insecure)["upstreams"]["vllm"]["insecure"]
     assert not tomllib.loads(reuse)["upstreams"]["local"]["reuse"]
 
 

@@ -72,6 +72,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         base_url: Its base URL, with the version of its API or without.
         key: Where its key comes from: `env:NAME`, a variable of the environment; `client`,
             the key of each request; None sends no key.
+        insecure: Whether the key is also sent over http to another host than loopback, where
+            others on the network can read it, as to vLLM under the name of its service in
+            Docker Compose or Kubernetes.
         server: Name of the server in profiles; None for the one that the host names, or
             `compatible` where it names none.
         normalize: Whether requests and answers of its own dialect are decoded and encoded,
@@ -83,6 +86,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dialect: str
     base_url: str
     key: str | None = None
+    insecure: bool = False
     server: str | None = None
     normalize: bool = False
     reuse: bool = True

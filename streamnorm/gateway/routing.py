@@ -161,8 +161,11 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
     if config.server is not None and config.server not in (known := _servers()):
         found = f"{where}.server: {config.server!r}"
         raise ConfigError(f"{found}, expected one of {', '.join(sorted(known))}")
-    if config.key is not None and not _is_private(base_url):
-        raise ConfigError(f"{where}.base_url: http with a key, expected https or a loopback host")
+    if config.key is not None and not (config.insecure or _is_private(base_url)):
+        raise ConfigError(
+            f"{where}.base_url: http with a key, which others on the network can read; "
+            "expected https, a loopback host, or insecure = true"
+        )
     upstream = Upstream(
         dialect=dialect.name,
         base_url=base_url,

@@ -253,9 +253,22 @@ def test_key_is_not_sent_where_others_can_read_it(key: str, host: str, is_privat
     if is_private:
         Gateway(config, environ={"NAME": "k"})
         return
-    with pytest.raises(ConfigError, match=r"upstreams\.local\.base_url: http with a key, expected"):
+    with pytest.raises(ConfigError) as raised:
         Gateway(config, environ={"NAME": "k"})
+    assert str(raised.value) == (
+        "upstreams.local.base_url: http with a key, which others on the network can read; "
+        "expected https, a loopback host, or insecure = true"
+    )
     Gateway(Config(upstreams={"local": structs.replace(upstream, key=None)}), environ={})
+
+
+@pytest.mark.parametrize("key", ["env:NAME", "client"])
+def test_key_is_sent_over_http_where_the_upstream_says_so(written: Any, key: str) -> None:
+    text = UPSTREAM.replace("127.0.0.1", "vllm.models.svc")
+    path = written(f'{text}key = "{key}"\ninsecure = true')
+    Gateway(read_config(path), environ={"NAME": "k"})
+    refused = written(f'{text}key = "{key}"\ninsecure = false')
+    assert problem(refused, {"NAME": "k"}).startswith("upstreams.local.base_url: http with a key")
 
 
 def test_key_of_the_gateway_is_not_that_of_an_upstream() -> None:
