@@ -16,7 +16,7 @@ from msgspec import structs
 from streamnorm._core.events import StreamError
 from streamnorm._core.stream_failures import broken_connection
 
-__all__ = ["failed_request", "reason_of"]
+__all__ = ["causes_of", "failed_request", "reason_of"]
 
 _HOST = ", certificate is not valid for"
 
@@ -39,7 +39,7 @@ def reason_of(error: Exception) -> str:
     failure = broken_connection(error, 0)
     if failure.kind == "stalled":  # the causes of a timeout only show what was waited for
         return failure.message
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             # "Hostname mismatch, certificate is not valid for 'host'."
@@ -65,7 +65,7 @@ def _detail(causes: list[BaseException], name: str) -> str:
     return next((str(detail) for detail in details if detail), "no details")
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and what caused it; connecting has an error for each address."""
     pending = [error]
     while pending:

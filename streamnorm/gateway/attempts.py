@@ -35,7 +35,8 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.model_options import adjusted
-from streamnorm.gateway.network import Answer, Network, ServerStopping
+from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
+from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.retrying import retry_delay, should_retry
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.stored_stream import StoredStream
@@ -52,12 +53,19 @@ class Begun(Struct, frozen=True):
         first: Its first chunk; empty if it has none.
         headers: Headers for the client.
         target: Who answers.
+        pump: The pump of the stream.
     """
 
     stream: Stream[bytes]
     first: bytes
     headers: dict[str, str]
     target: Target
+    pump: TranscodePump
+
+    @property
+    def reason(self) -> FailureReason | None:
+        """Why the connection of the stream broke; None if it did not."""
+        return failure_reason(self.pump.cause)
 
 
 class Whole(Struct, frozen=True):
@@ -84,6 +92,7 @@ class Failure(Struct, frozen=True):
         headers: Headers for the client.
         target: Who was asked; None if nobody was.
         is_final: Whether no other upstream would do better: the request itself is at fault.
+        reason: Why the upstream could not be reached, or its connection broke.
     """
 
     error: StreamError
@@ -92,6 +101,7 @@ class Failure(Struct, frozen=True):
     headers: dict[str, str] = {}
     target: Target | None = None
     is_final: bool = False
+    reason: FailureReason | None = None
 
 
 Result: TypeAlias = Begun | Whole | Failure
@@ -232,9 +242,9 @@ class Attempts:
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
         except aiohttp.ClientResponseError:
-            return self._failure(_NO_HTTP, target, {})
+            return self._failure(_NO_HTTP, target, {}, reason="protocol")
         except (aiohttp.ClientError, OSError) as exc:
-            return self._failure(failed_request(exc), target, {})
+            return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
         headers = answer_headers(answer.headers, self._client, lookup(target.upstream.dialect))
         is_success = answer.status is not None and 200 <= answer.status <= 299
         self.has_status = is_success
@@ -314,9 +324,10 @@ class Attempts:
         match stream.outcome:
             case Failed(error) | Truncated(error) if not has_begun:
                 await stream.aclose()
-                return self._failure(error, target, headers, stream.error_body)
+                reason = failure_reason(pump.cause)
+                return self._failure(error, target, headers, stream.error_body, reason=reason)
             case _:
-                return Begun(stream, first, headers, target)
+                return Begun(stream, first, headers, target, pump)
 
     async def _first_event(self, stream: Stream[bytes], pump: TranscodePump) -> bytes:
         """Return the bytes of a stream up to its first event, comments and pings before it.
@@ -344,7 +355,8 @@ class Attempts:
             except ServerStopping:
                 return self._failure(_STOPPING, None, {}, is_final=True)
             except (aiohttp.ClientError, OSError, ProtocolError) as exc:
-                return self._failure(broken_connection(exc, 0), target, headers)
+                error, reason = broken_connection(exc, 0), failure_reason(exc)
+                return self._failure(error, target, headers, reason=reason)
         translate = partial(
             whole_answer,
             data,
@@ -377,6 +389,7 @@ class Attempts:
         error_body: Callable[[StreamError], bytes] | None = None,
         *,
         is_final: bool = False,
+        reason: FailureReason | None = None,
     ) -> Failure:
         upstream = None if target is None else target.upstream.dialect
         status = error_status(error, self._client.name, upstream=upstream)
@@ -386,7 +399,7 @@ class Attempts:
             body = error_body(structs.replace(error, status_hint=status))
         if target is not None:
             is_final = is_final or status in _FINAL
-        return Failure(error, status, body, headers, target, is_final)
+        return Failure(error, status, body, headers, target, is_final, reason)
 
 
 def _object_in(body: bytes) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The log: one line a request, by standard `logging`.
 
     client=anthropic operation=stream model=qwen3 upstream=local status=200 outcome=truncated
-    error=truncated attempts=1 first_event_s=0.12 duration_s=4.031 output_tokens=210
+    error=transport reason=reset attempts=1 first_event_s=0.12 duration_s=4.031 output_tokens=210
 
 (in one line), from the logger `streamnorm.gateway`: at INFO, or WARNING for an answer that
 failed or was truncated.  The record's attribute `streamnorm` holds the same as a dictionary,
@@ -73,6 +73,7 @@ def _fields(call: CallRecord) -> dict[str, object]:
         "status": call.status,
         "outcome": call.ending,
         "error": None if error is None or call.ending == "refused" else error.kind,
+        "reason": call.reason,
         "code": None if error is None or not _CODE.fullmatch(error.code or "") else error.code,
         "attempts": call.attempts,
         "first_event_s": None if call.first_event_s is None else round(call.first_event_s, 3),

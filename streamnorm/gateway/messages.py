@@ -130,17 +130,20 @@ class Messages:
             if not isinstance(result, Failure):
                 call.first_event_at = asyncio.get_running_loop().time()
             match result:
-                case Begun() if compaction is not None and turn.makes_answer:
-                    call.status = 200
-                    await compaction.send(result, stream, call, streams=is_stream)
                 case Begun():
                     call.status = 200
-                    await self._send_stream(result, stream, call)
+                    try:
+                        if compaction is not None and turn.makes_answer:
+                            await compaction.send(result, stream, call, streams=is_stream)
+                        else:
+                            await self._send_stream(result, stream, call)
+                    finally:
+                        call.reason = result.reason
                 case Whole():
                     call.status = 200
                     await stream.send_body(200, result.headers, result.answer.body)
                 case Failure():
-                    call.outcome = error_outcome(result.error)
+                    call.outcome, call.reason = error_outcome(result.error), result.reason
                     await self._send_failure(result, client, stream, call)
         if turn.is_lost:
             add_loss(call, Loss("store", "response", detail="written as false"))

@@ -32,8 +32,9 @@ __all__ = ["METRICS", "Metrics"]
 
 METRICS = {
     "streamnorm_requests_total": (
-        "Requests by the client's dialect, the upstream, the model and the outcome.",
-        ("client", "upstream", "model", "outcome"),
+        "Requests by the client's dialect, the upstream, the model and the outcome, and why an"
+        " upstream could not be reached, or its connection broke.",
+        ("client", "upstream", "model", "outcome", "reason"),
     ),
     "streamnorm_open_streams": ("Requests that are being answered.", ()),
     "streamnorm_time_to_first_event_seconds": (
@@ -122,7 +123,9 @@ class Metrics:
         """Count what is known of a request that has ended."""
         self._open.dec()
         upstream, model = call.upstream, self._model_label(call.model)
-        self._requests.labels(call.client, upstream, model, call.ending).inc()
+        # An empty label is none, to Prometheus.
+        labels = (call.client, upstream, model, call.ending, call.reason or "")
+        self._requests.labels(*labels).inc()
         if call.first_event_s is not None:
             self._first_event.labels(upstream, model).observe(call.first_event_s)
         self._duration.labels(upstream, model).observe(call.seconds)

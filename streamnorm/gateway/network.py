@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -13,16 +15,19 @@ from typing import Self
 import aiohttp
 from msgspec import Struct
 
+from streamnorm._core.errors import RemoteProtocolError
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
+from streamnorm.asgi.upstream_failures import causes_of
 from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
+from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.transports.inflating import Inflation, inflation, is_plain
 
-__all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times"]
+__all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times", "failure_reason"]
 
 _CONNECT_S = 30.0
 _LOOK_S = 0.01  # the timer of an answer fires no more often
@@ -39,6 +44,10 @@ class Stalled(TimeoutError):
 
 class ServerStopping(Exception):
     """The gateway stops, and this answer has had its grace."""
+
+
+class BrokenFraming(aiohttp.ClientPayloadError):
+    """The body of an answer is not framed as HTTP/1.1 demands: a chunk is broken."""
 
 
 class Times(Struct, frozen=True):
@@ -337,7 +346,7 @@ class Answer:
         aiohttp does so itself, unless it closes the connection because of a broken chunk.
         """
         if self._content.exception() is None:
-            self.fail(aiohttp.ClientPayloadError())
+            self.fail(BrokenFraming())
 
     def _check(self) -> None:
         """End the body if the upstream is late, and look again when it may be."""
@@ -373,6 +382,39 @@ class Answer:
         if since is not None:
             next_look = min(end, next_look)
         self._timer = self._loop.call_at(next_look, self._check)
+
+
+def failure_reason(error: Exception | None) -> FailureReason | None:
+    """Return why a request got no answer, or its answer broke; None if the gateway ended it.
+
+    Args:
+        error: What `Network.send` or a read of its answer raised; None if neither did.
+    """
+    match error:
+        case None | ServerStopping():
+            return None
+        case TimeoutError():
+            return "timeout"
+        case aiohttp.ClientResponseError() | BrokenFraming() | UnrequestedBytes():
+            return "protocol"
+        case RemoteProtocolError():  # of a body that cannot be inflated
+            return "protocol"
+        case _:
+            pass
+    causes = list(causes_of(error))
+    for cause in causes:
+        match cause:
+            case ssl.SSLError():
+                return "tls"
+            case socket.gaierror():
+                return "dns"
+            case ConnectionRefusedError():
+                return "refused"
+            case _:
+                pass
+    is_reset = any(isinstance(cause, ConnectionResetError) for cause in causes)
+    never_connected = isinstance(error, aiohttp.ClientConnectorError)
+    return "connect" if never_connected and not is_reset else "reset"
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:

@@ -14,11 +14,18 @@ from msgspec import Struct
 from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
 from streamnorm._core.losses import Loss
 
-__all__ = ["CallRecord", "Ending", "Observer", "add_loss"]
+__all__ = ["CallRecord", "Ending", "FailureReason", "Observer", "add_loss"]
 
 Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "abandoned"]
 """How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
 answered in part, without its end; left by its client."""
+
+FailureReason: TypeAlias = Literal[
+    "refused", "dns", "tls", "connect", "timeout", "reset", "protocol"
+]
+"""Why an upstream could not be reached, or its connection broke: it refused the connection; its
+name does not resolve; the TLS handshake failed; the connection failed otherwise, as without a
+route; it sent nothing in time; it closed the connection in the middle; it sent what is no HTTP."""
 
 # Clients can name any model, with any text.
 _MAX_MODEL_CHARS = 128
@@ -43,6 +50,8 @@ class CallRecord(Struct, kw_only=True):
         ended_at: When the answer ended.
         status: HTTP status that the client got; 0 if it left before.
         outcome: How the answer ended; None if it has no outcome, as a list of models.
+        reason: Why an upstream could not be reached, or its connection broke; None if the answer
+            is complete, or the upstream itself reported the error.
         partial_usage: The tokens of a stream that did not complete, as far as they are known.
         attempts: Number of requests to upstreams.
         losses: How often each feature was lost; `other` are those that have no plain word for
@@ -59,6 +68,7 @@ class CallRecord(Struct, kw_only=True):
     ended_at: float = 0.0
     status: int = 0
     outcome: Outcome | None = None
+    reason: FailureReason | None = None
     partial_usage: Usage = Usage()
     attempts: int = 0
     losses: dict[str, int] = {}

@@ -50,8 +50,8 @@ from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config, request_limits
 from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.model_names import is_one_name
-from streamnorm.gateway.network import Answer, Network, ServerStopping
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
+from streamnorm.gateway.records import CallRecord, FailureReason
 from streamnorm.gateway.routing import Routing, Target
 from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.gateway.storing import GatewayStore, store_refusals
@@ -79,11 +79,13 @@ class _Result(Struct, Generic[T], frozen=True):
         value: That, or why nothing was.
         headers: Headers for the client.
         dialect: Dialect of the upstream; None if there is none.
+        reason: Why the upstream could not be reached, or its connection broke.
     """
 
     value: T | StreamError
     headers: dict[str, str] = {}
     dialect: str | None = None
+    reason: FailureReason | None = None
 
 
 class _Returned(Struct, Generic[T], frozen=True):
@@ -191,6 +193,7 @@ class Side:
         if isinstance(value, StreamError):
             failed = error_answer(value, client.name, upstream=result.dialect)
             call.status, call.outcome = failed.status, error_outcome(value)
+            call.reason = result.reason
             await send_json(exchange, failed.status, headers, failed.body)
             return
         if isinstance(value, PassedAnswer):
@@ -270,7 +273,7 @@ class Side:
         try:
             answer = await self._network.send(request, reuse=target.reuse, key=target.key)
         except _FAILURES as exc:
-            return _Result(failed_request(exc), {}, upstream.dialect)
+            return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
         headers = answer_headers(answer.headers, client, client)
         pump = PassingPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
         answer.watch(pump)
@@ -280,13 +283,15 @@ class Side:
             except (UpstreamError, NotAStream, ProtocolError):
                 if not isinstance(stream.outcome, (Failed, Truncated)):
                     raise
-                return _Result(stream.outcome.error, headers, upstream.dialect)
+                reason = failure_reason(pump.cause)
+                return _Result(stream.outcome.error, headers, upstream.dialect, reason)
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
             with sent.watched(self._keepalive_s, self._idle_s):
                 await sent.start(headers)
                 await sent.send(first)
                 await sent.send_all(stream)
+            call.reason = failure_reason(pump.cause)
         return None
 
     async def _listed(
@@ -311,7 +316,9 @@ class Side:
                 if target.name not in of_upstreams:
                     found = await self._models_of(target, received, client, call)
                     if isinstance(found.value, StreamError):
-                        failure = failure or _Result(found.value, found.headers, found.dialect)
+                        failure = failure or _Result(
+                            found.value, found.headers, found.dialect, found.reason
+                        )
                         of_upstreams[target.name] = []
                     else:
                         of_upstreams[target.name] = found.value
@@ -332,7 +339,8 @@ class Side:
             async with asyncio.timeout(_LISTED_S):
                 return await self._run(steps, 0, target, client, call)
         except TimeoutError as exc:
-            return _Result(broken_connection(exc, 0), {}, target.upstream.dialect)
+            late = broken_connection(exc, 0)
+            return _Result(late, {}, target.upstream.dialect, failure_reason(exc))
 
     async def _run(
         self,
@@ -363,7 +371,7 @@ class Side:
                         headers = answer_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
                 except _FAILURES as exc:
-                    received = failed_request(exc)
+                    return _Result(failed_request(exc), headers, dialect, failure_reason(exc))
                 if isinstance(received, StreamError):
                     return _Result(received, headers, dialect)
                 size = max(size, len(received.body))

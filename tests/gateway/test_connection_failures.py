@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 from support.gateway_servers import gateway_config, served
-from support.gateway_upstreams import Records, asked
+from support.gateway_upstreams import ANSWER, Records, asked, opened
 from support.raw_http import raw_upstream, serving
 from support.tls import Authority
 
-from streamnorm import Truncated
-from streamnorm.gateway import Gateway
+from streamnorm.gateway import CallRecord, Config, Gateway, ModelConfig, UpstreamConfig
 
 pytestmark = pytest.mark.anyio
 
 LOST = "connection lost before the first event"
+NO_HTTP = "an answer that is no HTTP, or has too long a header"
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+EVENT = ANSWER[0]
+CHUNK = b"%x\r\n%s\r\n" % (len(EVENT), EVENT)
 
 
-async def reason(upstream: str) -> str:
-    """Return the reason in the gateway's error 502."""
+async def failure(upstream: str) -> tuple[str | None, str]:
+    """Return the reason in the gateway's record, and the message of its error 502."""
+    call, message = await failed_call(upstream)
+    return call.reason, message
+
+
+async def failed_call(upstream: str, *, stream: bool = True) -> tuple[CallRecord, str]:
+    """Return the record of a request that failed, and the message of its error 502."""
     records = Records()
     app = Gateway(gateway_config(upstream), environ={}, observers=(records,))
     async with served(app) as url:
-        response = await asked(url, "anthropic")
+        response = await asked(url, "anthropic", stream=stream)
     assert response.status_code == 502
     [call] = records.ended
-    assert isinstance(call.outcome, Truncated)
-    assert call.outcome.error.kind == "transport"
+    assert call.ending == "failed"
     message: str = response.json()["error"]["message"]
-    return message
+    return call, message
 
 
 def refuse_tls(connection: socket.socket) -> None:
@@ -45,33 +57,46 @@ def reset(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+def respond(connection: socket.socket, response: bytes, *, stalls: bool = False) -> None:
+    """Send a response, and close the connection, or wait for the gateway to do so."""
+    connection.recv(100_000)
+    connection.sendall(response)
+    if stalls:
+        connection.recv(1)
+
+
 async def test_unknown_authority(tmp_path: Path) -> None:
     with Authority(tmp_path).upstream() as upstream:
-        assert await reason(upstream.url) == (
+        assert await failure(upstream.url) == (
+            "tls",
             "TLS error: the provider's certificate is not trusted:"
-            " unable to get local issuer certificate"
+            " unable to get local issuer certificate",
         )
         assert upstream.requests == []
 
 
 @pytest.mark.parametrize(
-    ("respond", "error"),
+    ("respond", "reason", "error"),
     [
-        (refuse_tls, "TLS error: the handshake failed: wrong version number"),
+        (refuse_tls, "tls", "TLS error: the handshake failed: wrong version number"),
         (
             lambda connection: connection.recv(100_000),
+            "reset",
             "connection error: the provider could not be reached",
         ),
     ],
     ids=["http", "hangs_up"],
 )
-async def test_server_without_tls(respond: Callable[[socket.socket], object], error: str) -> None:
+async def test_server_without_tls(
+    respond: Callable[[socket.socket], object], reason: str, error: str
+) -> None:
     with serving(respond) as address:
-        assert await reason(f"https://{address}") == error
+        assert await failure(f"https://{address}") == (reason, error)
 
 
 async def test_unknown_host_name() -> None:
-    found = await reason("http://nowhere.invalid")
+    reason, found = await failure("http://nowhere.invalid")
+    assert reason == "dns"
     assert found.startswith("DNS error: the provider's host name does not resolve: ")
     assert "nowhere" not in found
 
@@ -81,14 +106,161 @@ async def test_refused_connection(url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     refused = "connection error: the provider refused the connection"
-    assert await reason(f"{url}:{port}") == refused
+    assert await failure(f"{url}:{port}") == ("refused", refused)
+
+
+async def test_network_without_a_route() -> None:
+    reason, found = await failure("http://255.255.255.255:9")  # broadcast, which TCP has none of
+    assert reason == "connect"
+    assert found.startswith("connection error: ")
 
 
 async def test_reset_before_a_response() -> None:
     with serving(reset) as address:
-        assert await reason(f"http://{address}") == LOST
+        assert await failure(f"http://{address}") == ("reset", LOST)
 
 
 async def test_no_response() -> None:
     with raw_upstream(b"") as upstream:
-        assert await reason(upstream.url) == LOST
+        assert await failure(upstream.url) == ("reset", LOST)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [b"220 mail.test\r\n\r\n", HEAD + b"x: " + b"a" * 40_000 + b"\r\n\r\n"],
+    ids=["mail", "long_header"],
+)
+async def test_answer_that_is_no_http(response: bytes) -> None:
+    with raw_upstream(response) as upstream:
+        assert await failure(upstream.url) == ("protocol", NO_HTTP)
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (CHUNKED + b"zz\r\n", "protocol"),
+        (CHUNKED, "reset"),
+        (HEAD + b"content-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello", "protocol"),
+        (HEAD + b"content-length: 0\r\n\r\n", None),
+        (HEAD + b'content-length: 15\r\n\r\ndata: {"a":1}\n\n', None),
+    ],
+    ids=["broken_chunk", "no_chunk", "no_gzip", "empty", "no_message"],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_answer_that_breaks_before_its_first_event(
+    response: bytes, reason: str | None, *, stream: bool
+) -> None:
+    """One that ends in order, without a message in it, has no reason but its kind of error."""
+    with serving(partial(respond, response=response)) as address:
+        call, _ = await failed_call(f"http://{address}", stream=stream)
+    assert call.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("rest", "stalls", "error", "reason"),
+    [
+        (b"", False, "transport", "reset"),
+        (b"", True, "stalled", "timeout"),
+        (b"0\r\n\r\n", False, "truncated", None),
+    ],
+    ids=["closed", "silent", "ended_in_order"],
+)
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
+async def test_stream_that_breaks_behind_an_event(
+    client: str, rest: bytes, *, stalls: bool, error: str, reason: str | None
+) -> None:
+    records = Records()
+    upstream = partial(respond, response=CHUNKED + CHUNK + rest, stalls=stalls)
+    with serving(upstream) as address:
+        config = gateway_config(f"http://{address}", idle_s=0.2)
+        async with served(Gateway(config, environ={}, observers=(records,))) as url:
+            assert (await asked(url, client)).status_code == 200
+    [call] = records.ended
+    assert call.ending == "truncated"
+    assert call.error is not None
+    assert (call.error.kind, call.reason) == (error, reason)
+
+
+async def test_broken_chunk_behind_an_event() -> None:
+    records, is_read = Records(), threading.Event()
+
+    def respond_in_two_segments(connection: socket.socket) -> None:
+        respond(connection, CHUNKED + CHUNK)
+        is_read.wait(10)
+        connection.sendall(b"zz\r\n")
+        connection.recv(1)
+
+    with serving(respond_in_two_segments) as address:
+        app = Gateway(gateway_config(f"http://{address}"), environ={}, observers=(records,))
+        async with (
+            served(app) as url,
+            httpx.AsyncClient() as http,
+            opened(http, url, "anthropic") as response,
+        ):
+            chunks = response.aiter_bytes()
+            await anext(chunks)
+            is_read.set()
+            async for _ in chunks:
+                pass
+    [call] = records.ended
+    assert (call.ending, call.reason) == ("truncated", "protocol")
+
+
+WILDCARD = [ModelConfig(match="*", to=["local"])]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "models"),
+    [
+        ("openai_chat", "/v1/models", []),
+        ("openai_chat", "/v1/models", WILDCARD),
+        ("openai_chat", "/v1/models/m", []),
+        ("openai_responses", "/v1/responses/resp_1", []),
+        ("openai_responses", "/v1/responses/resp_1?stream=true", []),
+    ],
+)
+async def test_request_for_no_message_has_a_reason(
+    dialect: str, path: str, models: list[ModelConfig]
+) -> None:
+    records = Records()
+    with raw_upstream(b"") as upstream:
+        config = gateway_config(upstream.url, dialect, models=models)
+        async with (
+            served(Gateway(config, environ={}, observers=(records,))) as url,
+            httpx.AsyncClient() as client,
+        ):
+            assert (await client.get(url + path)).status_code == 502
+    [call] = records.ended
+    assert call.reason == "reset"
+
+
+async def test_stored_stream_that_breaks_has_a_reason() -> None:
+    records = Records()
+    event = b'event: response.created\ndata: {"type":"response.created","response":{}}\n\n'
+    chunk = b"%x\r\n%s\r\n" % (len(event), event)
+    with serving(partial(respond, response=CHUNKED + chunk)) as address:
+        config = gateway_config(f"http://{address}", "openai_responses")
+        async with (
+            served(Gateway(config, environ={}, observers=(records,))) as url,
+            httpx.AsyncClient() as client,
+        ):
+            await client.get(f"{url}/v1/responses/resp_1?stream=true")
+    [call] = records.ended
+    assert (call.ending, call.reason) == ("truncated", "reset")
+
+
+async def test_upstream_that_takes_over_leaves_no_reason() -> None:
+    records = Records()
+    ended = CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in ANSWER)
+    with serving(reset) as broken, serving(partial(respond, response=ended)) as address:
+        config = Config(
+            upstreams={
+                "broken": UpstreamConfig(dialect="openai_chat", base_url=f"http://{broken}"),
+                "local": UpstreamConfig(dialect="openai_chat", base_url=f"http://{address}"),
+            },
+            models=[ModelConfig(match="*", to=["broken", "local"])],
+        )
+        async with served(Gateway(config, environ={}, observers=(records,))) as url:
+            assert (await asked(url, "anthropic")).status_code == 200
+    [call] = records.ended
+    assert (call.ending, call.attempts, call.reason) == ("completed", 2, None)

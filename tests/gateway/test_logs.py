@@ -11,7 +11,7 @@ import httpx
 import pytest
 from support.gateway_servers import served_gateway
 
-from streamnorm._core.events import Completed, Failed, StreamError, Usage
+from streamnorm._core.events import Completed, Failed, StreamError, Truncated, Usage
 from streamnorm.gateway.logs import JSONFormatter, RequestLog
 from streamnorm.gateway.records import CallRecord
 from streamnorm.testing import FakeProvider, faults
@@ -96,6 +96,14 @@ def test_failure_is_a_warning_with_kind_and_code_but_not_its_text(
     assert PROMPT not in JSONFormatter().format(line)
 
 
+def test_reason_stands_behind_the_kind_of_error(caplog: pytest.LogCaptureFixture) -> None:
+    error = StreamError("transport", "the text")
+    call = record(outcome=Truncated(error), status=502, reason="refused")
+    line = logged(call, caplog)
+    assert "outcome=failed error=transport reason=refused attempts=1" in line.getMessage()
+    assert json.loads(JSONFormatter().format(line))["reason"] == "refused"
+
+
 @pytest.mark.parametrize("code", [KEY, PROMPT, "a" * 65, "", None, "x\ny", "é"])
 def test_code_that_is_no_plain_word_is_left_out(
     code: str | None, caplog: pytest.LogCaptureFixture
@@ -134,7 +142,10 @@ def test_other_records_have_a_message_and_no_text_of_an_exception() -> None:
     ("fault", "expected"),
     [
         (None, "status=200 outcome=completed attempts=1"),
-        (faults.cut(event=3), "status=200 outcome=truncated error=transport attempts=1"),
+        (
+            faults.cut(event=3),
+            "status=200 outcome=truncated error=transport reason=reset attempts=1",
+        ),
         (faults.truncate(event=3), "status=200 outcome=truncated error=truncated attempts=1"),
         (faults.http(529), "status=529 outcome=failed error=upstream"),
     ],

@@ -45,8 +45,11 @@ async def scraped(gateway: RunningGateway, client: httpx.AsyncClient) -> dict[st
     return samples(response.text)
 
 
-def requests_of(outcome: str, *, client: str = "anthropic", model: str = "claude-*") -> str:
-    labels = {"client": client, "model": model, "outcome": outcome, "upstream": "local"}
+def requests_of(
+    outcome: str, reason: str = "", *, client: str = "anthropic", model: str = "claude-*"
+) -> str:
+    labels = {"client": client, "model": model, "outcome": outcome, "reason": reason}
+    labels["upstream"] = "local"
     return f"streamnorm_requests_total{labels}"
 
 
@@ -78,7 +81,7 @@ async def test_cut_stream_is_counted_as_truncated() -> None:
         url = f"{gateway.url}/v1/chat/completions"
         await client.post(url, json={**REQUEST, "model": "qwen3"})
         found = await scraped(gateway, client)
-    assert found[requests_of("truncated", client="openai_chat", model="*")] == 1
+    assert found[requests_of("truncated", "reset", client="openai_chat", model="*")] == 1
 
 
 @pytest.mark.anyio
@@ -220,7 +223,8 @@ def test_workers_answer_with_the_numbers_of_all(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     found = samples(done.stdout)
-    labels = {"client": "anthropic", "model": "other", "outcome": "refused", "upstream": ""}
+    labels = {"client": "anthropic", "model": "other", "outcome": "refused"}
+    labels |= {"reason": "", "upstream": ""}
     assert found[f"streamnorm_requests_total{labels}"] == 6
     assert found["streamnorm_open_streams"] == 0
 
