@@ -29,7 +29,7 @@ from streamnorm.gateway.draining import Draining, chained_signals, stopping
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
-from streamnorm.gateway.records import CallRecord, Observer
+from streamnorm.gateway.records import CallRecord, Observer, plain_path
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
@@ -48,6 +48,7 @@ _STARTUP_FAILURE = 3
 _HEALTH = ("/healthz", "/", "/api/hello")
 _METRICS = "/metrics"
 _NO_CONTENT = 204
+_NO_ENDPOINT = (404, 405)  # of a path, or of its method
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
@@ -222,6 +223,8 @@ class Gateway:
                     with self._draining.running(exchange):
                         await self._respond(whole, client, asked, exchange, call)
         except RequestRefused as refused:
+            if not call.operation and refused.error.status_hint in _NO_ENDPOINT:
+                call.path = plain_path(received.path)
             async with open_exchange(receive, send) as exchange:
                 await self._refuse(refused, client, exchange, call)
 

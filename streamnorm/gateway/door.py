@@ -19,6 +19,7 @@ from streamnorm.gateway.browsers import Browsers
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.encodings import ENCODING, body_decoder, too_large
 from streamnorm.gateway.keys import ClientKeys
+from streamnorm.gateway.records import plain_path
 
 __all__ = ["Door", "client_of", "path_of", "received_request"]
 
@@ -29,6 +30,9 @@ _PATHS = re.compile(
     r"|models(?:/.+)?|tunedModels/.+)",
     re.DOTALL,
 )
+# A client that adds the version to a base URL that has one already.
+_TWICE = re.compile(r"(/v1(?:alpha|beta)?)(/v1(?:alpha|beta)?/.+)", re.DOTALL)
+_METHOD = re.compile(r"[A-Z]{1,10}", re.ASCII)
 _SHARED: tuple[Operation, ...] = ("models", "model")  # paths of several dialects
 _SHARED_HEADER = "authorization"  # of keys of every dialect
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -227,19 +231,30 @@ def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
         RequestRefused: The gateway has no such path, or it has another method.
     """
     path, endpoints = received.path, client.endpoints
-    if path.isprintable() and _PATHS.fullmatch(path) and not _has_dots(path):
+    shown = plain_path(path)
+    if _is_known(path):
         asked = endpoints.asked(received.method, path)
         if asked is not None:
             return asked
         methods = {route.method for route in endpoints.routes if route.path.search(path)}
         if methods:
             listed = ", ".join(sorted(methods))
+            is_plain = _METHOD.fullmatch(received.method) is not None
+            method = f"method {received.method}" if is_plain else "another method"
             raise RequestRefused(
-                f"another method, expected {listed}", 405, headers={"allow": listed}
+                f"{shown}: {method}, expected {listed}", 405, headers={"allow": listed}
             )
+    expected = "that of a message, a count or a list"
+    twice = _TWICE.fullmatch(path)
+    if twice is not None and _is_known(twice[2]):
+        expected = f"{plain_path(twice[2])}: leave {twice[1]} out of the client's base URL"
     raise RequestRefused(
-        "a path of no endpoint of this gateway, expected one", 404, code="unknown_url"
+        f"{shown}: no endpoint of this gateway, expected {expected}", 404, code="unknown_url"
     )
+
+
+def _is_known(path: str) -> bool:
+    return bool(path.isprintable() and _PATHS.fullmatch(path) and not _has_dots(path))
 
 
 def _plain(received: ClientRequest, body: bytes) -> ClientRequest:

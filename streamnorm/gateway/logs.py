@@ -23,7 +23,7 @@ _LOG = logging.getLogger("streamnorm.gateway")
 
 # Codes are the upstream's to choose.  One that is no plain word may hold anything.
 _CODE = re.compile(r"[A-Za-z_.]{1,64}|[0-9]{1,6}", re.ASCII)
-_UNQUOTED = re.compile(r"[\w.:/@+,-]+", re.ASCII)
+_UNQUOTED = re.compile(r"[\w.:/@+,*-]+", re.ASCII)
 
 
 class RequestLog:
@@ -75,6 +75,7 @@ def _fields(call: CallRecord) -> dict[str, object]:
         "error": None if error is None or call.ending == "refused" else error.kind,
         "reason": call.reason,
         "code": None if error is None or not _CODE.fullmatch(error.code or "") else error.code,
+        "path": call.path or None,
         "attempts": call.attempts,
         "first_event_s": None if call.first_event_s is None else round(call.first_event_s, 3),
         "duration_s": round(call.seconds, 3),

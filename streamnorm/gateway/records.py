@@ -1,7 +1,8 @@
 """What is known of one request and its answer: for logs, metrics and traces.
 
-Nothing of it is content: no prompt, no answer, no key, no URL.  Only the text of an upstream's
-error is the upstream's own, and may quote the request; no log of the gateway's has it.
+Nothing of it is content: no prompt, no answer, no key, no URL; of a path that no endpoint has,
+only plain words.  The text of an upstream's error alone is the upstream's own, and may quote the
+request; no log of the gateway's has it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import Struct
 from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
 from streamnorm._core.losses import Loss
 
-__all__ = ["CallRecord", "Ending", "FailureReason", "Observer", "add_loss"]
+__all__ = ["CallRecord", "Ending", "FailureReason", "Observer", "add_loss", "plain_path"]
 
 Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "abandoned"]
 """How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
@@ -32,6 +33,11 @@ _MAX_MODEL_CHARS = 128
 # A field that a peer made up is lost under its own name, which may hold anything.
 _FEATURE = re.compile(r"[A-Za-z_.]{1,64}", re.ASCII)
 _OTHER = "other"
+# A path that a peer made up may hold a key, which has digits, capitals in a row or no end.
+_SEGMENT = re.compile(
+    r"(?=.{1,24}\Z)[a-z]+(?:[A-Z][a-z]+|[_.-][a-z]+)*|v[0-9]{1,2}(?:alpha|beta)?", re.ASCII
+)
+_MAX_SEGMENTS = 8
 # The first status of an error.
 _ERROR_STATUS = 400
 
@@ -43,6 +49,7 @@ class CallRecord(Struct, kw_only=True):
         client: The client's dialect.
         operation: What it asked for.
         model: The model that it named.
+        path: Its path, as `plain_path` returns it, if the gateway has no such endpoint; else "".
         upstream: Name of the upstream that answered, or was asked last; "" if none was.
         trace: Its `traceparent` and `tracestate`, if it sent them.
         started_at: When the request arrived, in seconds of the loop's clock.
@@ -62,6 +69,7 @@ class CallRecord(Struct, kw_only=True):
     operation: str
     started_at: float
     model: str = ""
+    path: str = ""
     upstream: str = ""
     trace: dict[str, str] = {}
     first_event_at: float | None = None
@@ -120,6 +128,24 @@ class CallRecord(Struct, kw_only=True):
                 return "completed"
             case _:
                 return "failed" if self.upstream else "refused"
+
+
+def plain_path(path: str) -> str:
+    """Return the path of a request that the gateway refuses, for a log or its client.
+
+    Its first segments are shown, and of those only plain words and versions of an API: `*` stands
+    for any other, which may be a key.
+    """
+    *segments, rest = path.removeprefix("/").split("/", _MAX_SEGMENTS)
+    segments.append("..." if len(segments) == _MAX_SEGMENTS else _plain_segment(rest))
+    return "/" + "/".join([*map(_plain_segment, segments[:-1]), segments[-1]])
+
+
+def _plain_segment(segment: str) -> str:
+    # Gemini's clients name an operation behind the model.
+    name, colon, operation = segment.partition(":")
+    parts = (name, operation) if colon else (name,)
+    return ":".join(part if _SEGMENT.fullmatch(part) else "*" for part in parts)
 
 
 def add_loss(call: CallRecord, loss: Loss) -> None:

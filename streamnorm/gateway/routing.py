@@ -24,6 +24,7 @@ from streamnorm.recording.operations import server_of
 __all__ = ["Routing", "Target"]
 
 _DEFAULTS = ModelConfig(match="*", to=[])
+_MAX_SHOWN_CHARS = 64
 _OF_CLIENT = "client"  # an upstream's key: that of each request
 
 
@@ -99,7 +100,7 @@ class Routing:
         if not model:
             raise RequestRefused("no name of a model, expected one", param="model")
         raise RequestRefused(
-            "a model that is not configured, expected one of the list of models",
+            f"model {_shown(model)} is not configured, expected one of the list of models",
             404,
             code="model_not_found",
             param="model",
@@ -131,6 +132,12 @@ class Routing:
                 upstream = structs.replace(upstream, model=own_model)
             targets.append(structs.replace(target, upstream=upstream, options=model))
         return tuple(targets)
+
+
+def _shown(model: str) -> str:
+    """Return the name of a model for its client: clients can name any model, with any text."""
+    is_long = len(model) > _MAX_SHOWN_CHARS
+    return repr(f"{model[: _MAX_SHOWN_CHARS - 3]}..." if is_long else model)
 
 
 def _asking_for(model: str, target: Target) -> Target:

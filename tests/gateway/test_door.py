@@ -27,6 +27,7 @@ from support.gateway_calls import (
     shape_for,
     shape_of,
 )
+from support.gateway_upstreams import Records
 
 from streamnorm.gateway import ModelConfig
 
@@ -96,7 +97,56 @@ async def test_request_for_a_message_is_let_in(target: str, body: Any) -> None:
 async def test_other_path_is_not_found(target: str, method: str, client: str) -> None:
     async with opened() as app:
         caller = await called(app, target, method=method)
-    assert refused(caller, 404, client) == "a path of no endpoint of this gateway, expected one"
+    path, _, rest = refused(caller, 404, client).partition(": ")
+    assert path.startswith("/")
+    assert rest == "no endpoint of this gateway, expected that of a message, a count or a list"
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("/v1/embeddings?key=secret", "/v1/embeddings"),
+        ("/v1beta/models/gemini-9:embedContent", "/v1beta/models/*:embedContent"),
+        ("/openai/deployments/gpt-9/chat/completions", "/openai/deployments/*/chat/completions"),
+        (f"/{CANARY}/v1/messages", "/*/v1/messages"),
+        ("/v1/" + "a" * 25 + "/" + "b" * 24, "/v1/*/" + "b" * 24),
+        ("/v1/a\r\nb/%0a/\x1b[31m/é", "/v1/*/*/*/*"),
+        ("/a/b/c/d/e/f/g/h/i", "/a/b/c/d/e/f/g/h/..."),
+        ("/v1/" + "a/" * 30_000, "/v1/a/a/a/a/a/a/a/..."),
+    ],
+)
+async def test_refused_path_is_named_but_for_what_may_be_secret(target: str, shown: str) -> None:
+    """In the answer, and for the log."""
+    records = Records()
+    async with opened(observers=(records,)) as app:
+        caller = await called(app, target, method="POST")
+    assert body_of(caller)["error"]["message"].startswith(f"{shown}: ")
+    assert records.ended[0].path == shown
+
+
+@pytest.mark.parametrize(
+    ("target", "client", "added", "expected"),
+    [
+        ("/v1/v1/messages", "anthropic", "/v1", "/v1/messages"),
+        ("/v1/v1beta/models/m:countTokens", "gemini", "/v1", "/v1beta/models/m:countTokens"),
+        ("/v1beta/v1/responses", "openai", "/v1beta", "/v1/responses"),
+    ],
+)
+async def test_version_that_stands_twice_is_explained(
+    target: str, client: str, added: str, expected: str
+) -> None:
+    async with opened() as app:
+        caller = await called(app, target, method="POST")
+    assert refused(caller, 404, client) == (
+        f"{target}: no endpoint of this gateway, expected {expected}: "
+        f"leave {added} out of the client's base URL"
+    )
+
+
+async def test_version_that_stands_twice_is_no_explanation_of_another_path() -> None:
+    async with opened() as app:
+        caller = await called(app, "/v1/v1/embeddings", method="POST")
+    assert "base URL" not in refused(caller, 404)
 
 
 async def test_wrong_base_url_is_no_missing_model() -> None:
@@ -120,7 +170,9 @@ async def test_other_method_is_refused(client: str, method: str) -> None:
         caller = await called(app, POSTS[client][0], method=method)
     # The path of Gemini is that of a model with a colon in its name, too.
     methods = "GET, POST" if client == "gemini" else "POST"
-    assert refused(caller, 405, client) == f"another method, expected {methods}"
+    found = "another method" if len(method) == 100 else f"method {method}"
+    path = POSTS[client][0]
+    assert refused(caller, 405, client) == f"{path}: {found}, expected {methods}"
     assert caller.headers["allow"] == methods
 
 

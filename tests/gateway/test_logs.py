@@ -119,6 +119,28 @@ def test_refusal_names_no_kind_of_error_of_an_upstream(caplog: pytest.LogCapture
     assert "status=404 outcome=refused code=model_not_found attempts=0 " in line.getMessage()
 
 
+def test_path_of_a_refused_route_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    error = StreamError("upstream", "no", "unknown_url", 404)
+    call = record(outcome=Failed(error), status=404, upstream="", operation="", path="/v1/*")
+    line = logged(call, caplog)
+    assert "status=404 outcome=refused code=unknown_url path=/v1/* attempts=" in line.getMessage()
+    assert json.loads(JSONFormatter().format(line))["path"] == "/v1/*"
+
+
+@pytest.mark.anyio
+async def test_path_of_an_endpoint_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, NAME)
+    async with (
+        served_gateway(FakeProvider([]).app()) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        await client.put(f"{gateway.url}/v1/messages")
+        await client.post(f"{gateway.url}/v1/messages", json={})
+    put, post = [one.getMessage() for one in caplog.records if one.name == NAME]
+    assert "status=405 outcome=refused path=/v1/messages " in put
+    assert "path=" not in post
+
+
 def test_model_cannot_begin_another_line(caplog: pytest.LogCaptureFixture) -> None:
     line = logged(record(model='x" status=200\nclient=' + "é" * 200), caplog)
     assert r'model="x\" status=200\nclient=\u00e9' in line.getMessage()

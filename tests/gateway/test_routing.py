@@ -64,11 +64,28 @@ def test_first_entry_that_matches_counts() -> None:
     assert names(found, "gpt[1m]") == [("codex", None)]
     assert found.names.find("claude-x") == (1, "claude-x")
     for model in ("Claude-x", "gpt1", "gpt", "x-claude-"):
-        with pytest.raises(RequestRefused, match="a model that is not configured") as raised:
+        with pytest.raises(RequestRefused) as raised:
             names(found, model)
+        assert str(raised.value) == (
+            f"model {model!r} is not configured, expected one of the list of models"
+        )
         assert raised.value.error.status_hint == 404
         assert raised.value.error.code == "model_not_found"
-        assert model not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("m" * 64, "'" + "m" * 64 + "'"),
+        ("m" * 65, "'" + "m" * 61 + "...'"),
+        ("a\x1b[31m\n", r"'a\x1b[31m\n'"),
+        ("\ud800\u202e", r"'\ud800\u202e'"),
+    ],
+)
+def test_name_of_a_model_is_shown_in_one_short_line(model: str, shown: str) -> None:
+    with pytest.raises(RequestRefused) as raised:
+        names(routing(entry("x", "local")), model)
+    assert str(raised.value).startswith(f"model {shown} is not configured, ")
 
 
 def test_request_without_a_model_needs_one_where_models_are_configured() -> None:
