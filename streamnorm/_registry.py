@@ -16,6 +16,7 @@ from streamnorm._core.codec import (
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, ReasoningField
+from streamnorm._core.suggestions import did_you_mean
 from streamnorm.dialects import (
     anthropic,
     gemini,
@@ -77,7 +78,8 @@ def lookup(name: str) -> Dialect:
     """
     known = _BY_NAME.get(name)
     if known is None:
-        raise UnknownDialect(f"no dialect {name!r}, expected one of {', '.join(_BY_NAME)}")
+        expected = f"{', '.join(_BY_NAME)}{did_you_mean(name, _BY_NAME)}"
+        raise UnknownDialect(f"no dialect {name!r}, expected one of {expected}")
     return known
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
+from streamnorm._core.suggestions import did_you_mean
 from streamnorm.inspect.printable import printable
 
 if TYPE_CHECKING:
@@ -47,6 +48,17 @@ class Parser(argparse.ArgumentParser):
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Write the help at once, so that a closed pipe is noticed here."""
         write([self.format_help().encode()])
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - it has overloads
+        self, args: Iterable[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse arguments; those of a command that are not known are the command's error."""
+        found, unknown = super().parse_known_args(None if args is None else [*args], namespace)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            suggestion = did_you_mean(name, self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line that names the error, and not the whole usage."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
+from streamnorm._core.suggestions import did_you_mean
 from streamnorm.cli.console import (
     AddParser,
     UsageError,
@@ -305,5 +306,6 @@ def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
         raise argparse.ArgumentTypeError(f"{text!r}, expected one as cut(event=3)") from exc
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     if name not in _FAULTS:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected one of {', '.join(_FAULTS)}")
+        expected = f"{', '.join(_FAULTS)}{did_you_mean(name, _FAULTS)}"
+        raise argparse.ArgumentTypeError(f"{text!r}, expected one of {expected}")
     return name, positional, keywords

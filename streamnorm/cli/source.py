@@ -10,6 +10,7 @@ from pathlib import Path
 
 from streamnorm._core.errors import NotAStream, RecordingError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.suggestions import did_you_mean
 from streamnorm._decoding import decoder
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli.console import Parser, UsageError, complain
@@ -103,6 +104,7 @@ def server_with_quirks(name: str) -> str:
     if name not in _servers():
         raise argparse.ArgumentTypeError(
             f"{name!r}, expected {', '.join(_servers())}, or none: no other changes the reading"
+            f"{did_you_mean(name, _servers())}"
         )
     return name
 

@@ -18,17 +18,19 @@ to = ["claude", "local/qwen3-32b"]
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.errors import StreamnormError
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
+from streamnorm._core.suggestions import did_you_mean
 from streamnorm.state.stored import DEFAULT_TTL_S
 
 __all__ = [
@@ -42,7 +44,7 @@ __all__ = [
     "request_limits",
 ]
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 
 # Some thirty years: the upper bound excludes what is no number of seconds.
 _MAX_S = 1e9
@@ -52,6 +54,7 @@ _Bound: TypeAlias = Annotated[int, Meta(ge=1)]
 # The longest histories of agents, some 8 MB of text, have half as many.  Messages of a few bytes
 # with so many take some 150 MB and a second.
 _MAX_JSON_VALUES = 500_000
+_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
@@ -240,6 +243,21 @@ def checked(config: Config) -> Config:
     return config_of(msgspec.to_builtins(config), "config")
 
 
+def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
+    """Return the suggestion for an unknown key; "" for other problems.
+
+    Args:
+        problem: What msgspec found.
+        path: The path of the table below the one that was read.
+        type: The type of that.
+    """
+    found = _UNKNOWN_KEY.fullmatch(problem)
+    if found is None:
+        return ""
+    table = ModelConfig if path.startswith("models[") else type
+    return did_you_mean(found[1], (field.name for field in structs.fields(table)))
+
+
 def _converted(value: object, type: type[T], where: str) -> T:
     try:
         return msgspec.convert(value, type)
@@ -249,5 +267,5 @@ def _converted(value: object, type: type[T], where: str) -> T:
             problem, path = path, ""
         path = path.rstrip("`").rpartition("$")[2].lstrip(".")
         key = ".".join(part for part in (where, path) if part)
-        text = problem[0].lower() + problem[1:]
+        text = problem[0].lower() + problem[1:] + _suggestion(problem, path, type)
         raise ConfigError(f"{key}: {text}" if key else text) from exc

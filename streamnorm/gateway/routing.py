@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from streamnorm._bodies import codec_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.suggestions import did_you_mean
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm._upstream.url import check_base_url
@@ -124,7 +125,8 @@ class Routing:
             target = self._targets.get(name)
             if target is None:
                 known = ", ".join(self._targets)
-                raise ConfigError(f"{where}: upstream {name!r}, expected one of {known}")
+                expected = f"{known}{did_you_mean(name, self._targets)}"
+                raise ConfigError(f"{where}: upstream {name!r}, expected one of {expected}")
             if slash and not own_model:
                 raise ConfigError(f"{where}: no model after the slash, expected one")
             upstream = target.upstream
@@ -167,7 +169,8 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         raise ConfigError(f"{where}.{exc}") from exc
     if config.server is not None and config.server not in (known := _servers()):
         found = f"{where}.server: {config.server!r}"
-        raise ConfigError(f"{found}, expected one of {', '.join(sorted(known))}")
+        expected = f"{', '.join(sorted(known))}{did_you_mean(config.server, known)}"
+        raise ConfigError(f"{found}, expected one of {expected}")
     if config.key is not None and not (config.insecure or _is_private(base_url)):
         raise ConfigError(
             f"{where}.base_url: http with a key, which others on the network can read; "

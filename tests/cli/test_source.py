@@ -103,16 +103,19 @@ def test_damaged_companion_is_not_needed_where_the_dialect_is_named(
     assert errors("decode", tmp_path / "a.sse", "--from", "chat", capsys=capsys) == (0, [])
 
 
-@pytest.mark.parametrize("server", ["quianfan", "openai", "", "\x1b[2J"])
+@pytest.mark.parametrize(
+    ("server", "suggestion"),
+    [("quianfan", "; did you mean qianfan?"), ("openai", ""), ("", ""), ("\x1b[2J", "")],
+)
 @pytest.mark.parametrize("command", ["decode", "inspect", "validate"])
 def test_unknown_server_is_refused_with_the_known_ones(
-    command: str, server: str, capsys: Out
+    command: str, server: str, suggestion: str, capsys: Out
 ) -> None:
     status, [line] = errors(command, CHAT, "--server", server, capsys=capsys)
     assert status == 2
     assert (
         f"argument --server: {server!r}, expected deepseek, kimi, qianfan, or none: "
-        f"no other changes the reading (see streamnorm {command} --help)"
+        f"no other changes the reading{suggestion} (see streamnorm {command} --help)"
     ) in line.replace(r"\\x1b", r"\x1b")
 
 

@@ -104,7 +104,19 @@ def test_configuration_is_read(written: Any) -> None:
         ("upstreams = {}", "upstreams: expected `object` of length >= 1"),
         ("upstreams = 5", "upstreams: expected `object`, got `int`"),
         (f"bind = 5\n{UPSTREAM}", "object contains unknown field `bind`"),
+        (
+            f"keep_alive_s = 5\n{UPSTREAM}",
+            "object contains unknown field `keep_alive_s`; did you mean keepalive_s?",
+        ),
         (f"{UPSTREAM}url = 5", "upstreams.local: object contains unknown field `url`"),
+        (
+            f"{UPSTREAM}baseurl = 5",
+            "upstreams.local: object contains unknown field `baseurl`; did you mean base_url?",
+        ),
+        (
+            f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local']\nmax_token = 5",
+            "models[0]: object contains unknown field `max_token`; did you mean max_tokens?",
+        ),
         (f"{UPSTREAM}normalize = 5", "upstreams.local.normalize: expected `bool`, got `int`"),
         (
             '[upstreams.local]\ndialect = "openai_chat"',
@@ -141,6 +153,10 @@ def test_configuration_is_read(written: Any) -> None:
         (
             f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local', 'other/m']",
             "models[0].to[1]: upstream 'other', expected one of local",
+        ),
+        (
+            f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['locl/m']",
+            "models[0].to[0]: upstream 'locl', expected one of local; did you mean local?",
         ),
         (
             f"{UPSTREAM}[[models]]\nmatch = '*'\nto = ['local/']",
@@ -189,6 +205,17 @@ def test_wrong_configuration_names_the_key(written: Any, text: str, problem_foun
     found = problem(written(text))
     assert found.startswith(problem_found)
     assert CANARY not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "suggested"),
+    [
+        (f'{UPSTREAM}server = "vlm"', "vllm"),
+        (UPSTREAM.replace("openai_chat", "openai-chat"), "openai_chat"),
+    ],
+)
+def test_nearest_name_ends_the_message(written: Any, text: str, suggested: str) -> None:
+    assert problem(written(text)).endswith(f"; did you mean {suggested}?")
 
 
 @pytest.mark.parametrize(
