@@ -34,7 +34,7 @@ def check_policy(policy: BrokenArguments) -> None:
         import_module("json_repair")
     except ImportError as exc:
         raise ImportError(
-            "no json-repair, expected the extra `repair`: pip install streamnorm[repair]"
+            "no json-repair, expected the extra `repair`: pip install '.[repair]' in a clone"
         ) from exc
 
 

@@ -141,7 +141,7 @@ def _server(
         from uvicorn import Config
     except ModuleNotFoundError as exc:
         raise UsageError(
-            "no uvicorn, expected the extra `serve`: pip install 'streamnorm[serve]'"
+            "no uvicorn, expected the extra `serve`: pip install '.[serve]' in a clone"
         ) from exc
     from streamnorm.cli.accepting import max_connections
     from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections

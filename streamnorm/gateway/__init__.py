@@ -14,7 +14,7 @@ try:
     from streamnorm.gateway.application import Gateway, from_environment
 except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
     raise ImportError(
-        f"no {exc.name}, expected the extra `serve`: pip install 'streamnorm[serve]'"
+        f"no {exc.name}, expected the extra `serve`: pip install '.[serve]' in a clone"
     ) from exc
 
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config

@@ -50,5 +50,7 @@ def test_the_missing_extra_is_named_before_any_call(monkeypatch: pytest.MonkeyPa
     check_policy("repair")
     monkeypatch.setitem(sys.modules, "json_repair", None)
     check_policy("error")
-    with pytest.raises(ImportError, match=r"expected the extra `repair`"):
+    with pytest.raises(
+        ImportError, match=r"expected the extra `repair`: pip install '\.\[repair\]' in a clone"
+    ):
         check_policy("repair")

@@ -202,7 +202,7 @@ def test_missing_extra_is_one_line_with_the_command(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     said = refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
-    assert f"no {missing}, expected the extra `serve`: pip install 'streamnorm[serve]'" in said
+    assert f"no {missing}, expected the extra `serve`: pip install '.[serve]' in a clone" in said
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104

@@ -332,5 +332,5 @@ def test_missing_server_is_reported_with_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["replay", str(recorded(tmp_path))]) == 2
     assert capsys.readouterr().err == (
-        "streamnorm: no uvicorn, expected the extra `serve`: pip install 'streamnorm[serve]'\n"
+        "streamnorm: no uvicorn, expected the extra `serve`: pip install '.[serve]' in a clone\n"
     )

@@ -31,7 +31,7 @@ class ArgumentsChecker:
             referencing: Any = import_module("referencing")
         except ImportError as exc:
             raise ImportError(
-                "no jsonschema, expected the extra `schemas`: pip install streamnorm[schemas]"
+                "no jsonschema, expected the extra `schemas`: pip install '.[schemas]' in a clone"
             ) from exc
         self._schema = schema
         self._jsonschema = jsonschema

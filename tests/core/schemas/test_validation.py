@@ -60,5 +60,7 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema", None)
-    with pytest.raises(ImportError, match=r"expected the extra `schemas`"):
+    with pytest.raises(
+        ImportError, match=r"expected the extra `schemas`: pip install '\.\[schemas\]' in a clone"
+    ):
         ArgumentsChecker(SCHEMA)
