@@ -40,6 +40,7 @@ STATUSES = {
 """The exit statuses of the commands that decode a stream."""
 
 _CHUNK_BYTES = 64 * 1024
+_GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 
 
 def dialect_names(names: list[str]) -> str:
@@ -139,7 +140,7 @@ class Source:
         """Yield the bytes as they arrive.
 
         Raises:
-            NotAStream: They have ended and were none, or white space alone.
+            NotAStream: They have ended and were none, or white space alone; or are compressed.
             UsageError: They cannot be read.
         """
         is_blank = True
@@ -154,6 +155,7 @@ class Source:
         """Return all bytes, but stop reading soon after `max_bytes`.
 
         Raises:
+            NotAStream: They are compressed.
             UsageError: They cannot be read.
         """
         pieces: list[bytes] = []
@@ -228,8 +230,15 @@ class Source:
     def _read(self) -> Iterator[bytes]:
         try:
             with self._open() as file:
-                while chunk := file.read(_CHUNK_BYTES):
+                chunk = file.read(_CHUNK_BYTES)
+                if chunk.startswith(_GZIP):
+                    raise NotAStream(
+                        f"{self.name}: gzip data, expected what is in it: "
+                        "gunzip -c FILE | streamnorm COMMAND -"
+                    )
+                while chunk:
                     yield chunk
+                    chunk = file.read(_CHUNK_BYTES)
         except BrokenPipeError:
             raise
         except OSError as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -117,6 +118,32 @@ def test_unknown_server_is_refused_with_the_known_ones(
         f"argument --server: {server!r}, expected deepseek, kimi, qianfan, or none: "
         f"no other changes the reading{suggestion} (see streamnorm {command} --help)"
     ) in line.replace(r"\\x1b", r"\x1b")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("decode",),
+        ("transcode", "--to", "anthropic"),
+        ("inspect",),
+        ("validate",),
+        ("request", "--from", "chat", "--to", "anthropic"),
+        ("message", "--from", "chat", "--to", "anthropic"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_compressed_file_is_named_as_such(
+    command: tuple[str, ...], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = tmp_path / "a.sse.gz"
+    path.write_bytes(gzip.compress(CHAT.read_bytes()))
+    assert main([*command, str(path)]) == 4
+    out, err = capfdbinary.readouterr()
+    assert out == b""
+    assert err.decode() == (
+        f"streamnorm: {path}: gzip data, expected what is in it: "
+        "gunzip -c FILE | streamnorm COMMAND -\n"
+    )
 
 
 @pytest.mark.parametrize("server", ["deepseek", "kimi", "qianfan"])
