@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import RecordingError
 from streamnorm.cli.console import AddParser, UsageError, exit_statuses, say, write
+from streamnorm.cli.recordings import no_recordings
 
 if TYPE_CHECKING:
     from streamnorm.recording import Recording
@@ -67,7 +68,7 @@ def _export(arguments: argparse.Namespace) -> int:
         for path in arguments.paths:
             found = Library(path).recordings
             if not found:
-                raise UsageError(f"{path}: no recordings")
+                raise no_recordings(path)
             recordings += found
         export_har(recordings, Path(arguments.out))
     except RecordingError as exc:

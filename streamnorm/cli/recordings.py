@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from streamnorm.recording.faults import Fault
     from streamnorm.recording.format import End
 
-__all__ = ["add_commands", "read_fault"]
+__all__ = ["add_commands", "no_recordings", "read_fault"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}
 _UNRECORDED = 6
 _MAX_SIZE_DIGITS = 12
+_MAX_SHOWN = 5
 
 _FAULTS = (
     *("bom", "content_type", "crlf", "cut", "drop", "drop_terminal", "duplicate", "error_event"),
@@ -140,6 +141,17 @@ def add_commands(add_parser: AddParser) -> None:
     replay.set_defaults(run=_replay)
 
 
+def no_recordings(path: str) -> UsageError:
+    """Return the error for a directory without recordings, which names its folders with some."""
+    from streamnorm.recording.library import folders_with_recordings
+
+    folders = folders_with_recordings(path)
+    shown = ", ".join(folders[:_MAX_SHOWN])
+    more = len(folders) - _MAX_SHOWN
+    elsewhere = f", but in its folders {shown}{f' and {more} more' if more > 0 else ''}"
+    return UsageError(f"{path}: no recordings{elsewhere if folders else ''}")
+
+
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
@@ -193,7 +205,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     except (RecordingError, ValueError) as exc:
         raise UsageError(str(exc)) from exc
     if not library.recordings:
-        raise UsageError(f"{arguments.path}: no recordings")
+        raise no_recordings(arguments.path)
     app = ReplayApp(_Reporting(library), speed=arguments.speed)
 
     def announce(url: str) -> None:

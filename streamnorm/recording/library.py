@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
@@ -29,7 +31,15 @@ from streamnorm.recording.operations import dialect_of
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
 
-__all__ = ["Drift", "DriftWarning", "Library", "Match", "ReplayOptions", "responder"]
+__all__ = [
+    "Drift",
+    "DriftWarning",
+    "Library",
+    "Match",
+    "ReplayOptions",
+    "folders_with_recordings",
+    "responder",
+]
 
 Match: TypeAlias = (
     Literal["normalised", "exact", "sequence"] | Callable[[RecordedRequest, RecordedRequest], bool]
@@ -46,6 +56,7 @@ _MAX_UNRECORDED = 100
 _MAX_COMPARED = 50
 _MAX_ENDPOINTS = 5
 _MAX_URL_CHARS = 200
+_MAX_FOLDERS = 1000  # that are looked through for recordings
 _SUFFIXES = (".sse", ".body.json", ".body.bin", ".json")
 _DIGITS = re.compile("([0-9]+)", re.ASCII)
 
@@ -342,6 +353,15 @@ def _load(path: Path) -> list[Recording]:
     if not any(Path(name + suffix).exists() for suffix in _SUFFIXES):
         raise RecordingError(f"{path}: no such directory or recording")
     return [Recording.load(path)]
+
+
+def folders_with_recordings(directory: str | Path) -> list[str]:
+    """Return the folders below a directory that hold recordings, by their paths within it."""
+    found: list[str] = []
+    for folder, _, names in islice(os.walk(directory), _MAX_FOLDERS):
+        if any(name.endswith(_SUFFIXES) and not name.startswith(".") for name in names):
+            found.append(Path(folder).relative_to(directory).as_posix())
+    return sorted(found, key=_natural)
 
 
 def _files(directory: Path) -> list[Path]:

@@ -85,7 +85,7 @@ def test_import_without_pyyaml_is_one_line_on_stderr(
         (["import", "damaged.har", "--out", "x"], "damaged.har"),
         (["import", "damaged.har"], "required: --out"),
         (["export", "nowhere", "--out", "x.har"], "nowhere: no such directory or recording"),
-        (["export", "empty", "--out", "x.har"], "empty: no recordings"),
+        (["export", "empty", "--out", "x.har"], "empty: no recordings\n"),
         (["export", "damaged.har"], "required: --out"),
     ],
 )

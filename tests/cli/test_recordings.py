@@ -269,7 +269,8 @@ def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None
         (["record", "--upstream", "https://a", "--out", "x", "--ca", "rec"], "ca rec: "),
         (["record", "--upstream", "http://a", "--out", "file/x"], "file/x: Not a directory"),
         (["replay", "nowhere"], "nowhere: no such directory or recording"),
-        (["replay", "."], ".: no recordings"),
+        (["replay", "empty"], "streamnorm: empty: no recordings\n"),
+        (["replay", "."], ".: no recordings, but in its folders rec\n"),
         (["replay", "rec", "--port", "65536"], "argument --port: '65536', expected 0 to 65535"),
         (["replay", "rec", "--port", "-1"], "--port"),
         (["replay", "rec", "--speed", "nan"], "argument --speed: 'nan', expected a number of 0"),
@@ -300,6 +301,7 @@ def test_wrong_usage_is_one_line_on_stderr_and_status_2(
     monkeypatch.chdir(tmp_path)
     Path("file").write_bytes(b"")
     Path("rec").mkdir()
+    Path("empty").mkdir()
     recorded(Path("rec"))
     assert status_of(arguments) == 2
     out, err = capsys.readouterr()
@@ -307,6 +309,23 @@ def test_wrong_usage_is_one_line_on_stderr_and_status_2(
     assert len(err.splitlines()) == 1
     assert err.startswith("streamnorm: ")
     assert message in err
+
+
+def test_folders_with_recordings_are_named_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(7):
+        folder = Path("all", "chat", f"server-{number}")
+        folder.mkdir(parents=True)
+        recorded(folder)
+    Path("all", "empty").mkdir()
+    (Path("all", "link")).symlink_to(tmp_path)
+    expected = ", ".join(f"chat/server-{number}" for number in range(5))
+    for arguments in (["replay", "all"], ["export", "all", "--out", "x.har"]):
+        assert status_of(arguments) == 2
+        found = f"streamnorm: all: no recordings, but in its folders {expected} and 2 more\n"
+        assert capsys.readouterr().err == found
 
 
 def status_of(arguments: list[str]) -> object:
