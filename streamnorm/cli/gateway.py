@@ -177,6 +177,11 @@ def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
     for dialect, url in arguments.upstream:
         if dialect in upstreams:
             raise UsageError(f"--upstream {dialect}: given twice, expected a --config with names")
+        if "://" not in url:
+            raise UsageError(
+                f"--upstream {dialect}: no http:// or https:// before the host, "
+                f"expected {dialect}=http://HOST:PORT"
+            )
         key = keys.pop(dialect, None)
         upstreams[dialect] = UpstreamConfig(dialect=dialect, base_url=url, key=key)
     for dialect in keys:

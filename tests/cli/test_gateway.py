@@ -123,7 +123,15 @@ def test_key_is_read_from_the_environment(
         ((), "no upstream, expected --upstream or --config"),
         (("--upstream", "openai_chat"), "--upstream: no dialect and value, expected DIALECT=..."),
         (("--upstream", "cobol=http://a"), "cobol"),
-        (("--upstream", "openai_chat=nowhere"), "upstreams.openai_chat.base_url"),
+        (("--upstream", "openai_chat=http://"), "upstreams.openai_chat.base_url"),
+        *[
+            (
+                ("--upstream", f"chat={url}"),
+                "--upstream openai_chat: no http:// or https:// before the host, "
+                "expected openai_chat=http://HOST:PORT\n",
+            )
+            for url in ("nowhere", "127.0.0.1:9", "localhost:9/v1", "sk-123")
+        ],
         (("--upstream", "openai=http://a", "--upstream", "chat=http://b"), "--config"),
         (("--key", "anthropic=client"), "--key anthropic"),
         (
