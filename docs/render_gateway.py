@@ -58,7 +58,7 @@ def _default(field: structs.FieldInfo) -> str:
         case int() if field.name.endswith("_bytes"):
             return f"{value >> 20} MiB"
         case int() | float():
-            return f"{value:,g}"
+            return f"{value:,.10g}"  # fewer digits would be written with an exponent
         case _:
             raise AssertionError(field.name)
 

@@ -113,6 +113,12 @@ def test_session_is_as_the_page_shows_it(title: str) -> None:
             assert masked(log.readline()) == masked(shown)
 
 
+def test_defaults_are_written_as_people_write_numbers() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", PAGE, re.MULTILINE))
+    assert rows["state_ttl_s"] == "2,592,000"
+    assert (rows["keepalive_s"], rows["max_streams"]) == ("15", "1,000")
+
+
 def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
     models, hosts = blocks(PAGE, "toml")
     insecure, reuse = blocks(SECURITY, "toml")
