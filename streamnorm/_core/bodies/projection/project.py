@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import structs
 
+from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
@@ -45,6 +48,10 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
 __all__ = ["project_request"]
+
+# What is no plain word may be anything.
+_KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_MAX_KINDS = 3
 
 
 def project_request(
@@ -129,7 +136,8 @@ def project_request(
         messages = without_prefill(messages, losses)
     is_native = own and not is_checked and not (can.results_required and not request.state)
     if not messages and not is_native:
-        raise EncodeError("no messages, expected at least one", path="messages")
+        lost = _unknown_kinds(request, can)
+        raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
     if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
     reasoning = without_unsigned_budget(request, messages, can, losses, lenient=lenient)
@@ -148,6 +156,18 @@ def project_request(
         projected = replaced(projected, betas=_betas_to_lose(projected, can))
     projected = project_options(projected, can, losses, own=own, lenient=lenient, native=native)
     return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+
+
+def _unknown_kinds(request: Request, can: BodyCapabilities) -> str:
+    """Return the end of a message that names the blocks which only another dialect knows."""
+    kinds = dict.fromkeys(
+        block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
+        for message in request.messages
+        for block in message.blocks
+        if isinstance(block, OpaqueBlock)
+    )
+    listed = ", ".join([*kinds][:_MAX_KINDS])
+    return f"; {can.dialect} has no block for {listed}" if listed else ""
 
 
 def _takes(name: str, can: BodyCapabilities) -> bool:

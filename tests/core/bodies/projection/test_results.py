@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.request_targets import Projection, assistant, call, own, request, result, system, user
 
-from streamnorm import EncodeError, Image, InputMessage, Text, ToolCall, ToolResult
+from streamnorm import EncodeError, Image, InputMessage, OpaqueBlock, Text, ToolCall, ToolResult
 
 CALLS = assistant("Look.", call("a"), call("b"))
 TOGETHER: dict[str, Any] = {"mixed_results": False}
@@ -295,6 +295,25 @@ def test_a_request_that_says_nothing_is_an_error() -> None:
     assert caught.value.path == "messages"
     mine = own(request())
     assert Projection(mine).request is mine
+
+
+@pytest.mark.parametrize(
+    ("kinds", "named"),
+    [
+        (("hologram",), "hologram"),
+        (("hologram", "smell", "hologram"), "hologram, smell"),
+        (("a", "b", "c", "d"), "a, b, c"),
+        (("my secret question",), "a type of 18 characters"),
+        (("k" * 65,), "a type of 65 characters"),
+    ],
+)
+def test_blocks_of_which_nothing_is_left_are_named(kinds: tuple[str, ...], named: str) -> None:
+    blocks = tuple(OpaqueBlock("elsewhere", kind, "{}") for kind in kinds)
+    with pytest.raises(EncodeError) as caught:
+        Projection(request(InputMessage("user", blocks)))
+    assert str(caught.value) == (
+        f"messages: no messages, expected at least one; target has no block for {named}"
+    )
 
 
 def test_results_with_and_without_names_are_matched_beside_each_other() -> None:
