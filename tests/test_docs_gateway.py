@@ -25,9 +25,11 @@ import yaml
 
 from streamnorm.gateway import Gateway, read_config
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.metrics import METRICS
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "gateway.md").read_text("utf-8")
+SIDES = ("read", "send")
 SECURITY = (ROOT / "docs" / "security.md").read_text("utf-8")
 ENV = {
     **os.environ,
@@ -148,7 +150,7 @@ def test_configuration_of_logging_is_valid() -> None:
 
 
 def test_deployment_gives_the_gateway_its_time() -> None:
-    (text,) = blocks(PAGE, "yaml")
+    text, *_ = blocks(PAGE, "yaml")
     pod = yaml.safe_load(text)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     grace: float = next(
@@ -164,6 +166,23 @@ def test_deployment_gives_the_gateway_its_time() -> None:
     arguments = container["args"]
     assert arguments[:2] == ["streamnorm", "serve"]
     assert arguments[arguments.index("--port") + 1] == str(port)
+
+
+def test_proxies_and_the_autoscaler_of_the_page_suit_the_gateway() -> None:
+    _, nginx_ingress, alb, autoscaler = (yaml.safe_load(text) for text in blocks(PAGE, "yaml"))
+    (nginx,) = blocks(PAGE, "nginx")
+    config = Config(upstreams={})
+    waits = [nginx_ingress[f"nginx.ingress.kubernetes.io/proxy-{name}-timeout"] for name in SIDES]
+    waits += re.findall(r"proxy_(?:read|send)_timeout (\d+)s;", nginx)
+    assert len(waits) == 4
+    assert all(int(wait) > config.first_byte_s for wait in waits)
+    size = f"{config.max_body_bytes >> 20}m"
+    assert nginx_ingress["nginx.ingress.kubernetes.io/proxy-body-size"] == size
+    assert f"client_max_body_size {size};" in nginx
+    assert all("timeout_seconds=60" in value or "least_outst" in value for value in alb.values())
+    (metric,) = autoscaler["spec"]["metrics"]
+    assert metric["pods"]["metric"]["name"] in METRICS
+    assert int(metric["pods"]["target"]["averageValue"]) < config.max_streams
 
 
 @pytest.mark.slow
