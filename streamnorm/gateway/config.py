@@ -56,6 +56,7 @@ _Bound: TypeAlias = Annotated[int, Meta(ge=1)]
 _MAX_JSON_VALUES = 500_000
 _UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+_Names: TypeAlias = Annotated[list[_Name], Meta(min_length=1)]
 
 
 class ConfigError(StreamnormError):
@@ -102,7 +103,10 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         match: Name of the models, with `*` and `?` as wildcards.  The first entry that
             matches counts.
         to: Names of upstreams, the first and then those to fall back to; `NAME/MODEL` asks
-            for another model than the client.
+            for another model than the client.  A list in it has names of equal upstreams, which
+            share the requests.
+        balance: How equal upstreams share them: each conversation has one of them, where its
+            prompt cache is (`conversation`), or they are asked in turn (`round_robin`).
         alias: Name under which the models are listed besides, and may be asked for; `*` stands
             for their own name.  Claude Code lists only names that begin with `claude`.
         max_tokens: `max_tokens` of requests that name none.
@@ -116,7 +120,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     match: _Name
-    to: Annotated[list[_Name], Meta(min_length=1)]
+    to: Annotated[list[_Name | _Names], Meta(min_length=1)]
+    balance: Literal["conversation", "round_robin"] = "conversation"
     alias: _Name | None = None
     max_tokens: _Bound | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"

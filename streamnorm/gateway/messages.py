@@ -15,6 +15,7 @@ from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, decoded_body, refusals
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
+from streamnorm.gateway.balancing import Balancer
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config, answer_limits, request_limits
@@ -61,6 +62,7 @@ class Messages:
         self._limits = answer_limits(config)
         self._request_limits = request_limits(config)
         self._bodies = bodies
+        self._balancer = Balancer()
         self._turns = Turns(store, bodies)
 
     async def answer(
@@ -90,6 +92,7 @@ class Messages:
             received.release()  # which is a fifth of the memory that its translation takes
         is_whole = asked.operation == "compact"
         turn = await self._turns.begin(received, client, body)
+        targets = self._balancer.ordered(targets, received.headers, turn.body)
         compaction = await self._bodies.run(
             received.size, partial(self._compacting.begin, turn, client, is_whole=is_whole)
         )

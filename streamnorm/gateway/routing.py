@@ -38,6 +38,7 @@ class Target(Struct, frozen=True, kw_only=True):
         normalize: Whether what is of its own dialect is decoded and encoded, too.
         reuse: Whether a connection serves one request after the other.
         key: The upstream's own key; None if it has none.
+        group: Number of its entry in `to`, which equal upstreams have in common.
         options: The options of the model.
     """
 
@@ -46,6 +47,7 @@ class Target(Struct, frozen=True, kw_only=True):
     normalize: bool
     reuse: bool
     key: UpstreamKey | None
+    group: int = 0
     options: ModelConfig = _DEFAULTS
 
     def __repr__(self) -> str:
@@ -119,21 +121,25 @@ class Routing:
 
     def _targets_of(self, model: ModelConfig, at: int) -> tuple[Target, ...]:
         targets: list[Target] = []
-        for number, text in enumerate(model.to):
+        for number, entry in enumerate(model.to):
             where = f"models[{at}].to[{number}]"
-            name, slash, own_model = text.partition("/")
-            target = self._targets.get(name)
-            if target is None:
-                known = ", ".join(self._targets)
-                expected = f"{known}{did_you_mean(name, self._targets)}"
-                raise ConfigError(f"{where}: upstream {name!r}, expected one of {expected}")
-            if slash and not own_model:
-                raise ConfigError(f"{where}: no model after the slash, expected one")
-            upstream = target.upstream
-            if own_model:
-                upstream = structs.replace(upstream, model=own_model)
-            targets.append(structs.replace(target, upstream=upstream, options=model))
+            names = [entry] if isinstance(entry, str) else entry
+            found = [self._target_of(name, where) for name in names]
+            targets += [structs.replace(target, options=model, group=number) for target in found]
         return tuple(targets)
+
+    def _target_of(self, text: str, where: str) -> Target:
+        name, slash, own_model = text.partition("/")
+        target = self._targets.get(name)
+        if target is None:
+            known = ", ".join(self._targets)
+            expected = f"{known}{did_you_mean(name, self._targets)}"
+            raise ConfigError(f"{where}: upstream {name!r}, expected one of {expected}")
+        if slash and not own_model:
+            raise ConfigError(f"{where}: no model after the slash, expected one")
+        if not own_model:
+            return target
+        return structs.replace(target, upstream=structs.replace(target.upstream, model=own_model))
 
 
 def _shown(model: str) -> str:
