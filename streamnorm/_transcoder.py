@@ -281,6 +281,11 @@ class Transcoder:
         """Whether no event of the message has been read."""
         return self._accumulator.is_empty
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a block of the message has begun."""
+        return self._accumulator.has_blocks
+
     def _restore(self, reply: Reply, limits: Limits) -> None:
         """Restore calls between the decoder and the accumulator."""
         from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks

@@ -131,6 +131,11 @@ class Accumulator:
         """Whether no event has arrived."""
         return not self._blocks and self.start == MessageStart() and self.usage == Usage()
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a block has begun."""
+        return bool(self._blocks)
+
     def push(self, event: Event) -> None:
         """Add one event.
 
@@ -352,11 +357,13 @@ class UsageAccumulator:
     Attributes:
         start: The `MessageStart`.
         usage: The last usage snapshot.
+        has_blocks: Whether a block has begun.
     """
 
     def __init__(self) -> None:
         self.start = MessageStart()
         self.usage = Usage()
+        self.has_blocks = False
 
     @property
     def is_empty(self) -> bool:
@@ -366,7 +373,9 @@ class UsageAccumulator:
     def take(self, events: list[Event]) -> list[Event]:
         """Store the start and the usage among `events`, and return `events`."""
         for event in events:
-            if isinstance(event, UsageUpdate):
+            if isinstance(event, BlockStart):
+                self.has_blocks = True
+            elif isinstance(event, UsageUpdate):
                 self.usage = event.usage
             elif isinstance(event, MessageStart):
                 self.start = event

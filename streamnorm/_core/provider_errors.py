@@ -84,6 +84,7 @@ _STATUS_WORDS = (
     ("too_large", 413),
     ("context_length", 400),
     ("content_policy", 400),
+    ("content_filter", 400),
     ("tool_use_failed", 400),
     ("invalid", 400),
     ("bad_request", 400),

@@ -53,11 +53,13 @@ class WholeAnswer(Struct, frozen=True):
         body: The JSON body.
         outcome: How the answer ended.
         losses: What the client's dialect could not carry.
+        has_blocks: Whether the upstream's message has a block.
     """
 
     body: bytes
     outcome: Completed
     losses: tuple[Loss, ...]
+    has_blocks: bool
 
 
 def error_status(error: StreamError, client: str, *, upstream: str | None) -> int:
@@ -130,14 +132,16 @@ def whole_answer(
         return message
     outcome = Completed(message.stop_reason or "other", message.usage)
     if is_whole and lookup(client) is lookup(upstream) and reply == Reply():
-        return WholeAnswer(data, outcome, ())  # also one that goes on in the background
+        has_blocks = bool(message.blocks)
+        return WholeAnswer(data, outcome, (), has_blocks)  # also one that goes on in the background
     if message.stop_reason is None:
         return StreamError("malformed", "an answer that has not ended, expected its end")
     try:
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)
     except EncodeError as exc:
         return answer_failure(exc)
-    return WholeAnswer(encode_pieces(encoded.body, len(data)), outcome, encoded.losses)
+    body = encode_pieces(encoded.body, len(data))
+    return WholeAnswer(body, outcome, encoded.losses, bool(message.blocks))
 
 
 def _whole_message(

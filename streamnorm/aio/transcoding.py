@@ -50,6 +50,11 @@ class TranscodePump(Pump[bytes]):
     def usage(self) -> Usage:
         return self._transcoder.usage
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a block of the message has begun."""
+        return self._transcoder.has_blocks
+
     def ping(self) -> bytes:
         return self._transcoder.ping()
 

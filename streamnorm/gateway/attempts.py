@@ -18,7 +18,7 @@ from streamnorm._core.bodies.request import Request
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import Failed, Outcome, StreamError, Truncated
+from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.json import object_in
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
@@ -110,6 +110,17 @@ _MAX_HELD_BYTES = 64 * 1024
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 # The request itself is at fault; another upstream would refuse it as well.
 _FINAL = (400, 413, 415, 422)
+# Anthropic says so with status 400 (anthropics/claude-code#66314).
+_NO_CREDIT = "credit balance is too low"
+# Of Azure, OpenAI and Alibaba, for what their filters refuse.
+_REFUSAL_CODES = ("content_filter", "content_policy_violation", "data_inspection_failed")
+_REFUSED = StreamError(
+    "upstream",
+    "the model refused to answer, and no other upstream answers",
+    code="refusal",
+    status_hint=400,
+    retryable=False,
+)
 _NO_HTTP = StreamError("malformed", "an answer that is no HTTP, or has too long a header")
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
@@ -290,6 +301,10 @@ class Attempts:
             return adjust
         return lambda request: adjust(without_owner(request, target.upstream))
 
+    def _passes_on_refusals(self, target: Target) -> bool:
+        """Return whether another upstream is asked if this one refuses."""
+        return target.options.fall_back_on_refusal and target is not self._targets[-1]
+
     async def _begin(
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
     ) -> Result:
@@ -313,8 +328,9 @@ class Attempts:
         if self._turn.stores and not self._turn.makes_answer:
             stream = StoredStream(pump, answer, self._turn, self._bodies)
         first = b""
+        passes_on = self._passes_on_refusals(target)
         try:
-            first = await self._first_event(stream, pump)
+            first = await self._first_event(stream, pump, waits_for_block=passes_on)
         except _FAILURES:
             if self._network.is_stopped:
                 return self._failure(_STOPPING, None, {}, is_final=True)
@@ -326,16 +342,28 @@ class Attempts:
                 await stream.aclose()
                 reason = failure_reason(pump.cause)
                 return self._failure(error, target, headers, stream.error_body, reason=reason)
+            case Completed("refusal") if passes_on and not pump.has_blocks:
+                await stream.aclose()
+                return self._failure(_REFUSED, target, headers)
             case _:
                 return Begun(stream, first, headers, target, pump)
 
-    async def _first_event(self, stream: Stream[bytes], pump: TranscodePump) -> bytes:
+    async def _first_event(
+        self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool
+    ) -> bytes:
         """Return the bytes of a stream up to its first event, comments and pings before it.
 
         A server that thinks for long may send comments, and then an error.
+
+        Args:
+            stream: The stream.
+            pump: Its pump.
+            waits_for_block: Whether to read on to the first block, or the end.
         """
         first = await anext(stream, b"")
-        while not (pump.progress or self.is_committed or len(first) > _MAX_HELD_BYTES):
+        while not (self.is_committed or len(first) > _MAX_HELD_BYTES):
+            if pump.has_blocks if waits_for_block else pump.progress:
+                break
             chunk = await anext(stream, b"")
             if not chunk:
                 break
@@ -371,6 +399,9 @@ class Attempts:
         whole = await self._bodies.run(len(data), translate)
         if isinstance(whole, StreamError):
             return self._failure(whole, target, headers)
+        is_empty = whole.outcome.reason == "refusal" and not whole.has_blocks
+        if is_empty and self._passes_on_refusals(target):
+            return self._failure(_REFUSED, target, headers)
         if self._turn.stores:
             size = len(whole.body)
             response = await self._bodies.run(size, partial(_object_in, whole.body))
@@ -380,6 +411,12 @@ class Attempts:
                 whole = structs.replace(whole, body=body)
         self._count(whole.outcome)
         return Whole(whole, headers, target)
+
+    def _is_of_one_upstream(self, error: StreamError, target: Target) -> bool:
+        """Return whether another upstream may answer a request that this one refuses."""
+        if _NO_CREDIT in error.message:
+            return True
+        return _refuses(error) and self._passes_on_refusals(target)
 
     def _failure(
         self,
@@ -397,9 +434,13 @@ class Attempts:
             body = error_answer(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))
-        if target is not None:
+        if target is not None and not self._is_of_one_upstream(error, target):
             is_final = is_final or status in _FINAL
         return Failure(error, status, body, headers, target, is_final, reason)
+
+
+def _refuses(error: StreamError) -> bool:
+    return error is _REFUSED or (error.code or "").lower() in _REFUSAL_CODES
 
 
 def _object_in(body: bytes) -> dict[str, Any]:

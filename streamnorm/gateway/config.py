@@ -107,6 +107,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             share the requests.
         balance: How equal upstreams share them: each conversation has one of them, where its
             prompt cache is (`conversation`), or they are asked in turn (`round_robin`).
+        fall_back_on_refusal: Whether the next upstream is asked, too, if one refuses to answer
+            before it has said anything: by the stop reason of an empty answer, or by its filter.
         alias: Name under which the models are listed besides, and may be asked for; `*` stands
             for their own name.  Claude Code lists only names that begin with `claude`.
         max_tokens: `max_tokens` of requests that name none.
@@ -122,6 +124,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     match: _Name
     to: Annotated[list[_Name | _Names], Meta(min_length=1)]
     balance: Literal["conversation", "round_robin"] = "conversation"
+    fall_back_on_refusal: bool = False
     alias: _Name | None = None
     max_tokens: _Bound | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"

@@ -20,6 +20,7 @@ from support.gateway_upstreams import (
     StepUpstream,
     asked,
 )
+from support.openai_chat.chunks import DONE, chunk
 
 from streamnorm import Completed, Usage, validate
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
@@ -48,6 +49,7 @@ async def gateway(
     *upstreams: StepUpstream | str,
     dialects: Mapping[int, str] | None = None,
     observers: tuple[Records, ...] = (),
+    options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[str]:
     """Serve a gateway that asks upstreams one after the other, and yield its URL.
@@ -56,6 +58,7 @@ async def gateway(
         upstreams: The upstreams, or their URLs.
         dialects: Their dialects by position, where they are not of Chat Completions.
         observers: Observers of the gateway.
+        options: Options of the model.
         settings: Settings of the gateway.
     """
     async with AsyncExitStack() as stack:
@@ -66,7 +69,7 @@ async def gateway(
                 url = await stack.enter_async_context(served(upstream))
             dialect = (dialects or {}).get(position, "openai_chat")
             entries[f"u{position}"] = UpstreamConfig(dialect=dialect, base_url=str(url))
-        models = [ModelConfig(match="*", to=list(entries))]
+        models = [ModelConfig(match="*", to=list(entries), **(options or {}))]
         config = Config(upstreams=entries, models=models, **settings)
         app = Gateway(config, environ={}, observers=observers)
         yield await stack.enter_async_context(served(app))
@@ -156,6 +159,90 @@ async def test_fault_of_the_request_asks_nobody_else(status: int) -> None:
     assert response.status_code == status
     assert response.json()["error"]["message"] == "Broken."
     assert second.requests == []
+
+
+BLOCKED = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+def _blocked(content: str) -> list[Step]:
+    """Return the events of an answer that the filter of a provider ends."""
+    return [
+        chunk({"role": "assistant", "content": content}, **BLOCKED),
+        chunk({}, "content_filter", **BLOCKED),
+        DONE,
+    ]
+
+
+def _whole(content: str | None, reason: str) -> list[Step]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}}
+    body = {**json.loads(WHOLE), "choices": [{**choice, "finish_reason": reason}]}
+    return [Head(200, JSON), json.dumps(body).encode()]
+
+
+FILTERED = b'{"error":{"message":"The prompt was filtered.","code":"content_filter"}}'
+REFUSALS: dict[str, list[Step]] = {
+    "empty_stream": _blocked(""),
+    "empty_answer": _whole(None, "content_filter"),
+    "prompt": [Head(400, JSON), FILTERED],
+    "prompt_in_stream": [b"data: " + FILTERED + b"\n\n"],
+}
+PASSED_ON = {"fall_back_on_refusal": True}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_refusal_before_any_content_leads_to_the_next_upstream_where_configured(
+    refusal: str,
+) -> None:
+    stream = refusal != "empty_answer"
+    for client in ("openai_chat", "anthropic"):
+        first, records = StepUpstream(REFUSALS[refusal]), Records()
+        second = StepUpstream([*ANSWER] if stream else [Head(200, JSON), WHOLE])
+        observers = (records,)
+        async with gateway(first, second, observers=observers, options=PASSED_ON) as url:
+            response = await asked(url, client, stream=stream)
+        assert response.status_code == 200
+        assert (len(first.requests), len(second.requests)) == (1, 1)
+        assert records.ended[0].outcome == Completed("end_turn", Usage())
+        first, second = StepUpstream(REFUSALS[refusal]), StepUpstream()
+        async with gateway(first, second) as url:
+            await asked(url, client, stream=stream)
+        assert second.requests == []
+
+
+async def test_refusal_behind_content_is_the_answer() -> None:
+    for stream in (True, False):
+        steps = _blocked("a") if stream else _whole("a", "content_filter")
+        first, second = StepUpstream(steps), StepUpstream()
+        async with gateway(first, second, options=PASSED_ON) as url:
+            response = await asked(url, "openai_chat", stream=stream)
+        assert b"content_filter" in response.content
+        assert second.requests == []
+
+
+async def test_refusal_of_the_last_upstream_is_the_answer() -> None:
+    first, second = StepUpstream([Head(500, JSON), ERROR]), StepUpstream(_blocked(""))
+    async with gateway(first, second, options=PASSED_ON) as url:
+        response = await asked(url, "openai_chat")
+    assert (response.status_code, b"content_filter" in response.content) == (200, True)
+
+
+async def test_answer_without_content_that_is_no_refusal_is_the_answer() -> None:
+    steps = [chunk({"role": "assistant", "content": ""}, "stop", **BLOCKED), DONE]
+    first, second = StepUpstream(steps), StepUpstream()
+    async with gateway(first, second, options=PASSED_ON) as url:
+        response = await asked(url, "openai_chat")
+    assert response.content == b"".join(step for step in steps if isinstance(step, bytes))
+    assert second.requests == []
+
+
+async def test_account_without_credit_leads_to_the_next_upstream() -> None:
+    message = "Your credit balance is too low to access the Anthropic API."
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+    first, second = StepUpstream([Head(400, JSON), json.dumps(error).encode()]), StepUpstream()
+    async with gateway(first, second, dialects={0: "anthropic"}) as url:
+        response = await asked(url, "openai_chat")
+    assert response.status_code == 200
+    assert len(second.requests) == 1
 
 
 async def test_nobody_else_is_asked_after_the_first_byte() -> None:

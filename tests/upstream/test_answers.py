@@ -62,7 +62,7 @@ RUNNING: dict[str, Any] = {"id": "resp_1", "model": "m", "status": "queued", "ou
 def test_answer_that_goes_on_in_the_background_is_not_changed() -> None:
     data = json.dumps(RUNNING).encode()
     found = whole_answer(data, "openai_responses", "openai_responses")
-    assert found == WholeAnswer(data, Completed("other", Usage()), ())
+    assert found == WholeAnswer(data, Completed("other", Usage()), (), has_blocks=False)
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "new"])
