@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TypeAlias
 
@@ -15,25 +17,44 @@ KIB = 1024
 TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 
+@contextmanager
+def _undisturbed(work: Callable[[], object]) -> Generator[None]:
+    """Run some work once, so that all it needs is loaded, and let no garbage be collected.
+
+    What other tests have left behind, or have not imported yet, would count.
+    """
+    work()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def operations(work: Callable[[], object]) -> int:
-    """Return the number of function calls."""
+    """Return the number of function calls of some work, the second time that it is done."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
-    before = sys.getprofile()
-    sys.setprofile(trace)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
+    with _undisturbed(work):
+        before = sys.getprofile()
+        sys.setprofile(trace)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
     return count
 
 
 def lines(work: Callable[[], object]) -> int:
-    """Return the number of executed lines; each iteration of a loop counts."""
+    """Return the number of lines that some work executes, the second time that it is done.
+
+    Each iteration of a loop counts.
+    """
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> TraceFunction:
@@ -41,12 +62,13 @@ def lines(work: Callable[[], object]) -> int:
         count += event == "line"
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
+    with _undisturbed(work):
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
     return count
 
 
