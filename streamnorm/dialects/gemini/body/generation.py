@@ -21,7 +21,7 @@ from streamnorm._core.bodies.request import OutputFormat, ReasoningOptions, Requ
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm.dialects.gemini.body.fields import camel, extra_of
-from streamnorm.dialects.gemini.body.schemas import json_schema
+from streamnorm.dialects.gemini.body.schemas import json_schema, lower_case_types
 from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["CONFIG", "OPTIONS", "options_from_wire", "options_to_wire"]
@@ -106,7 +106,7 @@ def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
         return None
     if schema is not None:
         used = {"responseMimeType", "responseJsonSchema"}
-        return OutputFormat("json_schema", schema, strict=True), used
+        return OutputFormat("json_schema", lower_case_types(schema), strict=True), used
     if own is not None:
         try:
             converted = json_schema(own)

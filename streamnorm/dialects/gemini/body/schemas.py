@@ -13,7 +13,7 @@ from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.gemini.body.fields import camel
 
-__all__ = ["json_schema"]
+__all__ = ["json_schema", "lower_case_types"]
 
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
 _NAMES = "TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL"
@@ -22,6 +22,12 @@ _BOUNDS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
 _MAPS = frozenset({"properties", "defs"})
+_UPPER = frozenset(_NAMES.split())
+# Of JSON Schema: keywords that map names to schemas, and those that hold no schema but values.
+_JSON_MAPS = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+)
+_VALUES = frozenset({"enum", "const", "default", "examples", "required"})
 
 
 def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -42,6 +48,26 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             converted[_RENAMED.get(name, name)] = value
     return _nullable(converted) if schema.get("nullable") is True else converted
+
+
+def lower_case_types(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON Schema with its names of types in lower case.
+
+    Gemini CLI 0.61 sends those of Gemini's `Schema` also where the API has JSON Schema.
+    """
+    return {name: _lower_case(name, value) for name, value in schema.items()}
+
+
+def _lower_case(name: str, value: Any) -> Any:
+    if name == "type" and isinstance(value, str):
+        return value.lower() if value in _UPPER else value
+    if name in _VALUES:
+        return value
+    if name in _JSON_MAPS and is_object(value):
+        return {key: lower_case_types(one) if is_object(one) else one for key, one in value.items()}
+    if is_object(value):
+        return lower_case_types(value)
+    return [_lower_case(name, one) for one in value] if is_array(value) else value
 
 
 def _keyword(name: str, value: Any) -> Any:

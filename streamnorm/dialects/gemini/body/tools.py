@@ -27,7 +27,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
-from streamnorm.dialects.gemini.body.schemas import json_schema
+from streamnorm.dialects.gemini.body.schemas import json_schema, lower_case_types
 from streamnorm.dialects.gemini.wire import DIALECT
 
 __all__ = ["TOOL_CONFIG", "choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
@@ -99,8 +99,10 @@ def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
             schema = _NO_PARAMETERS if own is None else json_schema(own)
         except DecodeError as exc:
             raise within(exc, "$.parameters") from None
-    elif wire.get("parameters") is not None:
-        fields["parameters"] = wire["parameters"]
+    else:
+        schema = lower_case_types(schema)
+        if wire.get("parameters") is not None:
+            fields["parameters"] = wire["parameters"]
     name, description = required_text(wire, "name"), text_in(wire, "description")
     tool = Tool(name, description, schema, strict, extra=extra_of(fields))
     source = Source(DIALECT, declaration, tool)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import streamnorm
 from streamnorm import DecodeError
 from streamnorm.dialects.gemini.body.schemas import json_schema
 
@@ -87,3 +88,42 @@ def test_a_schema_within_that_is_no_object_is_refused(schema: dict[str, Any], pa
     with pytest.raises(DecodeError) as caught:
         json_schema(schema)
     assert caught.value.path == path
+
+
+def test_names_of_types_in_a_json_schema_are_read_in_either_case() -> None:
+    """Gemini CLI 0.61 asks its classifier so."""
+    shown = {"type": "OBJECT", "enum": ["STRING"]}
+    schema = {
+        "type": "OBJECT",
+        "properties": {
+            "type": {"type": "STRING", "enum": ["OBJECT", "b"], "default": {"type": "STRING"}},
+            "parts": {"type": "ARRAY", "items": {"anyOf": [{"type": "NUMBER"}, {"type": "null"}]}},
+            "odd": {"type": ["STRING", "NULL"], "title": "STRING", "const": shown},
+            "none": True,
+        },
+        "required": ["type"],
+        "$defs": {"OBJECT": {"type": "Object"}},
+    }
+    expected = {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["OBJECT", "b"], "default": {"type": "STRING"}},
+            "parts": {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "null"}]}},
+            "odd": {"type": ["string", "null"], "title": "STRING", "const": shown},
+            "none": True,
+        },
+        "required": ["type"],
+        "$defs": {"OBJECT": {"type": "Object"}},
+    }
+    output = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    declaration = {"name": "f", "parametersJsonSchema": schema}
+    contents = [{"role": "user", "parts": [{"text": "Hi"}]}]
+    body = {
+        "contents": contents,
+        "generationConfig": output,
+        "tools": [{"functionDeclarations": [declaration]}],
+    }
+    request = streamnorm.decode_request(body, "gemini", path="/v1beta/models/m:generateContent")
+    assert request.output is not None
+    assert request.output.schema == expected
+    assert request.tools[0].input_schema == expected
