@@ -233,7 +233,8 @@ def _configured_models(config: Config) -> Iterator[str]:
     for entry in config.models:
         names = [name for name in (entry.match, entry.alias) if name is not None]
         plain = [name for name in names if _WILDCARDS.isdisjoint(name)]
-        asked = [to.partition("/")[2] for to in entry.to]
+        groups = [[to] if isinstance(to, str) else to for to in entry.to]
+        asked = [name.partition("/")[2] for group in groups for name in group]
         yield from plain or [name for name in asked if name and fnmatchcase(name, entry.match)]
 
 

@@ -165,7 +165,7 @@ def test_opencode_gets_the_models_of_the_configuration() -> None:
     models = [
         ModelConfig(match="coder", alias="claude-coder", to=["local/qwen3-coder"]),
         ModelConfig(match="gpt-*", to=["local/gpt-5.5", "local/qwen3"]),
-        ModelConfig(match="*", to=["local/qwen3-32b", "local"]),
+        ModelConfig(match="*", to=[["local/qwen3-32b", "local"]]),
     ]
     content = opencode_config(config=Config(upstreams=UPSTREAM, models=models))
     assert content["model"] == "streamnorm/coder"
