@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
 from streamnorm._core.errors import RemoteProtocolError
@@ -307,6 +308,8 @@ class Answer:
             data = await self._content.readany()
         except _GraceOver as exc:
             raise StopAsyncIteration from exc
+        except HttpProcessingError as exc:  # of aiohttp's parser in Python
+            raise BrokenFraming from exc
         self._end_read()
         if not data:
             raise StopAsyncIteration

@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import aiohttp.client_proto
+import aiohttp.http_parser
 import httpx
 import pytest
 from support.gateway_servers import gateway_config, served
@@ -20,6 +23,7 @@ from streamnorm.gateway import CallRecord, Config, Gateway, ModelConfig, Upstrea
 
 pytestmark = pytest.mark.anyio
 
+_SEGMENT_S = 0.1
 LOST = "connection lost before the first event"
 NO_HTTP = "an answer that is no HTTP, or has too long a header"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -154,6 +158,32 @@ async def test_answer_that_breaks_before_its_first_event(
     with serving(partial(respond, response=response)) as address:
         call, _ = await failed_call(f"http://{address}", stream=stream)
     assert call.reason == reason
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("start", [b"", CHUNK], ids=["nothing", "event"])
+async def test_broken_chunk_before_the_parser_of_aiohttp_in_python(
+    start: bytes, *, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error for a broken chunk is none of a client; it runs where the one in C is missing."""
+    parser = aiohttp.http_parser.HttpResponseParserPy
+    monkeypatch.setattr(aiohttp.client_proto, "HttpResponseParser", parser)
+    records = Records()
+
+    def respond_in_two_segments(connection: socket.socket) -> None:
+        respond(connection, CHUNKED + start)
+        time.sleep(_SEGMENT_S)
+        connection.sendall(b"zz\r\n")
+        connection.recv(1)
+
+    with serving(respond_in_two_segments) as address:
+        app = Gateway(gateway_config(f"http://{address}"), environ={}, observers=(records,))
+        async with served(app) as url:
+            await asked(url, "anthropic", stream=stream)
+    [call] = records.ended
+    assert call.ending in ("failed", "truncated")
+    assert call.error is not None
+    assert (call.error.kind, call.reason) == ("transport", "protocol")
 
 
 @pytest.mark.parametrize(
