@@ -245,6 +245,15 @@ class Transcoder:
         return self._decoder.idle_frames
 
     @property
+    def waiting_bytes(self) -> int:
+        """Bytes that the next read may make work of, however small it is.
+
+        Those of the event that has begun and not ended, and those that the target's last events
+        repeat or hold.
+        """
+        return self._decoder.unfinished_bytes + self._encoder.stored_bytes
+
+    @property
     def lacks_only_terminal(self) -> bool:
         """Whether the message is complete without its terminal, which a server may never send."""
         return self._decoder.lacks_only_terminal

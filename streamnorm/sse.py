@@ -184,6 +184,11 @@ class SSEDecoder:
             self.frames -= 1
         return out
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of the event that has begun and not ended, of comments those that have ended."""
+        return len(self.held) + self._event_bytes + len(self._line)
+
     def close(self) -> list[Frame]:
         """Return nothing: an event without its blank line is discarded."""
         return []

@@ -18,6 +18,7 @@ PACKAGE = Path(streamnorm.__file__).parent
 EXCEPTIONS = {
     "_registry.py": "it lists the dialects",
     "cli/": "examples, and the variables that the vendors' SDKs read their base URL from",
+    "gateway/balancing.py": "headers that name the session of an agent",
     "gateway/telemetry.py": "the names that OpenTelemetry's conventions give to providers",
     "recording/matching.py": "a directory of Claude Code, in the text of its system prompt",
     "recording/secrets/redaction.py": "headers of vendors whose values are no secrets",

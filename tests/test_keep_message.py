@@ -44,6 +44,7 @@ def test_bytes_outcome_and_usage_do_not_depend_on_keep_message(
         assert left.feed(chunk) == kept.feed(chunk)
         assert left.usage == kept.usage
         assert left.is_empty == kept.is_empty
+        assert left.has_blocks == kept.has_blocks
     assert left.close() == kept.close()
     assert isinstance(left.outcome, Completed)
     assert (left.outcome, left.usage) == (kept.outcome, kept.usage)

@@ -271,3 +271,13 @@ def test_any_bytes_give_the_same_frames_under_any_chunking(
     whole, one = run([data])
     parts, many = run(chunks)
     assert (whole, one.strays, one.last_event_id) == (parts, many.strays, many.last_event_id)
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_bytes_of_an_event_are_counted_until_its_end(newline: bytes) -> None:
+    decoder = SSEDecoder()
+    sizes = []
+    for data in (b"data: abc", b"def" + newline, b": comment", newline + b"data: g", newline * 2):
+        decoder.feed(data)
+        sizes.append(decoder.unfinished_bytes)
+    assert sizes == [9, 13, 13, 30, 0]  # a comment counts with its end

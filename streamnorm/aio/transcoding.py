@@ -51,6 +51,11 @@ class TranscodePump(Pump[bytes]):
         return self._transcoder.usage
 
     @property
+    def waiting_bytes(self) -> int:
+        """Bytes that the next read may make work of; see `Transcoder.waiting_bytes`."""
+        return self._transcoder.waiting_bytes
+
+    @property
     def has_blocks(self) -> bool:
         """Whether a block of the message has begun."""
         return self._transcoder.has_blocks

@@ -34,6 +34,7 @@ from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
+from streamnorm.gateway.large_events import LargeEventPump, LargeEvents
 from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
 from streamnorm.gateway.records import FailureReason
@@ -309,7 +310,7 @@ class Attempts:
         self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
     ) -> Result:
         reasoning = target.options.reasoning
-        pump = TranscodePump(
+        pump = LargeEventPump(
             answer,
             target.upstream.dialect,
             self._client.name,
@@ -324,9 +325,10 @@ class Attempts:
             on_loss=self._count,
         )
         answer.watch(pump)
-        stream: Stream[bytes] = Stream(pump, answer)
+        reader = LargeEvents(answer, pump, self._bodies)
+        stream: Stream[bytes] = Stream(pump, reader)
         if self._turn.stores and not self._turn.makes_answer:
-            stream = StoredStream(pump, answer, self._turn, self._bodies)
+            stream = StoredStream(pump, reader, self._turn, self._bodies)
         first = b""
         passes_on = self._passes_on_refusals(target)
         try:

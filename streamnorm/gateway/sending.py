@@ -12,6 +12,7 @@ from streamnorm.asgi.exchange import Exchange
 __all__ = ["ClientStream", "raw_headers"]
 
 _JSON = {"content-type": "application/json"}
+_MAX_SENT_BYTES = 1024 * 1024  # at once: servers copy what they send, in the loop
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",
@@ -69,6 +70,8 @@ class ClientStream:
             await self._pinging
         self._is_sending = True
         self._is_ended = not more
+        if len(data) > _MAX_SENT_BYTES:
+            data = await self._send_all_but_the_end(data)
         await self._exchange.send(data, more=more)
         self._sent_at = self._loop.time()
         self._is_sending = False
@@ -80,10 +83,20 @@ class ClientStream:
             if self._pinging is not None:
                 await self._pinging
             self._is_sending = True
+            if len(chunk) > _MAX_SENT_BYTES:
+                chunk = await self._send_all_but_the_end(chunk)
             await send(chunk)
             self._sent_at = now()
             self._is_sending = False
         await self.send(b"", more=False)
+
+    async def _send_all_but_the_end(self, data: bytes) -> bytes:
+        """Send a large chunk in pieces, and return the last of them."""
+        last = (len(data) - 1) // _MAX_SENT_BYTES * _MAX_SENT_BYTES
+        for start in range(0, last, _MAX_SENT_BYTES):
+            await self._exchange.send(data[start : start + _MAX_SENT_BYTES])
+            self._sent_at = self._loop.time()
+        return data[last:]
 
     async def send_body(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a JSON body in place of a stream."""

@@ -10,7 +10,7 @@ from streamnorm._core.json import compact, is_object, object_in, string_of
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.network import Answer
+from streamnorm.gateway.large_events import LargeEvents
 from streamnorm.gateway.turns import ClientTurn
 from streamnorm.sse import SSEDecoder, encode_frame
 
@@ -27,15 +27,15 @@ class StoredStream(Stream[bytes]):
 
     Args:
         pump: The pump of the stream; its events are written anew.
-        answer: The upstream's answer.
+        reader: Reads the upstream's answer.
         turn: Stores the answer.
         bodies: The thread for large bodies.
     """
 
     def __init__(
-        self, pump: TranscodePump, answer: Answer, turn: ClientTurn, bodies: BodyThread
+        self, pump: TranscodePump, reader: LargeEvents, turn: ClientTurn, bodies: BodyThread
     ) -> None:
-        super().__init__(pump, answer)
+        super().__init__(pump, reader)
         self._turn = turn
         self._bodies = bodies
 

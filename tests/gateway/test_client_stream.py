@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import anyio
 import pytest
@@ -16,6 +17,7 @@ KEEPALIVE_S = 0.001
 IDLE_S = 60.0
 PING = b": ping\n\n"
 CHUNK = b"data: {}\n\n"
+MIB = 1024 * 1024
 
 
 class SlowServer:
@@ -76,6 +78,28 @@ async def test_chunk_waits_for_a_blocked_ping() -> None:
             await sending
     assert server.bodies[:3] == [b"", PING, CHUNK]
     assert server.overlaps == 0
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+async def test_large_chunk_is_sent_in_pieces(extra: int) -> None:
+    size = 3 * MIB + extra
+    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    expected = [MIB, MIB, MIB - 1] if extra < 0 else [MIB] * 3 + [1] * extra
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield data
+
+    for sends_all in (False, True):
+        server = SlowServer(PING)
+        async with open_exchange(server.receive, server.send) as exchange:
+            stream = ClientStream(exchange, lambda: b"", 60.0, lambda _: True)
+            await stream.start({})
+            if sends_all:
+                await stream.send_all(chunks())
+            else:
+                await stream.send(data, more=False)
+        assert b"".join(server.bodies) == data
+        assert [len(body) for body in server.bodies if body] == expected
 
 
 @pytest.mark.parametrize("blocked", [CHUNK, PING])

@@ -2,10 +2,10 @@
 
     python tests/stress/loop_gaps.py [--only TEXT] [--source DIALECT] [--target DIALECT]
 
-Bodies of 32 MB that are made to be slow, histories of agents of 8 and 24 MB, and answers of 15 MB
-go through a gateway in a process of its own, in which a task ticks every millisecond.  Each goes
-from each dialect to each; counts of tokens, compactions and requests whose answer is stored are
-sent, too.
+Bodies of 32 MB that are made to be slow, histories of agents of 8 and 24 MB, answers of 15 MB and
+streams with an event of 13 MB go through a gateway in a process of its own, in which a task ticks
+every millisecond.  Each goes from each dialect to each; counts of tokens, compactions and requests
+whose answer is stored are sent, too.
 
 Two ticks may be 50 ms apart, by the CPU time of the process: what else runs on the machine takes
 none of that.  A history may take five times its size of memory, any other body 400 MB.
@@ -22,7 +22,16 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.large_bodies import HOSTILE, PATHS, history, large_answers, small_answer, small_request
+from support.large_bodies import (
+    HOSTILE,
+    PATHS,
+    history,
+    large_answers,
+    large_events,
+    small_answer,
+    small_request,
+    stream_request,
+)
 from support.loop_gaps import Measured, measured_gateway
 
 _MAX_GAP_MS = 50.0
@@ -50,6 +59,7 @@ class Case(NamedTuple):
         answer: The answer of the upstream; None for a small one.
         state: Where the gateway stores answers.
         max_bytes: Bound on the memory that it takes.
+        content_type: The kind of the answer.
     """
 
     name: str
@@ -58,6 +68,7 @@ class Case(NamedTuple):
     answer: bytes | None = None
     state: str | None = None
     max_bytes: int = _MAX_BYTES
+    content_type: str = "application/json"
 
 
 def cases(source: str, target: str, only: str) -> Iterator[Case]:
@@ -77,6 +88,9 @@ def cases(source: str, target: str, only: str) -> Iterator[Case]:
     for name, answer in large_answers(target).items():
         if only in name:
             yield Case(name, path, small_request(source), answer)
+    for name, answer in large_events(target).items():
+        if only in name:
+            yield Case(name, *stream_request(source), answer, content_type="text/event-stream")
 
 
 async def measure(case: Case, source: str, target: str) -> Measured:
@@ -86,7 +100,7 @@ async def measure(case: Case, source: str, target: str) -> Measured:
         await gateway.post(case.path, small_request(source))  # what is imported at first use
         await gateway.post(PATHS[source], history(source, 300_000))
         if case.answer is not None:
-            gateway.upstream.body = case.answer
+            gateway.upstream.body, gateway.upstream.content_type = case.answer, case.content_type
         return await gateway.post(case.path, case.body)
 
 

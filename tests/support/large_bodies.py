@@ -10,20 +10,38 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from streamnorm import (
+    BlockStart,
+    BlockStop,
     Image,
     InputMessage,
+    JSONDelta,
     Message,
+    MessageStart,
+    MessageStop,
     Request,
     Text,
+    TextDelta,
     Tool,
     ToolCall,
     ToolResult,
     Usage,
+    UsageUpdate,
     encode_message,
     encode_request,
+    encoder,
 )
 
-__all__ = ["HOSTILE", "PATHS", "history", "large_answers", "small_answer", "small_request"]
+__all__ = [
+    "HOSTILE",
+    "PATHS",
+    "history",
+    "large_answers",
+    "large_events",
+    "small_answer",
+    "small_request",
+    "stream_of",
+    "stream_request",
+]
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -177,6 +195,31 @@ def large_answers(dialect: str) -> dict[str, bytes]:
         ),
         "an answer of empty objects": small_answer(dialect)[:-1] + b',"x":[%s]}' % empty,
     }
+
+
+def large_events(dialect: str) -> dict[str, bytes]:
+    """Return streams with an event of 13 MB, by what is large in it."""
+    lines = _CODE * (13_000_000 // len(_CODE))
+    arguments = json.dumps({"a": lines[:12_000_000]})
+    return {
+        "an event of one text": stream_of(dialect, Text(), TextDelta(0, lines)),
+        "an event of one call": stream_of(dialect, ToolCall("c", "f"), JSONDelta(0, arguments)),
+    }
+
+
+def stream_request(dialect: str) -> tuple[str, bytes]:
+    """Return the path and the body of a request for a stream."""
+    if dialect == "gemini":
+        return "/v1beta/models/m:streamGenerateContent?alt=sse", small_request(dialect)
+    return PATHS[dialect], small_request(dialect)[:-1] + b',"stream":true}'
+
+
+def stream_of(dialect: str, block: Text | ToolCall, *deltas: TextDelta | JSONDelta) -> bytes:
+    """Return a stream of one block."""
+    writer = encoder(dialect)
+    start, end = MessageStart("x", "m"), MessageStop("end_turn")
+    events = (start, BlockStart(0, block), *deltas, BlockStop(0), UsageUpdate(Usage(1, 1)), end)
+    return b"".join(map(writer.encode, events))
 
 
 def _answer(dialect: str, block: Text | ToolCall) -> bytes:

@@ -305,6 +305,25 @@ def test_ping_is_empty_after_the_end() -> None:
     assert run.ping() == b""
 
 
+@pytest.mark.parametrize(("target", "is_stored"), [("openai_responses", True), ("anthropic", False)])
+def test_bytes_that_wait_are_those_of_an_event_and_of_what_the_target_repeats(
+    target: str, *, is_stored: bool
+) -> None:
+    run = Transcoder("openai_chat", target)
+    text = "a" * 100_000
+    event = content(text)
+    run.feed(event[:-1])
+    assert run.waiting_bytes == len(event) - 1
+    assert not run.has_blocks
+    run.feed(event[-1:])
+    assert (run.waiting_bytes >= len(text)) == is_stored
+    assert run.has_blocks
+    if not is_stored:
+        assert run.waiting_bytes < 1000
+    run.feed(b"data: {]\n\n")
+    assert run.waiting_bytes == 0  # its error goes out in any case
+
+
 def test_ping_may_be_written_between_any_chunks() -> None:
     run = transcoder()
     out = []

@@ -236,6 +236,11 @@ class Decoder(ABC):
         return self.framing.frames
 
     @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of the event that has begun and not ended."""
+        return self.framing.unfinished_bytes
+
+    @property
     def idle_frames(self) -> int:
         """Number of frames read that gave no event, or a ping."""
         run = self._delta_run

@@ -97,6 +97,11 @@ class Encoder(ABC):
         }
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the message that are stored, to be written again or later."""
+        return max(0, self._stored.bound - self._stored.left)
+
+    @property
     def extras(self) -> bool:
         """Whether the vendor's own fields are written back."""
         return self._projector.vendor_fields.are_carried

@@ -1,0 +1,91 @@
+"""Events of a stream that are too large to be decoded on the event loop.
+
+`LargeEvents` stands between an answer and its stream: where a read may end a large event, of the
+upstream or for the client, it has the pump fed in the body thread, and passes on an empty read, for
+which the pump returns what that gave.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
+from streamnorm.gateway.network import Answer
+
+__all__ = ["LargeEventPump", "LargeEvents"]
+
+
+class LargeEventPump(TranscodePump):
+    """A pump that may be fed before the stream does so."""
+
+    _is_fed = False  # ahead of the stream
+    _fed: bytes | None = None  # what that gave
+    _is_closed = False  # ahead of the stream
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take the next chunk, unless one was taken already; return what that gives."""
+        if not self._is_fed:
+            return super().feed(data)
+        fed, self._is_fed, self._fed = self._fed, False, None
+        return fed
+
+    def feed_ahead(self, data: bytes) -> None:
+        """Take the next chunk; the next `feed` returns what that gives, and takes none."""
+        self._fed = super().feed(data)
+        self._is_fed = True
+
+    def close(self) -> None:
+        """Handle the end of the source, unless that was done already."""
+        if not self._is_closed:
+            self.close_ahead()
+
+    def close_ahead(self) -> None:
+        """Handle the end of the source."""
+        self._is_closed = True
+        super().close()
+
+
+class LargeEvents:
+    """The reads of an answer, of which those that end a large event are empty.
+
+    Args:
+        answer: The answer.
+        pump: The pump of its stream.
+        bodies: The thread for large bodies.
+
+    Attributes:
+        status: HTTP status of the answer.
+        content_type: Its media type, with parameters.
+    """
+
+    def __init__(self, answer: Answer, pump: LargeEventPump, bodies: BodyThread) -> None:
+        self.status = answer.status
+        self.content_type = answer.content_type
+        self._answer = answer
+        self._pump = pump
+        self._bodies = bodies
+
+    async def read(self) -> bytes:
+        """Return the next bytes, none of an event that has been fed.
+
+        Raises:
+            StopAsyncIteration: The body has ended.
+            Stalled: The upstream is late.
+            aiohttp.ClientError: The connection broke.
+        """
+        pump = self._pump
+        try:
+            data = await self._answer.read()
+        except StopAsyncIteration:
+            await self._bodies.run(pump.waiting_bytes, pump.close_ahead)
+            raise
+        size = pump.waiting_bytes + len(data)
+        if size <= LARGE_BYTES or b"\n" not in data:
+            return data
+        await self._bodies.run(size, partial(pump.feed_ahead, data))
+        return b""
+
+    async def close(self) -> None:
+        """Close the connection, unless the body has ended: then others may use it."""
+        await self._answer.close()
