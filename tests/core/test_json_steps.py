@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnorm._core import json_steps
 from streamnorm._core.json_steps import StepwiseDecoder
 
 JSON = st.recursive(
@@ -33,6 +34,66 @@ def test_same_value_or_error_as_at_once(value: Any, indent: int | None, cut: int
         for options in ({"parse_constant": str}, OPTIONS):
             decoder, expected = StepwiseDecoder(**options), json.JSONDecoder(**options)
             assert outcome(decoder, text) == outcome(expected, text)
+
+
+ESCAPES = st.lists(
+    st.sampled_from(
+        ["a", "\\\\", '\\"', "\\n", "\\ud83d", "\\ude00", "\\u20ac", "\U0001f600", "u", '"']
+    )
+)
+
+
+@given(ESCAPES, st.sampled_from(["", '"', "\\", "\n", "\\uD8"]), st.booleans())
+def test_long_string_is_parsed_in_slices_as_at_once(
+    parts: list[str], end: str, is_part: bool
+) -> None:
+    text = f'["{"".join(parts)}{end}", "{"b" * 40}"]'
+    whole = f'{{"messages": [{{"content": [{{"text": {text}}}]}}]}}' if is_part else text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_steps, "_SLICE_CHARS", 16)
+        for options in ({}, {"strict": False}):
+            decoder, expected = StepwiseDecoder(**options), json.JSONDecoder(**options)
+            assert outcome(decoder, whole) == outcome(expected, whole)
+
+
+@pytest.mark.parametrize("lead", range(8))
+@pytest.mark.parametrize(
+    "string",
+    [
+        "\\\\" * 40,
+        "\\ud83d\\ude00" * 20,
+        "\\ud83d" * 20,
+        "\\\\ud83d\\ude00" * 20,
+        "a" * 40,
+        "a" * 40 + "\n" + "a" * 40,
+        "a" * 40 + "\\x",
+    ],
+)
+def test_no_escape_is_cut_by_a_slice(
+    string: str, lead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_steps, "_SLICE_CHARS", 16)
+    for end in ('"', '", "more"', ""):
+        text = f'["{"a" * lead}{string}{end}]'
+        assert outcome(StepwiseDecoder(), text) == outcome(json.JSONDecoder(), text)
+
+
+def test_long_strings_are_parsed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    scanstring = json_steps._scanstring
+
+    def recorded(text: str, begin: int, strict: bool) -> tuple[str, int]:
+        value, end = scanstring(text, begin, strict)
+        sizes.append(end - begin)
+        return value, end
+
+    monkeypatch.setattr(json_steps, "_scanstring", recorded)
+    halves = "\\ud83d" * 500_000
+    body = f'{{"messages": [{{"content": [{{"text": "{halves}"}}]}}]}}'
+    assert StepwiseDecoder().decode(body) == json.loads(body)
+    assert max(sizes) <= 1024 * 1024 + 1
+    assert sum(sizes) > len(halves)
 
 
 def test_five_levels_are_parsed_in_python(monkeypatch: pytest.MonkeyPatch) -> None:

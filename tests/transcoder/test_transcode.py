@@ -305,7 +305,9 @@ def test_ping_is_empty_after_the_end() -> None:
     assert run.ping() == b""
 
 
-@pytest.mark.parametrize(("target", "is_stored"), [("openai_responses", True), ("anthropic", False)])
+@pytest.mark.parametrize(
+    ("target", "is_stored"), [("openai_responses", True), ("anthropic", False)]
+)
 def test_bytes_that_wait_are_those_of_an_event_and_of_what_the_target_repeats(
     target: str, *, is_stored: bool
 ) -> None:
