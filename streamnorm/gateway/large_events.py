@@ -75,6 +75,8 @@ class LargeEvents:
             aiohttp.ClientError: The connection broke.
         """
         pump = self._pump
+        if pump.ended:  # what follows is only read so that the connection can be used again
+            return await self._answer.read()
         try:
             data = await self._answer.read()
         except StopAsyncIteration:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from support.gateway_servers import served_gateway
-from support.gateway_upstreams import ABORT, Head, Step, StepUpstream, asked
+from support.gateway_upstreams import ABORT, Head, Records, Step, StepUpstream, asked
 from support.large_bodies import stream_of
 from support.streams import DIALECTS
 
@@ -50,11 +50,14 @@ async def answered(
         feed_ahead(pump, data)
 
     monkeypatch.setattr(LargeEventPump, "feed_ahead", recorded)
-    async with served_gateway(StepUpstream(body), source) as gateway:
+    records = Records()
+    async with served_gateway(StepUpstream(body), source, observers=(records,)) as gateway:
         response = await asked(gateway.url, client)
     assert response.status_code == 200
     reader = decoder(client)
     events = [*reader.feed(response.content), *reader.close()]
+    [call] = records.ended
+    assert isinstance(call.outcome, Completed) == isinstance(reader.outcome, Completed)
     return reader.outcome, accumulate(events), threads
 
 
