@@ -289,6 +289,8 @@ class ChatEncoder(Encoder):
         self._stopped = False
         if self._include_usage and self._usage != Usage():  # written at the end alone
             self._losses.add("usage", "failed stream", "dropped")
+        if any(choice.annotations.to_wire() for choice in self._choices.values()):
+            self._losses.add("held", "failed stream", "citations dropped")
         return _frame(error_to_wire(event, extras=self.extras))
 
     def _opaque(self, event: Opaque) -> bytes:

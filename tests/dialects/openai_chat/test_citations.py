@@ -21,6 +21,7 @@ from streamnorm import (
     MessageStart,
     MessageStop,
     Opaque,
+    StreamError,
     Text,
     TextDelta,
     ToolCall,
@@ -122,6 +123,22 @@ def test_choice_without_citations_has_no_annotations() -> None:
     citations.start_block(0)
     citations.stop_block(0, 3)
     assert citations.to_wire() == []
+
+
+def test_citations_of_a_failed_stream_are_a_loss() -> None:
+    """They are written at the end of their choice, which a failed stream has not."""
+    events: list[Event] = [MessageStart("m", "gpt"), BlockStart(0, Text()), TextDelta(0, "Hi")]
+    for cited, losses in (
+        ([], ()),
+        (
+            [CitationDelta(0, Citation("url_citation", url="https://u"))],
+            (Loss("held", "failed stream", 1, "citations dropped"),),
+        ),
+    ):
+        writer = encoder("openai_chat")
+        for event in (*events, *cited, StreamError("upstream", "gone")):
+            writer.encode(event)
+        assert writer.losses == losses
 
 
 def test_annotation_becomes_a_citation_of_the_text() -> None:
