@@ -198,9 +198,8 @@ class ToolCalls:
             or text.startswith("{")
         ):
             raise malformed(f"arguments at index {index}, where no tool call has begun")
-        if not text:
-            if arguments:  # the next fragment shows where it belongs
-                self._blank_at = index
+        if not text:  # white space: the next fragment shows where it belongs
+            self._blank_at = index
             return call
         self._blank_at = None
         store_bytes(self._stored, OBJECT_BYTES)  # of both indexes
