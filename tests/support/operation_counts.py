@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 __all__ = ["KIB", "lines", "operations", "peak"]
 
@@ -17,17 +16,27 @@ KIB = 1024
 TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 
-@contextmanager
-def _undisturbed(work: Callable[[], object]) -> Generator[None]:
-    """Run some work once, so that all it needs is loaded, and let no garbage be collected.
+def _run_traced(
+    work: Callable[[], object],
+    trace: TraceFunction,
+    get: Callable[[], Any],
+    set_: Callable[[Any], None],
+) -> None:
+    """Do some work twice, the second time with a trace or profile function.
 
-    What other tests have left behind, or have not imported yet, would count.
+    By then all that it needs is loaded, and no garbage is collected meanwhile: what other tests
+    have left behind, or have not imported yet, would count.
     """
     work()
     gc.collect()
     gc.disable()
+    before = get()
     try:
-        yield
+        set_(trace)
+        try:
+            work()
+        finally:
+            set_(before)
     finally:
         gc.enable()
 
@@ -40,13 +49,7 @@ def operations(work: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    with _undisturbed(work):
-        before = sys.getprofile()
-        sys.setprofile(trace)
-        try:
-            work()
-        finally:
-            sys.setprofile(before)
+    _run_traced(work, trace, sys.getprofile, sys.setprofile)
     return count
 
 
@@ -62,13 +65,7 @@ def lines(work: Callable[[], object]) -> int:
         count += event == "line"
         return trace
 
-    with _undisturbed(work):
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            work()
-        finally:
-            sys.settrace(before)
+    _run_traced(work, trace, sys.gettrace, sys.settrace)
     return count
 
 
