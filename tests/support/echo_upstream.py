@@ -17,9 +17,20 @@ from streamnorm import UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.fake import FakeRequest
-from support.faulty_upstream import Step, run_steps
+from support.faulty_upstream import Pause, Step, run_steps
 
-__all__ = ["MARKER", "EchoUpstream", "EchoedRequest", "head_of", "honest_steps", "new_marker"]
+__all__ = [
+    "MARKER",
+    "EchoUpstream",
+    "EchoedRequest",
+    "endless_steps",
+    "head_of",
+    "honest_steps",
+    "new_marker",
+    "slow_steps",
+]
+
+_PAUSE_S, _PAUSES = 0.05, 10_000
 
 MARKER = re.compile(rb"mk[0-9a-f]{10}")
 """A marker: a word that stands in one request alone, and in its answer."""
@@ -147,6 +158,19 @@ def honest_steps(request: EchoedRequest) -> list[Step]:
         return [head + playback.body]
     chunks = [b"%x\r\n%b\r\n" % (len(step.data), step.data) for step in playback.steps if step.data]
     return [head_of(playback), *chunks, b"0\r\n\r\n"]
+
+
+def slow_steps(request: EchoedRequest, pause_s: float) -> list[Step]:
+    """Return the honest answer with a pause behind each piece."""
+    return [each for step in honest_steps(request) for each in (step, Pause(pause_s))]
+
+
+def endless_steps(request: EchoedRequest) -> list[Step]:
+    """Return the beginning of an answer, and then nothing for many minutes.
+
+    Between two pauses, the upstream finds that the gateway has closed the connection.
+    """
+    return [*honest_steps(request)[:3], *[Pause(_PAUSE_S)] * _PAUSES]
 
 
 def head_of(playback: Playback, framing: str = "transfer-encoding: chunked\r\n") -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from urllib.parse import urlsplit
 
 from h2.config import H2Configuration
@@ -12,8 +13,7 @@ from h2.events import DataReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 
 from support.attacks.bench import PROMPT, TENANTS, Attack, Bench, Setup
-from support.echo_upstream import MARKER, EchoedRequest, honest_steps, new_marker
-from support.faulty_upstream import Pause, Step
+from support.echo_upstream import MARKER, endless_steps, new_marker, slow_steps
 from support.gateway_upstreams import REQUESTS
 
 __all__ = ["ATTACKS"]
@@ -94,7 +94,7 @@ class _Client:
 
 async def _many_streams(bench: Bench) -> str:
     """Requests of two tenants on one connection at the same time."""
-    bench.upstream.plan = _slow
+    bench.upstream.plan = partial(slow_steps, pause_s=0.01)
     client = await _Client.connect(bench.url)
     markers = {}
     for number in range(_STREAMS):
@@ -108,17 +108,9 @@ async def _many_streams(bench: Bench) -> str:
     return f"{_STREAMS} streams at a time have their own answers"
 
 
-def _slow(request: EchoedRequest) -> list[Step]:
-    return [each for step in honest_steps(request) for each in (step, Pause(0.01))]
-
-
-def _endless(request: EchoedRequest) -> list[Step]:
-    return [*honest_steps(request)[:3], *[Pause(0.05)] * 10_000]
-
-
 async def _resets(bench: Bench) -> str:
     """Each request is reset as soon as it was sent."""
-    bench.upstream.plan = _endless
+    bench.upstream.plan = endless_steps
     client = await _Client.connect(bench.url)
     for _ in range(_RESETS):
         client.reset(client.ask(new_marker(), TENANTS[0]))

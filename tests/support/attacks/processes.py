@@ -14,13 +14,11 @@ from pathlib import Path
 import httpx
 
 from support.attacks.bench import TENANTS, Attack, Bench, Setup
-from support.echo_upstream import EchoedRequest, honest_steps
-from support.faulty_upstream import Pause, Step
+from support.echo_upstream import endless_steps
 from support.gateway_upstreams import REQUESTS
 
 __all__ = ["ATTACKS"]
 
-_PAUSE_S, _PAUSES = 0.05, 10_000
 _RELEASE_S = 20.0  # of a stream whose pings come after a minute
 _ROUND_TRIPS = 25
 _MAX_RATIO = 4.0
@@ -70,11 +68,6 @@ async def _no_delay(bench: Bench) -> str:
     return f"{kept_s * 1000:.1f} ms on a kept connection, {new_s * 1000:.1f} ms on a new one"
 
 
-def _endless(request: EchoedRequest) -> list[Step]:
-    # Between two pauses, the upstream finds that the gateway has closed the connection.
-    return [*honest_steps(request)[:3], *[Pause(_PAUSE_S)] * _PAUSES]
-
-
 async def _begin(bench: Bench) -> tuple[asyncio.Task[bytes], asyncio.Event]:
     """Open a stream that does not end; return the task that reads it, and when it has begun."""
     begun = asyncio.Event()
@@ -95,7 +88,7 @@ async def _begin(bench: Bench) -> tuple[asyncio.Task[bytes], asyncio.Event]:
 
 
 async def _second_signal(bench: Bench) -> str:
-    bench.upstream.plan = _endless
+    bench.upstream.plan = endless_steps
     task, begun = await _begin(bench)
     await begun.wait()
     process = bench.gateway.process
@@ -121,7 +114,7 @@ async def _hangup(bench: Bench) -> str:
 
 async def _dead_worker(bench: Bench) -> str:
     """A worker is killed in the middle of its streams, which no process counts down."""
-    bench.upstream.plan = _endless
+    bench.upstream.plan = endless_steps
     begun = [await _begin(bench) for _ in range(6)]
     for _, event in begun:
         await event.wait()
@@ -159,7 +152,7 @@ async def _open_streams(bench: Bench) -> float:
 
 async def _pipelined_client(bench: Bench) -> str:
     """A client sends a second request behind its first, and leaves."""
-    bench.upstream.plan = _endless
+    bench.upstream.plan = endless_steps
     body = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
     head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
     head += f"content-type: application/json\r\nauthorization: Bearer {TENANTS[0]}\r\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from support.attacks.bench import KEY, PROMPT, TENANTS, Attack, Bench, Setup
-from support.echo_upstream import EchoedRequest, honest_steps
-from support.faulty_upstream import Pause, Step
+from support.echo_upstream import slow_steps
 from support.gateway_upstreams import REQUESTS
 
 __all__ = ["ATTACKS"]
@@ -67,7 +67,7 @@ trace.set_tracer_provider(provider)
 async def _clock(bench: Bench) -> str:
     """The clock of the machine jumps, forth and back, while a stream runs."""
     offset = bench.directory / "offset"
-    bench.upstream.plan = _slow
+    bench.upstream.plan = partial(slow_steps, pause_s=0.03)
     first = await bench.send("openai_responses")
     for jump in (_YEARS_S, -_YEARS_S, 0):
         stream = asyncio.create_task(bench.send("anthropic", stream=True))
@@ -86,10 +86,6 @@ async def _clock(bench: Bench) -> str:
     _write(offset, "0")
     await bench.ask("openai_responses")
     return "ten years forth and back, no stream ended, no error"
-
-
-def _slow(request: EchoedRequest) -> list[Step]:
-    return [each for step in honest_steps(request) for each in (step, Pause(0.03))]
 
 
 def _read(path: Path) -> str:
