@@ -80,12 +80,14 @@ class LargeEvents:
         try:
             data = await self._answer.read()
         except StopAsyncIteration:
-            await self._bodies.run(pump.waiting_bytes, pump.close_ahead)
+            with self._answer.being_decoded():
+                await self._bodies.run(pump.waiting_bytes, pump.close_ahead)
             raise
         size = pump.waiting_bytes + len(data)
         if size <= LARGE_BYTES or b"\n" not in data:
             return data
-        await self._bodies.run(size, partial(pump.feed_ahead, data))
+        with self._answer.being_decoded():
+            await self._bodies.run(size, partial(pump.feed_ahead, data))
         return b""
 
     async def close(self) -> None:

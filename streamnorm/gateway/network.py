@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import socket
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -32,6 +34,8 @@ __all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times", "failure_r
 
 _CONNECT_S = 30.0
 _LOOK_S = 0.01  # the timer of an answer fires no more often
+_LINES_AT_ONCE = 1000  # decoding an event without text takes up to 20 µs
+_LINES = re.compile(rb"(?:[^\r\n]*[\r\n]){%d}" % _LINES_AT_ONCE)
 _MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128
 
 
@@ -220,15 +224,20 @@ class Answer:
         self.content_type = self.headers.get("content-type")
         self._coding = self.headers.get("content-encoding", "")
         self._inflation: Inflation | None = None
-        self._pieces: Iterator[bytes] = iter(())  # of the last bytes that were received
+        self._pieces: Iterator[bytes] = iter(())  # of the last bytes that were inflated
+        self._rest = b""  # lines of the last read that are still to be returned
+        plain = is_plain(self._coding)
+        self._uncut_bytes = _LINES_AT_ONCE if plain else sys.maxsize
         self.read: Callable[[], Awaitable[bytes]] = (
-            self._read_received if is_plain(self._coding) else self._read_inflated
+            self._read_received if plain else self._read_inflated
         )
         if key is not None:
             self.read = partial(_read_masked, self.read, KeyMask(key))
         self._pump: Pump[bytes] | None = None
         self._waits_since: float | None = None  # since when a read is under way
         self._returned_at = start  # when the last read ended
+        self._is_decoding = False  # in a thread, what was read
+        self._is_due = False  # a check, once that has ended
         self._is_blocked = False  # whether the timer has fired since then: the client is late
         self._blocked_s = 0.0  # seconds in which it was
         self._progress_at = start  # of a clock that stops while the client is late
@@ -268,6 +277,22 @@ class Answer:
         """Measure progress by the events that a pump has read, and let it say when it may end."""
         self._pump = pump
 
+    @contextmanager
+    def being_decoded(self) -> Iterator[None]:
+        """Hold while a thread decodes what was read: the time is not the client's.
+
+        The pump counts its frames meanwhile, so its progress is judged afterwards.
+        """
+        self._is_decoding = True
+        try:
+            yield
+        finally:
+            self._is_decoding = False
+            self._returned_at = self._loop.time()
+            if self._is_due:
+                self._is_due = False
+                self._check()
+
     def fail(self, cause: Exception) -> None:
         """End the body with an exception, also a read that is under way."""
         if not self._content.is_eof():
@@ -296,13 +321,16 @@ class Answer:
         await self.close()
 
     async def _read_received(self) -> bytes:
-        """Return the next bytes of the body, as they were received.
+        """Return the next bytes of the body, as they were received, but few lines at once.
 
         Raises:
             StopAsyncIteration: The body has ended.
             Stalled: The upstream is late.
             aiohttp.ClientError: The connection broke.
         """
+        if self._rest:
+            await self._give_way()
+            return self._first_lines(self._rest)
         self._begin_read()
         try:
             data = await self._content.readany()
@@ -317,21 +345,37 @@ class Answer:
         if self._reads == 1:
             self._progress_at = self._returned_at
             self._check()
+        if len(data) > self._uncut_bytes:
+            return self._first_lines(data)
         return data
+
+    def _first_lines(self, data: bytes) -> bytes:
+        """Return as many lines as are decoded at once, and keep the rest for the next read."""
+        lines = data.count(b"\n") + data.count(b"\r")
+        first = _LINES.match(data) if lines > _LINES_AT_ONCE else None
+        if first is None:
+            self._rest = b""
+            return data
+        self._rest = data[first.end() :]
+        return first[0]
+
+    async def _give_way(self) -> None:
+        """Let others work between two pieces of one read."""
+        self._begin_read()
+        await asyncio.sleep(0)
+        self._end_read()
 
     async def _read_inflated(self) -> bytes:
         """Return the next bytes of a body that is compressed although that was not asked for."""
         if self._inflation is None:
             self._inflation = inflation(self._coding)
-        if (piece := next(self._pieces, None)) is not None:
-            self._begin_read()
-            await asyncio.sleep(0)  # a read may become thousands of pieces
-            self._end_read()
-            return piece
-        while piece is None:
+        data = self._rest or next(self._pieces, None)
+        if data is not None:  # a read may become thousands of pieces
+            await self._give_way()
+        while data is None:
             self._pieces = self._inflation.pieces(await self._read_received())
-            piece = next(self._pieces, None)
-        return piece
+            data = next(self._pieces, None)
+        return self._first_lines(data)
 
     def _begin_read(self) -> None:
         self._waits_since = since = self._loop.time()
@@ -354,6 +398,9 @@ class Answer:
     def _check(self) -> None:
         """End the body if the upstream is late, and look again when it may be."""
         self._timer.cancel()
+        if self._is_decoding:
+            self._is_due = True
+            return
         now, times = self._loop.time(), self._times
         if not self._reads:
             self.fail(Stalled("no first byte"))

@@ -9,20 +9,22 @@ import socket
 import struct
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
 from support.gateway_servers import gateway_config, served, served_gateway
-from support.gateway_upstreams import ANSWER, Head, Records, StepUpstream, asked, opened
+from support.gateway_upstreams import ANSWER, Head, Records, Step, StepUpstream, asked, opened
 from support.loopback import HEAD, Server, chunked
 
 from streamnorm import Completed, Truncated, Usage
 from streamnorm._upstream.side_requests import SideRequest
+from streamnorm.aio.pump import Pump
 from streamnorm.gateway import Gateway
-from streamnorm.gateway.network import Network, ServerStopping
+from streamnorm.gateway.network import Answer, Network, ServerStopping, Stalled
 from streamnorm.gateway.sending import ClientStream
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +46,17 @@ async def gateway(
         app = Gateway(config, environ={}, observers=() if records is None else (records,))
         async with served(app) as url:
             yield url, upstream
+
+
+@asynccontextmanager
+async def opened_answer(steps: Sequence[Step], **settings: Any) -> AsyncIterator[Answer]:
+    """Ask an upstream, and yield the answer, of which nothing was read."""
+    async with served(StepUpstream(steps)) as url:
+        network = Network(gateway_config(url, **settings))
+        request = SideRequest(method="POST", url=url, headers={}, body=b"{}")
+        async with await network.send(request) as answer:
+            yield answer
+        await network.aclose()
 
 
 async def test_finished_answer_that_stays_open_is_complete_after_its_grace() -> None:
@@ -274,6 +287,47 @@ async def test_whole_answer_must_go_on_in_time() -> None:
     async with served_gateway(upstream, idle_s=0.05) as running:
         response = await asked(running.url, "anthropic", stream=False)
     assert response.status_code == 504
+
+
+async def test_time_in_which_a_thread_decodes_a_read_is_not_the_client_s() -> None:
+    """What is counted meanwhile is neither progress nor none."""
+    pump = SimpleNamespace(progress=0, lacks_only_terminal=False)
+    async with opened_answer([ANSWER[0], 60.0], progress_s=0.03, idle_s=5.0) as answer:
+        answer.watch(cast("Pump[bytes]", pump))
+        assert await answer.read() == ANSWER[0]
+        with answer.being_decoded():
+            pump.progress = 2000  # frames, of which none is known to be idle
+            await asyncio.sleep(0.1)
+            pump.progress = 0
+        with pytest.raises(Stalled):
+            await answer.read()
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("line", [b"\n", b"data:\r", b"data: {}\r\n\r\n"])
+async def test_many_lines_of_one_read_are_returned_few_at_once(line: bytes, coding: str) -> None:
+    body = b"data: 1\n\n" * 9 + line * 20_000 + b"data: 2"
+    sent = CODINGS[coding](body) if coding in CODINGS else body
+    head = Head(200, {"content-type": "text/event-stream", "content-encoding": coding})
+    pieces: list[bytes] = []
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with opened_answer([head, sent]) as answer:
+        ticking = asyncio.create_task(take_turns())
+        with suppress(StopAsyncIteration):
+            while True:
+                pieces.append(await answer.read())
+        ticking.cancel()
+    assert b"".join(pieces) == body
+    assert max(piece.count(b"\n") + piece.count(b"\r") for piece in pieces) <= 1000
+    assert len(pieces) > 20
+    assert turns > 15
 
 
 async def test_slow_client_does_not_make_the_upstream_late(monkeypatch: pytest.MonkeyPatch) -> None:

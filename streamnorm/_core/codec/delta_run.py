@@ -204,8 +204,10 @@ class DeltaForwarder:
         run.reads_are_events = len(frames) == 1
         text_of = run.text_of
         delta, append, write = self._delta, self._append, self._write
+        # No slice: where every other frame must be read in full, all slices would be quadratic.
+        rest = map(frames.__getitem__, range(position, len(frames))) if position else frames
         try:
-            for raw in frames[position:] if position else frames:
+            for raw in rest:
                 if type(raw) is not bytes or (text := text_of(raw)) is None:
                     break
                 position += 1

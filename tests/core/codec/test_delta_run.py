@@ -331,3 +331,26 @@ def test_sinks_of_a_block_serve_it_until_something_else_happens_to_it() -> None:
     forwarder.invalidate([BlockStop(0)])
     forwarder.forward(list(frames), [])
     assert sinks.asked == [0, 1, 0, 1]
+
+
+class CountedFrames(list[bytes]):
+    """Frames, and how many of them were copied."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        self.copied += len(found) if isinstance(key, slice) else 0
+        return found
+
+
+def test_frames_are_not_copied_for_each_that_is_read_in_full() -> None:
+    forwarder = DeltaForwarder(NumberedRun(), CountedSinks(), None)
+    frames = CountedFrames([b": a comment", b"data: 0a"] * 3)
+    stops, position = [], 0
+    while position < len(frames):
+        position = forwarder.forward(frames, [], position)
+        stops.append(position)
+        position += 1
+    assert stops == [0, 2, 4, 6]
+    assert not frames.copied
