@@ -28,7 +28,10 @@ from streamnorm.testing import FakeProvider
 ROOT = Path(__file__).parent.parent
 _MAX_S = 600  # of a command, on a machine that does other work
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("clients/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(page for folder in ("", "api/", "clients/") for page in sorted(DOCS.glob(f"{folder}*.md"))),
+]
 # Drawings, and what `test_docs_gateway` checks.
 NOT_RUN = ("text", "toml", "json", "yaml", "nginx", "mermaid")
 
@@ -248,7 +251,7 @@ def test_first_example_of_the_site_is_short() -> None:
     assert len(blocks("python", "index")[0].code.splitlines()) <= 18
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for path in re.findall(r"`(?:python )?((?:tests|docs|recordings|streamnorm)/[\w./-]+)", text):
@@ -344,7 +347,7 @@ def test_every_kind_of_note_has_a_row() -> None:
 # Links and the reference
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_files_lead_somewhere(page: Path) -> None:
     """The generator checks those of the site, and their anchors."""
     for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
@@ -352,7 +355,7 @@ def test_links_between_files_lead_somewhere(page: Path) -> None:
 
 
 def test_reference_lists_every_public_name() -> None:
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("api/*.md")))
     names = [name.rpartition(".") for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)]
     listed = {id(getattr(import_module(module), name)) for module, _, name in names}
     assert len(listed) == len(names)
@@ -367,10 +370,39 @@ def test_reference_lists_every_public_name() -> None:
     assert missing == ["streamnorm.sse", *(f"streamnorm.sse.{part}" for part in parts)]
 
 
-def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
-    config = (ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8")
+def groups(text: str, heading: str, page: str) -> dict[str, list[str]]:
+    """Return the pages below each heading, by regular expressions with one group each."""
+    found: dict[str, list[str]] = {}
+    titles = re.split(heading, text, flags=re.MULTILINE)[1:]
+    for title, below in zip(titles[::2], titles[1::2], strict=True):
+        found[title] = list(dict.fromkeys(re.findall(page, below, re.MULTILINE)))
+    return found
+
+
+TASKS = ("Use it in a program", "Run a gateway", "Test with it", "Understand it")
+
+
+def test_every_page_is_once_in_the_navigation_and_in_llms_txt() -> None:
+    config = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
     navigation, sections = config.split("\ntheme:")[0], config.split("llmstxt:")[1]
     pages = sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
     assert sorted(re.findall(r": ([\w/-]+\.md)$", navigation, re.MULTILINE)) == pages
     listed = re.findall(r"- ([\w/-]+\.md): ", sections)
     assert sorted([*listed, "CONTRIBUTING.md"]) == pages
+
+
+def test_pages_are_ordered_by_the_same_tasks_everywhere() -> None:
+    """In the navigation, in llms.txt, in the README and on the first page of the site."""
+    config = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation, sections = config.split("\ntheme:")[0], config.split("llmstxt:")[1]
+    menu = groups(navigation, r"^  - (\w.*):$", r"^      - .*: ([\w/-]+\.md)$")
+    assert tuple(menu)[: len(TASKS)] == TASKS
+    listed = groups(sections, r"^        (\w.*):$", r"^          - ([\w/-]+\.md): ")
+    first = groups((DOCS / "index.md").read_text("utf-8"), r"^## (.*)$", r"\]\(([\w/-]+\.md)")
+    documentation = (ROOT / "README.md").read_text("utf-8").split("\n## Documentation\n")[1]
+    readme = groups(documentation.split("\n## ")[0], r"^\*\*(.*)\*\*$", r"\]\(docs/([\w/-]+\.md)")
+    others = {"api.md", "changelog.md", "CONTRIBUTING.md"}  # named below the last task
+    for task in TASKS:
+        assert listed[task] == menu[task]
+        assert [page for page in first[task] if page not in others] == menu[task]
+        assert [page for page in readme[task] if page not in others] == menu[task]
