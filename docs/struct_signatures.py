@@ -19,6 +19,7 @@ class StructSignatures(griffe.Extension):
     """Gives each public struct the `__init__` that msgspec makes for it."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        """Add the signatures, once all modules of the package are read."""
         for documented in _classes(pkg):
             value = getattr(import_module(documented.module.path), documented.name, None)
             if inspect.isclass(value) and issubclass(value, msgspec.Struct):
