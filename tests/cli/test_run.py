@@ -75,6 +75,14 @@ def run(
     )
 
 
+@pytest.fixture(autouse=True)
+def heard_interrupts() -> Iterator[None]:
+    """A shell that starts the tests in the background has all their children ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def python(code: str) -> tuple[str, ...]:
     return ("--", sys.executable, "-c", code)
 
@@ -87,7 +95,7 @@ def listening(upstream: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # a shell in the background has its children ignore SIGINT
+        start_new_session=True,
     ) as process:
         try:
             assert process.stdout is not None
