@@ -247,6 +247,19 @@ def test_shell_blocks_are_the_two_commands() -> None:
     assert len(tests) == 3
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a command for POSIX")
+def test_pasted_block_needs_the_package_alone(tmp_path: Path) -> None:
+    """The third shell block runs in an empty folder, and prints what the README shows."""
+    (block,) = blocks("sh")[2:]
+    shown = next(one for one in blocks("text", "README.md") if one.number > block.number)
+    python = ".venv/bin/python "
+    assert block.code.startswith(python)
+    code = block.code.replace(python, f"{sys.executable} -W error ", 1)
+    done = run("sh", "-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == shown.code
+
+
 def test_first_example_of_the_site_is_short() -> None:
     assert len(blocks("python", "index")[0].code.splitlines()) <= 18
 
