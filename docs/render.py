@@ -34,7 +34,7 @@ from streamnorm.profiles import shipped_profiles
 DOCS = Path(__file__).parent
 RECORDINGS = DOCS.parent / "recordings"
 
-_RENDERED = re.compile(r"(<!-- rendered: (\w+) -->\n)(?:\|.*\n)*(?=<!-- end -->)")
+_RENDERED = re.compile(r"(<!-- rendered: (\w+) -->\n)(?s:.*?)(?=<!-- end -->)")
 
 _WITH_OUTPUT = re.compile(r"(```console\n\$ streamnorm (.*)\n)(?:(?!\$ |```).*\n)+(?=```)")
 

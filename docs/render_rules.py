@@ -52,6 +52,7 @@ def _code(name: str, plain: str) -> str:
 def _answer(rule: RequestRule) -> str:
     """Return what a provider answers, its variable parts as `…`."""
     answer = _PLACEHOLDER.sub("…", rule.says).replace("{{", "{").replace("}}", "}")
+    answer = " ".join(answer.split())  # a row of a table is one line
     status = "" if rule.status == 400 else f"{rule.status}: "
     return f"{status}{_text(answer)}" + ("" if rule.verbatim else " (our wording)")
 

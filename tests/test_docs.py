@@ -279,6 +279,15 @@ def test_tables_are_rendered_from_the_code() -> None:
         assert page.read_text(encoding="utf-8") == text, "run python docs/render.py"
 
 
+def test_rows_of_rendered_tables_are_whole() -> None:
+    for text in render.pages().values():
+        for table in re.findall(
+            r"^<!-- rendered: \w+ -->\n((?s:.*?))^<!-- end -->$", text, re.MULTILINE
+        ):
+            columns = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
+            assert len(columns) == 1, table[:200]
+
+
 def test_every_table_stands_in_one_page() -> None:
     texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert sorted(re.findall(r"<!-- rendered: (\w+) -->", texts)) == sorted(render.TABLES)
