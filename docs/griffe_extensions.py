@@ -1,12 +1,13 @@
-"""Signatures of msgspec's structs, for the reference of the site.
+"""What the reference of the site says of classes beyond their own source.
 
-A struct has no `__init__` in its source, so that Griffe, which reads the source alone, knows no
-signature of it.
+Griffe reads the source alone: it knows no signature of a struct, whose `__init__` msgspec makes,
+and no argument that the docstring of a base class describes.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -24,6 +25,23 @@ class StructSignatures(griffe.Extension):
             value = getattr(import_module(documented.module.path), documented.name, None)
             if inspect.isclass(value) and issubclass(value, msgspec.Struct):
                 documented.set_member("__init__", _init(pkg, documented, value))
+
+
+class DescribedArguments(griffe.Extension):
+    """Replaces the name of the class that describes the arguments by its description."""
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        """Complete the docstrings, once all modules of the package are read."""
+        for documented in _classes(pkg):
+            docstring = documented.docstring
+            if docstring and (named := _DESCRIBED.search(docstring.value)):
+                # Both stand in one folder.
+                described = documented.module.parent[named[1]].docstring.value
+                _, _, description = described.partition("\n\n")
+                docstring.value = docstring.value.replace(named[0], description)
+
+
+_DESCRIBED = re.compile(r"`(\w+\.\w+)` describes the arguments\.")
 
 
 def _classes(module: griffe.Module) -> Iterator[griffe.Class]:
