@@ -402,7 +402,7 @@ def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
     """Return the message that events accumulate to, complete or not.
 
     Args:
-        events: A legal stream (see `grammar`).
+        events: Events in legal order, of which `validate` returns no violation.
         choice: Which answer, where several were asked for.
 
     Raises:

@@ -53,7 +53,9 @@ _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
 
 
 class Gateway:
-    """An ASGI application; see `streamnorm.gateway`.
+    """The gateway as an ASGI application: clients of any dialect in front, providers behind.
+
+        app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
 
     Args:
         config: The configuration.
