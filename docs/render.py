@@ -27,7 +27,7 @@ import streamnorm
 from streamnorm import Limits, Recording
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
-from streamnorm._core.provider_errors import error_outcome
+from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DIALECTS, capabilities
 from streamnorm.profiles import shipped_profiles
 

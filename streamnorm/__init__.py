@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from streamnorm._core.blocks import ToolCall as ToolCall
     from streamnorm._core.blocks import ToolResult as ToolResult
     from streamnorm._core.blocks import Video as Video
-    from streamnorm._core.bodies.reply import Reply as Reply
     from streamnorm._core.bodies.request import InputMessage as InputMessage
     from streamnorm._core.bodies.request import OutputFormat as OutputFormat
     from streamnorm._core.bodies.request import ReasoningOptions as ReasoningOptions
+    from streamnorm._core.bodies.request import Reply as Reply
     from streamnorm._core.bodies.request import Request as Request
     from streamnorm._core.codec import Decoder as Decoder
     from streamnorm._core.codec import Encoder as Encoder
@@ -150,8 +150,7 @@ _MODULES = {
         "Audio Block CacheMark Citation Document Image InputBlock OpaqueBlock Reasoning "
         "RedactedReasoning Refusal ServerToolCall ServerToolResult Text ToolCall ToolResult Video"
     ),
-    "streamnorm._core.bodies.reply": "Reply",
-    "streamnorm._core.bodies.request": "InputMessage OutputFormat ReasoningOptions Request",
+    "streamnorm._core.bodies.request": "InputMessage OutputFormat ReasoningOptions Reply Request",
     "streamnorm._core.codec": "Decoder Encoder Feed",
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "

@@ -8,12 +8,10 @@ from typing import Any, Literal, TypedDict, Unpack
 from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.bodies.arguments import ArgumentsPolicy
-from streamnorm._core.bodies.bounds import check_bounds
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.kept_fields import keep_fields
+from streamnorm._core.bodies.fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.parsing import Body, body_object, check_bounds
 from streamnorm._core.bodies.projection import (
     FilledCalls,
     MissingTools,
@@ -21,24 +19,24 @@ from streamnorm._core.bodies.projection import (
     project_request,
 )
 from streamnorm._core.bodies.projection.reasoning_options import reasons
-from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
     ReasoningOptions,
+    Reply,
     Request,
     Source,
     is_all_own,
     is_own,
 )
 from streamnorm._core.bodies.restoring import CallRestorer
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError
 from streamnorm._core.events import Event, MessageStop, StreamError
+from streamnorm._core.failures import FailedAnswer, find_error
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message, MessageSource, unchanged_body
-from streamnorm._core.provider_errors import find_error
-from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm._detection import detect_body, detect_path
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.profiles import Profiles, shipped_profiles

@@ -23,11 +23,11 @@ from streamnorm._bodies import (
     request_of,
     target_of,
 )
-from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy
 from streamnorm._core.bodies.request import Request, Source, is_own
 from streamnorm._core.bodies.token_count import TokenCount
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits

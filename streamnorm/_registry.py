@@ -13,10 +13,9 @@ from streamnorm._core.codec import (
     DialectOptions,
     Encoder,
 )
-from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.errors import UnknownDialect, did_you_mean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, ReasoningField
-from streamnorm._core.suggestions import did_you_mean
 from streamnorm.dialects import (
     anthropic,
     gemini,

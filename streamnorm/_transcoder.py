@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter, as_utf8
 from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage, UsageUpdate
+from streamnorm._core.failures import error_outcome, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
-from streamnorm._core.provider_errors import error_outcome, too_large
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
-    from streamnorm._core.bodies.reply import Reply
+    from streamnorm._core.bodies.request import Reply
     from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks
 
 __all__ = ["Ordering", "TranscodeOptions", "Transcoder"]

@@ -36,7 +36,7 @@ from streamnorm import (
     translate_message,
     translate_request,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.codec import BodyCodec
 from streamnorm._registry import register
 

@@ -25,7 +25,7 @@ from streamnorm import (
     message_events,
     translate_message,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
 from streamnorm._core.losses import Losses
 from streamnorm._registry import register

@@ -28,7 +28,7 @@ from streamnorm import (
     decode_request,
     message_events,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 
 TOOL = Tool("weather", "Tells the weather", {"type": "object"})
 BASE = Request(model="claude-sonnet-5", system=(Text("Be brief."),), tools=(TOOL,))

@@ -33,7 +33,7 @@ from streamnorm import (
     UpstreamError,
     message_events,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 
 SAID = InputMessage("user", (Text("Hello"),))
 MESSAGE = Message("m", "some-model", (Text("Hi"), ToolCall("c1", "f", '{"a":1}')), "tool_use")

@@ -32,7 +32,7 @@ from streamnorm import (
     decode_message,
     translate_message,
 )
-from streamnorm._core.losses.client_calls import CLIENT_KINDS
+from streamnorm._core.losses.tool_calls import CLIENT_KINDS
 
 _SAMPLE = 100
 _DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")

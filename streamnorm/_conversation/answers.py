@@ -10,16 +10,15 @@ from msgspec import structs
 
 from streamnorm._core.accumulate import Accumulator
 from streamnorm._core.blocks import Block, InputBlock
-from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import InputMessage, Source
+from streamnorm._core.bodies.request import InputMessage, Reply, Source
 from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import LocalProtocolError, TruncatedStream
 from streamnorm._core.events import Event, StreamError
+from streamnorm._core.failures import as_exception
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
-from streamnorm._core.stream_failures import as_exception
 from streamnorm._decoding import decoder
 from streamnorm._registry import lookup
 

@@ -46,7 +46,7 @@ from streamnorm._core.limits import (
 )
 from streamnorm._core.messages import Message
 from streamnorm._core.partial_json import PartialJSON, ValueDelta
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 
 __all__ = ["Accumulator", "UsageAccumulator", "accumulate", "message_events"]
 

@@ -26,6 +26,7 @@ exceptions are `UpstreamError.message`, which is what the provider said, and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,27 +34,6 @@ if TYPE_CHECKING:
 
     from streamnorm._core.losses import Loss
     from streamnorm._core.messages import Message
-
-__all__ = [
-    "ArgumentsError",
-    "DecodeError",
-    "EncodeError",
-    "LimitExceeded",
-    "LocalProtocolError",
-    "LossyEncoding",
-    "NotAStream",
-    "ProfileError",
-    "ProtocolError",
-    "RecordingError",
-    "RemoteProtocolError",
-    "StateError",
-    "StoreError",
-    "StreamnormError",
-    "TruncatedStream",
-    "UnknownDialect",
-    "UnrecordedRequest",
-    "UpstreamError",
-]
 
 
 class StreamnormError(Exception):
@@ -271,3 +251,22 @@ class UnrecordedRequest(StreamnormError):
 
 class UnknownDialect(StreamnormError, LookupError):
     """No dialect of that name, or none that does what was asked."""
+
+
+# To compare two names takes the product of their lengths.
+_MAX_CHARS = 64
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message that suggests the most similar known name; "" if none is.
+
+    Args:
+        name: The name that is not known.
+        known: The names that are.
+    """
+    if len(name) > _MAX_CHARS:
+        return ""
+    from difflib import get_close_matches  # costs more than the rest of a start-up
+
+    found = get_close_matches(name.lower(), list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -17,10 +17,9 @@ from msgspec import structs
 
 from streamnorm._core.codec import FormatSniffer
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import body_kind, refusal_error, upstream_error
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import refusal_error, upstream_error
-from streamnorm._core.stream_failures import body_kind
 
 __all__ = ["Gate", "judge"]
 

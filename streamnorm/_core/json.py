@@ -8,38 +8,115 @@ character ends one delta and the other half begins the next.
 from __future__ import annotations
 
 import json
+import json.decoder
+import json.scanner
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from math import isfinite
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
-from streamnorm._core.json_steps import StepwiseDecoder
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.limits import Limits
 
-__all__ = [
-    "FAST_ERRORS",
-    "PIECE_BYTES",
-    "InvalidJSON",
-    "clean",
-    "clean_tree",
-    "compact",
-    "convert",
-    "count_of",
-    "decode_any",
-    "decode_refused",
-    "dumps",
-    "is_array",
-    "is_json",
-    "is_object",
-    "lone_surrogate_path",
-    "object_in",
-    "objects_of",
-    "rejoin",
-    "string_of",
-    "too_deep",
-]
+_Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
+
+# What `JSONDecoder` itself calls; the stubs of the standard library have none of the four.
+_PARSING: Any = json.decoder
+_SCANNING: Any = json.scanner
+_scanstring: Callable[[str, int, bool], tuple[str, int]] = _PARSING.scanstring
+
+# A body, its messages, a message, its content, a part of that.
+_LEVELS = 5
+_SLICE_CHARS = 1024 * 1024
+# A string from behind its first quote on.
+_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_LOW = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_ESCAPE_CHARS = 6  # at most
+
+
+class StepwiseDecoder(json.JSONDecoder):
+    """A decoder that parses five levels of a text in Python, and what they hold in C.
+
+    It takes what `json.JSONDecoder` takes, and returns or raises the same.
+    """
+
+    scan_once: _Scan
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        scan_value, strict = self.scan_once, self.strict
+
+        def scan_part(text: str, index: int) -> tuple[Any, int]:
+            if text[index : index + 1] == '"':
+                return _parse_string(text, index + 1, strict)
+            return scan_value(text, index)
+
+        self.scan_once = scan_part
+        for _ in range(_LEVELS):
+            self.scan_once = self._around(self.scan_once)
+
+    def _around(self, scan_part: _Scan) -> _Scan:
+        """Return a scanner of one level more."""
+        parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
+        make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
+
+        def parse_array(start: Any, _scan: _Scan) -> Any:
+            return parse_any_array(start, scan_part)
+
+        def parse_object(start: Any, strict: bool, _scan: _Scan, *options: Any) -> Any:
+            return parse_any_object(start, strict, scan_part, *options)
+
+        level: Any = copy(self)
+        level.parse_array, level.parse_object = parse_array, parse_object
+        level.parse_string = _parse_string
+        return make_scanner(level)
+
+
+def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]:
+    """Parse a string as `scanstring` does, a long one in slices.
+
+    Args:
+        text: The JSON text.
+        begin: Where the string begins, behind its quote.
+        strict: Whether control characters are refused.
+    """
+    if _STRING.match(text, begin, begin + _SLICE_CHARS):
+        return _scanstring(text, begin, strict)
+    parts: list[str] = []
+    position = begin
+    try:
+        while position + _SLICE_CHARS < len(text):
+            end = _between_escapes(text, position, position + _SLICE_CHARS)
+            part, stop = _scanstring(f'{text[position:end]}"', 0, strict)
+            parts.append(part)
+            if position + stop <= end:
+                return "".join(parts), position + stop
+            position = end
+        part, stop = _scanstring(text, position, strict)
+    except json.JSONDecodeError:
+        # Raises, and says where the error is in all of it.
+        parts, (part, stop) = [], _scanstring(text, begin, strict)
+    return "".join([*parts, part]), stop
+
+
+def _between_escapes(text: str, start: int, end: int) -> int:
+    """Return an index, `end` or a little before, at which no escape is cut, nor a pair of them."""
+    last = text.rfind("\\", max(start, end - _ESCAPE_CHARS), end)
+    if last < 0:
+        return end
+    before = text[start : last + 1]
+    if (len(before) - len(before.rstrip("\\"))) % 2:  # it begins an escape
+        size = _ESCAPE_CHARS if text[last + 1 : last + 2] == "u" else 2
+        is_whole = last + size <= end
+        end = end if is_whole else last
+    high = end - _ESCAPE_CHARS
+    splits_pair = high >= start and _HIGH.match(text, high, end) and _LOW.match(text, end)
+    return high if splits_pair else end
+
 
 T = TypeVar("T")
 
@@ -296,3 +373,21 @@ def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
             for key, item in value.items()
         }
     return value
+
+
+def json_value(text: str, what: str, path: str = "") -> Any:
+    """Return the value of JSON text.
+
+    Args:
+        text: The text.
+        what: What it is, for the error.
+        path: Of the block, for the error.
+
+    Raises:
+        EncodeError: It is no JSON, or nests too deep.
+    """
+    try:
+        return decode_any(text, max_depth=Limits().max_json_depth)
+    except InvalidJSON as exc:
+        message = f"{what} of {len(text)} characters: {exc}, expected JSON"
+        raise EncodeError(message, path=path) from exc

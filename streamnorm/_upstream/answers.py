@@ -6,19 +6,19 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encoded_message
 from streamnorm._core.accumulate import accumulate
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
 from streamnorm._core.events import Completed, MessageStop, StreamError
-from streamnorm._core.large_json import encode_pieces
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Loss, Losses, OnLoss
-from streamnorm._core.messages import Message, MessageSource
-from streamnorm._core.stream_failures import (
+from streamnorm._core.failures import (
     NOT_A_STREAM,
     answer_failure,
     body_kind,
     response_status,
 )
+from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Loss, Losses, OnLoss
+from streamnorm._core.messages import Message, MessageSource
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
 

@@ -8,10 +8,9 @@ from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.codec import Decoder, Dialect, Passthrough, read_no_json
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Event, StreamError
+from streamnorm._core.failures import Fatal, body_kind, find_error
 from streamnorm._core.json import InvalidJSON, count_of, decode_any, is_object
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import Fatal, find_error
-from streamnorm._core.stream_failures import body_kind
 from streamnorm._decoding import decoder
 from streamnorm._registry import lookup
 from streamnorm._transcoder import Transcoder

@@ -12,11 +12,10 @@ from urllib.parse import quote, urlencode
 from msgspec import Raw
 
 from streamnorm._bodies import Encoded, codec_of, encode_request, request_of, target_of
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import FAST_ERRORS, string_of
-from streamnorm._core.json_steps import StepwiseDecoder
+from streamnorm._core.json import FAST_ERRORS, StepwiseDecoder, string_of
 from streamnorm._core.large_json import split
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup

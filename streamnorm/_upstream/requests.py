@@ -11,8 +11,7 @@ from msgspec import Struct, structs
 from streamnorm._bodies import codec_of, encode_request, request_of
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.projection import MissingTools
-from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import Request
+from streamnorm._core.bodies.request import Reply, Request
 from streamnorm._core.codec import Asked
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding
 from streamnorm._core.events import StreamError

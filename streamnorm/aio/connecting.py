@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from inspect import signature
 from typing import Any, Protocol, cast, overload
 
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnLoss, OnNote, ReasoningField

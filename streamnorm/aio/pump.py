@@ -20,12 +20,11 @@ from streamnorm._core.errors import (
     StreamnormError,
 )
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Usage
+from streamnorm._core.failures import as_exception, error_outcome
 from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
-from streamnorm._core.provider_errors import error_outcome
-from streamnorm._core.stream_failures import as_exception
 from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 

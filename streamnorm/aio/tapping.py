@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 from streamnorm._core.events import Completed, Event, Failed, StreamError, Truncated
-from streamnorm._core.stream_failures import broken_connection
+from streamnorm._core.failures import broken_connection
 from streamnorm.aio.pump import DecodingPump, Head, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource
 from streamnorm.aio.stream import Stream

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Literal, TypeAlias
 
 from streamnorm._core.blocks import ToolCall
-from streamnorm._core.bodies.arguments import arguments_object
+from streamnorm._core.bodies.tool_calls import arguments_object
 from streamnorm._core.errors import ArgumentsError, EncodeError, StreamnormError
 from streamnorm._core.losses import Losses
 from streamnorm._core.partial_json import PartialJSON

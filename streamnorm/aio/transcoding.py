@@ -6,11 +6,11 @@ from typing import Unpack
 
 from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.events import Failed, StreamError, Truncated, Usage
+from streamnorm._core.failures import find_error
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
-from streamnorm._core.provider_errors import find_error
 from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm.aio.pump import Head, OnEnd, Pump

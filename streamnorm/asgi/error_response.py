@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.stream_failures import response_status
+from streamnorm._core.failures import response_status
 from streamnorm.asgi.exchange import Exchange
 
 __all__ = ["send_error", "send_json"]

@@ -8,13 +8,13 @@ from typing import Any, Self
 from msgspec import structs
 
 from streamnorm._bodies import encode_message
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.errors import EncodeError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Event, Failed, MessageStop, StreamError, Truncated
+from streamnorm._core.failures import answer_failure
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import MessageSource
-from streamnorm._core.stream_failures import answer_failure
 from streamnorm._registry import encoder, lookup
 from streamnorm.aio import Stream
 from streamnorm.asgi.error_response import send_error, send_json

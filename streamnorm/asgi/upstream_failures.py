@@ -14,7 +14,7 @@ from typing import cast
 from msgspec import structs
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.stream_failures import broken_connection
+from streamnorm._core.failures import broken_connection
 
 __all__ = ["causes_of", "failed_request", "reason_of"]
 

@@ -171,7 +171,7 @@ def _profiles(files: list[str], server: str | None) -> Profiles:
 
 def _message(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_message
-    from streamnorm._core.provider_errors import find_error
+    from streamnorm._core.failures import find_error
 
     source = Source(arguments)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
-from streamnorm._core.suggestions import did_you_mean
+from streamnorm._core.errors import did_you_mean
 from streamnorm.inspect.printable import printable
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm._core.suggestions import did_you_mean
+from streamnorm._core.errors import RecordingError, UnrecordedRequest, did_you_mean
 from streamnorm.cli.console import (
     AddParser,
     UsageError,

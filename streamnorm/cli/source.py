@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
-from streamnorm._core.errors import NotAStream, RecordingError
+from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
-from streamnorm._core.suggestions import did_you_mean
 from streamnorm._decoding import decoder
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli.console import Parser, UsageError, complain

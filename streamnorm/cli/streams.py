@@ -8,8 +8,8 @@ import msgspec
 
 from streamnorm._core.errors import LossyEncoding, UnknownDialect
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField
-from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import (

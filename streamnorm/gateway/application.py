@@ -15,7 +15,7 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked, Dialect
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
-from streamnorm._core.provider_errors import error_outcome
+from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused

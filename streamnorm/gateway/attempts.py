@@ -19,11 +19,11 @@ from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.failures import broken_connection
 from streamnorm._core.json import object_in
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._core.stream_failures import broken_connection
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status, whole_answer
 from streamnorm._upstream.foreign_turns import without_owner

@@ -15,15 +15,15 @@ from typing import Any
 
 from streamnorm._bodies import encode_message
 from streamnorm._core.accumulate import Accumulator, message_events
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder
 from streamnorm._core.errors import StateError
 from streamnorm._core.events import MessageStart, StreamError
+from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
-from streamnorm._core.provider_errors import error_outcome
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
 from streamnorm._upstream.answers import error_answer

@@ -27,10 +27,9 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from streamnorm._core.bodies.projection import MissingTools
-from streamnorm._core.errors import StreamnormError
+from streamnorm._core.errors import StreamnormError, did_you_mean
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
-from streamnorm._core.suggestions import did_you_mean
 from streamnorm.state.stored import DEFAULT_TTL_S
 
 __all__ = [

@@ -9,8 +9,8 @@ from functools import partial
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Completed, Outcome, StreamError
+from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
-from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, decoded_body, refusals
 from streamnorm.asgi.exchange import Exchange

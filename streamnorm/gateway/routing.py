@@ -10,8 +10,7 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import codec_of
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import UnknownDialect
-from streamnorm._core.suggestions import did_you_mean
+from streamnorm._core.errors import UnknownDialect, did_you_mean
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm._upstream.url import check_base_url

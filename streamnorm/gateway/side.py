@@ -23,10 +23,9 @@ from streamnorm._core.errors import (
     UpstreamError,
 )
 from streamnorm._core.events import Failed, StreamError, Truncated
+from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.json import dumps
 from streamnorm._core.large_json import encode_pieces
-from streamnorm._core.provider_errors import error_outcome
-from streamnorm._core.stream_failures import broken_connection
 from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer

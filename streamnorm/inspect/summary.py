@@ -37,7 +37,7 @@ from streamnorm._core.events import (
 )
 from streamnorm._core.json import FAST_ERRORS, compact
 from streamnorm._core.limits import Limits
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 
 __all__ = ["HEAD_CHARS", "StreamSummary", "Track"]
 

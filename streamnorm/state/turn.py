@@ -17,7 +17,7 @@ from streamnorm._core.bodies.fields import (
     within,
 )
 from streamnorm._core.bodies.parsing import Body, body_object
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._core.errors import DecodeError, LocalProtocolError
 from streamnorm._core.json import compact, is_array, string_of
 from streamnorm._core.limits import Limits

@@ -11,9 +11,9 @@ from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.codec import StreamWriter
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
+from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
-from streamnorm._core.stream_failures import NOT_A_STREAM
 from streamnorm._registry import encoder
 from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step

@@ -10,8 +10,8 @@ import anyio.lowlevel
 
 from streamnorm._core.errors import RemoteProtocolError
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import broken_connection
 from streamnorm._core.limits import Limits
-from streamnorm._core.stream_failures import broken_connection
 from streamnorm.aio.sources import AsyncReader, Reader
 from streamnorm.transports.family import HTTPResponse, ResponseT
 from streamnorm.transports.inflating import Inflation, inflation, is_plain

@@ -15,9 +15,9 @@ from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Asked
 from streamnorm._core.events import Completed, Outcome, StreamError
+from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import object_in
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._core.provider_errors import error_outcome
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, whole_answer
 from streamnorm._upstream.requests import (

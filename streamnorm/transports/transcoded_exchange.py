@@ -6,9 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Truncated
+from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._core.provider_errors import error_outcome
-from streamnorm._core.stream_failures import broken_connection
 from streamnorm._upstream.passed_answers import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
 

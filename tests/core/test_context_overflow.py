@@ -12,8 +12,7 @@ from streamnorm._core.context_overflow import (
     context_overflow,
     is_context_overflow,
 )
-from streamnorm._core.provider_errors import error_subject, find_error
-from streamnorm._core.stream_failures import response_status
+from streamnorm._core.failures import error_subject, find_error, response_status
 
 
 class Spelling(NamedTuple):

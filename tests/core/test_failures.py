@@ -8,7 +8,7 @@ import pytest
 
 from streamnorm import Failed, StreamError, Truncated
 from streamnorm._core.events import ErrorKind
-from streamnorm._core.provider_errors import Fatal, error_outcome, too_large, upstream_error
+from streamnorm._core.failures import Fatal, error_outcome, too_large, upstream_error
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))

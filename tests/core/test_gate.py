@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamnorm import Limits, StreamError, decoder
+from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.gate import Gate, judge
-from streamnorm._core.stream_failures import NOT_A_STREAM
 
 _DATA = Path(__file__).parents[1] / "data" / "sse_cases.json"
 CASES: list[dict[str, Any]] = [

@@ -9,8 +9,8 @@ import pytest
 from support.mutations import chunked
 
 from streamnorm import Limits, StreamError, decoder
+from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.gate import Gate
-from streamnorm._core.stream_failures import NOT_A_STREAM
 
 CHUNK = {"candidates": [{"content": {"parts": [{"text": "a]"}]}}]}
 TOLD = {"error": {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED"}}

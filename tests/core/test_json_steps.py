@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core import json_steps
-from streamnorm._core.json_steps import StepwiseDecoder
+from streamnorm._core import json as json_steps
+from streamnorm._core.json import StepwiseDecoder
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text('a"\\\n\u20ac', max_size=3),

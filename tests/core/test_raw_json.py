@@ -17,7 +17,7 @@ from streamnorm import (
 )
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.bodies.request import Role, Source
-from streamnorm._core.raw_json import json_value
+from streamnorm._core.json import json_value
 
 
 def test_text_is_its_value() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.json_texts import documents, exactly, pieces
 
 from streamnorm import PartialJSON
-from streamnorm._core.snapshots import OpenContainer
+from streamnorm._core.partial_json import OpenContainer
 
 
 @given(pieces(documents()), st.data())

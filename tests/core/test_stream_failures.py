@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from streamnorm import EncodeError, RemoteProtocolError, StreamError, TruncatedStream
-from streamnorm._core.stream_failures import (
+from streamnorm._core.failures import (
     FailedAnswer,
     answer_failure,
     broken_connection,

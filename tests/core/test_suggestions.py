@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm._core.suggestions import did_you_mean
+from streamnorm._core.errors import did_you_mean
 
 KNOWN = ("anthropic", "openai_chat", "openai_responses", "chat")
 

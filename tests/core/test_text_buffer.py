@@ -8,7 +8,7 @@ from support.seeded import Draws, draws
 
 from streamnorm import LimitExceeded
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 
 ALPHABET = "ab é😀\ud83d\ude00"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.text_offsets import TextOffsets
+from streamnorm._core.text import TextOffsets
 
 
 def offsets(*pieces: str, base: int = 0, max_bytes: int = 1 << 20) -> TextOffsets:

@@ -9,7 +9,7 @@ import pytest
 from support.stored_responses import answered, asked, call, message, output, reasoning, said
 
 from streamnorm import DecodeError, LocalProtocolError, Reply, StateError
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 from streamnorm.state import Found, Item, Lookup, MemoryStore, StoredResponse, Turn
 from streamnorm.state.turn import CheckedTurn, unstored
 

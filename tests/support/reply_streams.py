@@ -11,7 +11,7 @@ import pytest
 from streamnorm import (
     Reply,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 from support.anthropic import frames as anthropic
 from support.openai_chat.chunks import DONE, call, calls, chunk
 from support.openai_responses import frames as responses

@@ -10,8 +10,7 @@ from msgspec import structs
 from streamnorm._core.blocks import InputBlock, Text, ToolCall, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.projection import MissingTools, RepairPolicy, project_request
-from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.request import InputMessage, Request, Source
+from streamnorm._core.bodies.request import InputMessage, Reply, Request, Source
 from streamnorm._core.losses import Losses
 
 ALL_FIELDS = frozenset(Request.__struct_fields__)

@@ -54,10 +54,10 @@ from streamnorm._core.codec import (
     Endpoints,
     Route,
 )
+from streamnorm._core.failures import Fatal, error_outcome, too_large, upstream_error
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import FAST_ERRORS, compact, object_in
 from streamnorm._core.losses import Capabilities
-from streamnorm._core.provider_errors import Fatal, error_outcome, too_large, upstream_error
 from streamnorm.sse import Frame
 from support.telegraph_bodies import codec, is_request, is_response
 

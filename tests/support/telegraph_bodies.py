@@ -38,8 +38,8 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.failures import upstream_error
 from streamnorm._core.losses import Losses
-from streamnorm._core.provider_errors import upstream_error
 
 __all__ = ["CAPABILITIES", "codec", "is_request", "is_response"]
 

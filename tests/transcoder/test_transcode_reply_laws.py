@@ -37,7 +37,7 @@ from streamnorm import (
     iter_transcode,
     validate,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 
 
 @each_source

@@ -18,7 +18,7 @@ from streamnorm import (
     message_events,
 )
 from streamnorm._core.blocks import Text
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.messages import Message
 from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
 

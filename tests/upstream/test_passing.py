@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm import Limits
-from streamnorm._core.bodies.reply import Reply
+from streamnorm._core.bodies.request import Reply
 from streamnorm._upstream.passing import passed_request
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, UpstreamRequest
 

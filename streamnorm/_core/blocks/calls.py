@@ -9,10 +9,9 @@ from msgspec import Struct
 from streamnorm._core.blocks.content import BaseBlock, ResultBlock, Text
 from streamnorm._core.blocks.mcp import content_from_mcp, content_to_mcp
 from streamnorm._core.errors import ArgumentsError, DecodeError, UpstreamError
-from streamnorm._core.json import clean, compact, is_object, object_in
+from streamnorm._core.json import clean, compact, is_object, json_value, object_in
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 from streamnorm._core.partial_json import decode_arguments
-from streamnorm._core.raw_json import json_value
 
 __all__ = ["ServerToolCall", "ServerToolResult", "ToolCall", "ToolResult"]
 

@@ -18,9 +18,8 @@ from streamnorm._core.blocks.content import (
     Video,
 )
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import clean, compact
+from streamnorm._core.json import clean, compact, json_value
 from streamnorm._core.mcp import MCP, mcp_struct, unmapped_fields
-from streamnorm._core.raw_json import json_value
 
 __all__ = ["content_from_mcp", "content_to_mcp"]
 

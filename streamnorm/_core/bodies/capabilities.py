@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from streamnorm._core.schemas.needs import SchemaNeed
-from streamnorm._core.schemas.strict import EnforcedSchemas
+from streamnorm._core.schemas.strict import EnforcedSchemas, SchemaNeed
 
 __all__ = ["BodyCapabilities"]
 

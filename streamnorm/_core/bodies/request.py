@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from operator import is_
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
 from streamnorm._core.tools import AnyTool, ToolChoice
-
-__all__ = [
-    "InputMessage",
-    "OutputFormat",
-    "ReasoningOptions",
-    "Request",
-    "Role",
-    "Source",
-    "is_all_own",
-    "is_own",
-    "replaced",
-    "request_source",
-    "same_parts",
-    "unchanged_source",
-]
 
 Part = TypeVar("Part")
 
@@ -259,3 +244,32 @@ def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part,
     if len(before) == len(after) and all(map(is_, before, after)):
         return before
     return after
+
+
+class ToolName(NamedTuple):
+    """A tool as the client named it.
+
+    Attributes:
+        name: Its name.
+        namespace: Its namespace; None if it has none.
+        is_custom: Whether it takes free text.
+    """
+
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
+class Reply(Struct, frozen=True, omit_defaults=True):
+    """What of the answer is written as the client knows it, and not as the provider sent it.
+
+    Attributes:
+        tools: The client's tools whose name or kind was changed, by the name that the
+            provider was given.
+        response: Fields of the response object, such as `id`, `store` and those that repeat
+            the request, in place of the provider's; only dialects whose responses echo the
+            request have such fields.
+    """
+
+    tools: dict[str, ToolName] = {}
+    response: dict[str, Any] = {}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from streamnorm._core.blocks import Block, ToolCall
-from streamnorm._core.bodies.reply import Reply
-from streamnorm._core.bodies.wrapped_input import WrappedInput
+from streamnorm._core.bodies.request import Reply
+from streamnorm._core.bodies.tool_calls import WrappedInput
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -11,12 +12,26 @@ from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
-from streamnorm._core.bodies.joint_betas import JOINT_BETAS, is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
 
-__all__ = ["Fitted", "endpoint_path", "fit_fields", "path_segment"]
+JOINT_BETAS = {"dangerous-tool-use-*": frozenset({"safeguards"})}
+"""The fields that each beta enables, by the pattern of its name."""
+
+
+def is_joint(beta: str, lost: Collection[str]) -> bool:
+    """Return whether the loss of a beta is that of its field.
+
+    Args:
+        beta: Name of the beta.
+        lost: Names of fields of the request that are lost.
+    """
+    return any(
+        fnmatchcase(beta, pattern) and not fields.isdisjoint(lost)
+        for pattern, fields in JOINT_BETAS.items()
+    )
+
 
 JSONObject: TypeAlias = dict[str, Any]
 

@@ -16,21 +16,27 @@ from streamnorm._core.codec.body import (
     Written,
 )
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
-from streamnorm._core.codec.checker import MAX_PROBLEMS, Checker
-from streamnorm._core.codec.decoder import ALL_EVENTS, Decoder
-from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
-from streamnorm._core.codec.dialect import Dialect, DialectOptions, Feed, on_first_use
-from streamnorm._core.codec.encoder import Encoder
-from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
-from streamnorm._core.codec.no_json import DONE, read_no_json
-from streamnorm._core.codec.options import DecodeOptions, EncodeOptions
-from streamnorm._core.codec.passthrough import Passthrough, as_utf8
-from streamnorm._core.codec.request_check import (
+from streamnorm._core.codec.checker import (
+    MAX_PROBLEMS,
+    Checker,
     Finding,
     RequestCheck,
     RequestFacts,
     RequestViolation,
 )
+from streamnorm._core.codec.decoder import ALL_EVENTS, DONE, Decoder, read_no_json
+from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
+from streamnorm._core.codec.dialect import (
+    DecodeOptions,
+    Dialect,
+    DialectOptions,
+    EncodeOptions,
+    Feed,
+    on_first_use,
+)
+from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
+from streamnorm._core.codec.passthrough import Passthrough, as_utf8
 from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from streamnorm._core.blocks import ToolCall
-from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.models import ModelInfo, ModelPage
 from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request
 from streamnorm._core.bodies.token_count import TokenCount
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, arguments_object
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses

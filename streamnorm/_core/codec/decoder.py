@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any, ClassVar
 
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer, holds_no_field
 from streamnorm._core.codec.delta_run import DeltaRun
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm._core.events import Completed, Event, Outcome, Ping, StreamError, Usage
-from streamnorm._core.json import InvalidJSON, decode_any, is_object
-from streamnorm._core.limits import Limits
-from streamnorm._core.losses import Note, OnNote
-from streamnorm._core.provider_errors import (
+from streamnorm._core.events import Completed, Event, Opaque, Outcome, Ping, StreamError, Usage
+from streamnorm._core.failures import (
     Fatal,
+    broken_connection,
+    cut_stream,
     error_outcome,
     find_error,
     named_error,
+    not_a_stream,
     too_large,
 )
-from streamnorm._core.stream_failures import broken_connection, cut_stream, not_a_stream
+from streamnorm._core.json import InvalidJSON, clean, compact, decode_any, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Note, OnNote
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
-
-__all__ = ["ALL_EVENTS", "Decoder"]
 
 ALL_EVENTS = sys.maxsize
 """Number of refused events where the stream failed at one of those before its detection."""
@@ -415,3 +415,46 @@ class Decoder(ABC):
 
 def _split_closed(data: bytes) -> list[RawFrame]:
     raise LocalProtocolError("feed after close, expected nothing")
+
+
+DONE = "[DONE]"
+"""Data of the last frame of Chat Completions, which gateways send in other dialects, too."""
+
+
+def read_no_json(
+    decoder: Decoder,
+    frame: Frame,
+    problem: InvalidJSON,
+    events: list[Event],
+    names: Container[str] = (),
+) -> None:
+    """Append the events of a frame whose data is no JSON.
+
+    Args:
+        decoder: The decoder of the stream, which reads joined events one by one.
+        frame: The frame.
+        problem: Why its data is no JSON.
+        events: The list to append to.
+        names: Names of the dialect's events; empty if its events have none.
+
+    Raises:
+        Fatal: It is an error, or an event of the dialect, which should hold JSON.
+    """
+    data = frame.data
+    if data.startswith(DONE):
+        decoder.read_done(events)
+    elif not data.strip():
+        pass
+    elif frame.event == "error":
+        raise Fatal(named_error(data, None))
+    elif "\n" in data and not problem.too_deep:  # events without a blank line between them
+        decoder.note("joined_frames", "frame")
+        # The name of the frame is that of one of its events, if they have names.
+        name = "message" if names else frame.event
+        for line in data.split("\n"):
+            if decoder.outcome is None:
+                decoder.read(Frame(name, line), events)
+    elif frame.event == "message" or frame.event in names:
+        raise decoder.invalid(problem) from problem
+    else:
+        events.append(Opaque(decoder.dialect, clean(frame.event), compact(data)))

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from msgspec import Struct
 
 from streamnorm._core.codec.body import BodyCodec
 from streamnorm._core.codec.body_format import BodyFormat
-from streamnorm._core.codec.checker import Checker
+from streamnorm._core.codec.checker import Checker, RequestCheck, RequestViolation
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Endpoints
-from streamnorm._core.codec.request_check import RequestCheck, RequestViolation
 from streamnorm._core.events import StreamError
-from streamnorm._core.losses import Capabilities
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Capabilities, OnLoss, OnNote
 from streamnorm.sse import Frame
 
-__all__ = ["Dialect", "DialectOptions", "Feed", "on_first_use"]
+
+class DecodeOptions(TypedDict, total=False):
+    """How a stream is read; see `Decoder`."""
+
+    server: str | None
+    limits: Limits
+    on_note: OnNote | None
+
+
+class EncodeOptions(TypedDict, total=False):
+    """How a stream is written; see `Encoder`."""
+
+    model: str | None
+    strict: bool
+    on_loss: OnLoss | None
+    extras: bool
+    limits: Limits
+    capabilities: Capabilities | None
+
 
 T = TypeVar("T")
 

@@ -35,18 +35,17 @@ from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
-from streamnorm._core.losses.client_calls import ClientCalls
 from streamnorm._core.losses.loss import Losses
 from streamnorm._core.losses.reducers import (
     Boundaries,
     Citations,
     MessageMetadata,
+    VendorFields,
     WholeArguments,
 )
 from streamnorm._core.losses.signatures import SignatureCarriers
-from streamnorm._core.losses.tool_calls import ToolCalls
-from streamnorm._core.losses.vendor_fields import VendorFields
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.losses.tool_calls import ClientCalls, ToolCalls
+from streamnorm._core.text import TextBuffer
 
 __all__ = ["Projector"]
 

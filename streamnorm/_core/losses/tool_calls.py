@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from msgspec import structs
+from collections.abc import Callable
+from typing import Any
 
-from streamnorm._core.blocks import ToolCall
-from streamnorm._core.events import BlockStart, BlockStop
+from msgspec import Struct, structs
+
+from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
+from streamnorm._core.errors import ArgumentsError
+from streamnorm._core.events import BlockStart, BlockStop, MessageStop, StreamError
 from streamnorm._core.ids import mint_id
+from streamnorm._core.json import is_object
+from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
-
-__all__ = ["ToolCalls"]
+from streamnorm._core.partial_json import decode_arguments
+from streamnorm._core.text import TextBuffer
 
 
 class ToolCalls:
@@ -59,3 +65,109 @@ class ToolCalls:
         if not is_wrapped:
             self._losses.add("unfinished_call", "tool call", "written as if it were complete")
         return BlockStop(event.index)
+
+
+def _always(fields: dict[str, Any]) -> bool:
+    return True
+
+
+def _outside_a_container(fields: dict[str, Any]) -> bool:
+    environment = fields.get("environment")
+    return not (is_object(environment) and environment.get("type") == "container_reference")
+
+
+# Whether the client executes a call, by kind: the fields of the item are its arguments.
+# https://platform.openai.com/docs/guides/tools (read 2026-11-23).
+CLIENT_KINDS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "apply_patch_call": _always,
+    "computer_call": _always,
+    "local_shell_call": _always,
+    "mcp_approval_request": _always,
+    "shell_call": _outside_a_container,
+    "tool_search_call": lambda fields: fields.get("execution") == "client",
+}
+
+
+class _DroppedCall(Struct):
+    """A call that the target lacks.
+
+    Attributes:
+        call: The block of its start.
+        choice: Choice that it belongs to.
+        arguments: The fields of its item, as JSON, if the client may have to execute it.
+    """
+
+    call: ServerToolCall
+    choice: int
+    arguments: TextBuffer | None
+
+
+class ClientCalls:
+    """Finds the call that an answer waits for, among those that the target drops.
+
+    Args:
+        capabilities: Those of the target.
+        stored: Counter of the calls and their arguments.
+    """
+
+    def __init__(self, capabilities: Capabilities, stored: StoredBytes) -> None:
+        self._can = capabilities
+        self._stored = stored
+        self._calls: dict[int, _DroppedCall] = {}
+        self._answered: set[str] = set()  # ids of calls with a result in the same answer
+
+    def drop(self, start: BlockStart) -> None:
+        """Add a block that the target drops."""
+        match start.block:
+            case ServerToolCall(kind=kind, arguments=text) as call:
+                is_client = kind in CLIENT_KINDS
+                arguments = TextBuffer(text, self._stored) if is_client else None
+                self._calls[start.index] = _DroppedCall(call, start.choice, arguments)
+            case ServerToolResult(id):  # the provider's own, as that of a shell in its container
+                self._stored.add(text_bytes(id))
+                self._answered.add(id)
+            case _:
+                pass
+
+    def append(self, index: int, text: str) -> None:
+        """Append arguments of a dropped block."""
+        dropped = self._calls.get(index)
+        if dropped is not None and dropped.arguments is not None:
+            dropped.arguments.append(text)
+
+    def error(
+        self, stop: MessageStop, *, is_cut_short: bool, says_nothing: bool
+    ) -> StreamError | None:
+        """Return the error that an answer ends in; None if it waits for no dropped call.
+
+        Args:
+            stop: The end of its first choice to end, as the source has it.
+            is_cut_short: Whether its reason explains calls of that choice that nobody executes.
+            says_nothing: Whether the target shows nothing of its choice to the client.
+        """
+        # The client sends a paused answer back, with the call that the provider then goes on to
+        # execute.  Without the call it would take an empty answer for complete.
+        is_paused = stop.reason == "pause" and stop.reason not in self._can.stop_reasons
+        for dropped in self._calls.values():
+            if is_cut_short and dropped.choice == stop.choice:
+                continue
+            is_empty = is_paused and says_nothing and dropped.choice == stop.choice
+            if self._waits(dropped, is_paused=is_empty):
+                return self._lacking(dropped.call.kind)
+        return None
+
+    def _waits(self, dropped: _DroppedCall, *, is_paused: bool) -> bool:
+        if dropped.arguments is None:
+            return is_paused and dropped.call.id not in self._answered
+        try:
+            fields = decode_arguments(dropped.arguments.text())
+        except ArgumentsError:  # not those of an item
+            fields = {}
+        return CLIENT_KINDS[dropped.call.kind](fields) and (
+            fields.get("call_id") not in self._answered
+        )
+
+    def _lacking(self, kind: str) -> StreamError:
+        message = f"{kind} waits for the client, expected a call that {self._can.dialect} has"
+        # The same request has the same answer.
+        return StreamError("malformed", message, kind, 400, retryable=False)

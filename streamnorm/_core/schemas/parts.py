@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import ceil, floor
 from typing import Any, TypeAlias
 
 from streamnorm._core.json import compact
-from streamnorm._core.schemas.keywords import json_type
-
-__all__ = ["Lose", "Parts", "merge", "union"]
+from streamnorm._core.schemas.keywords import NOTES, TYPE_OF, json_type
 
 Parts: TypeAlias = dict[str, Any]
 """The constraints and notes of a schema by keyword.  `type` is an array; `properties`, `items`
@@ -99,3 +98,132 @@ _Values: TypeAlias = dict[tuple[str | None, Any], None]
 
 def _by_type(values: list[Any]) -> _Values:
     return dict.fromkeys((json_type(each), each) for each in values)
+
+
+_LARGE = 2**53
+
+
+def written(parts: Parts, lose: Lose) -> dict[str, Any]:
+    """Return a schema that says the same, as far as the keywords that are kept can."""
+    notes: dict[str, Any] = {name: parts[name] for name in NOTES if name in parts}
+    types, branches = _types_and_branches(parts, lose)
+    if not branches and types:
+        branches = _typed(types, parts, lose)
+    if not branches:
+        return notes
+    if len(branches) == 1:
+        return {**branches[0], **notes}
+    return {"anyOf": branches, **notes}
+
+
+def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the types of a schema, or the branches of its union, which has no types then."""
+    branches: list[dict[str, Any]] = parts.get("anyOf", [])
+    is_constrained = any(keyword in TYPE_OF or keyword == "enum" for keyword in parts)
+    if branches and is_constrained:
+        lose("anyOf", "dropped")
+        branches = []
+    types: list[str] = parts.get("type", [])
+    if branches and types:
+        lose("type", "merged")
+        branches = union(_of_types(branches, types), lose)
+    elif not branches and not types:
+        types = _implied(parts)
+        if types:
+            lose("type", "added")
+    if "nullable" in parts:
+        lose("nullable", "written as anyOf")
+        if branches and {"type": "null"} not in branches:
+            branches = [*branches, {"type": "null"}]
+        elif types and "null" not in types:
+            types = [*types, "null"]
+    if len(branches) == 1:
+        lose("anyOf", "merged")
+    return types, branches
+
+
+def _of_types(branches: list[dict[str, Any]], types: list[str]) -> list[dict[str, Any]]:
+    """Return the branches that have one of some types; those of nested unions have any."""
+    found: list[dict[str, Any]] = []
+    for branch in branches:
+        kind = branch.get("type")
+        if kind is None or kind in types or (kind == "integer" and "number" in types):
+            found.append(branch)
+        elif kind == "number" and "integer" in types:
+            # Enumerated numbers that are no integers would leave nothing.
+            found.append(branch if "enum" in branch else {**branch, "type": "integer"})
+    return found
+
+
+def _implied(parts: Parts) -> list[str]:
+    """Return the types that the constraints of an untyped schema concern."""
+    if "enum" in parts:
+        return [*dict.fromkeys(json_type(each) or "" for each in parts["enum"])]
+    return [*dict.fromkeys(TYPE_OF[keyword] for keyword in parts if keyword in TYPE_OF)]
+
+
+def _typed(types: list[str], parts: Parts, lose: Lose) -> list[dict[str, Any]]:
+    """Return a schema for each of some types."""
+    if "integer" in types and "number" in types:
+        lose("type", "merged")
+        types = [kind for kind in types if kind != "integer"]
+    values: dict[str, list[Any]] = {}
+    for each in parts.get("enum", ()):
+        kind = json_type(each) or ""
+        values.setdefault("number" if kind == "integer" and kind not in types else kind, []).append(
+            each
+        )
+    if "nullable" in parts:
+        values.setdefault("null", [None])
+    allowed = [kind for kind in types if kind in values] if "enum" in parts else types
+    if not allowed:
+        lose("enum", "dropped")
+        values, allowed = {}, types
+    elif "enum" in parts and (values.keys() - {*allowed} or allowed in (["boolean"], ["null"])):
+        lose("enum", "dropped")
+    if len(types) > 1:
+        lose("type", "written as anyOf")
+    known = {*types, "number"} if "integer" in types else {*types}
+    for keyword in parts:
+        if keyword in TYPE_OF and TYPE_OF[keyword] not in known:
+            lose(keyword, "dropped")
+    return [_of_type(kind, parts, values.get(kind, []), lose) for kind in allowed]
+
+
+def _of_type(kind: str, parts: Parts, values: list[Any], lose: Lose) -> dict[str, Any]:
+    concerned = "number" if kind == "integer" else kind
+    schema: dict[str, Any] = {"type": kind}
+    if values and kind not in ("boolean", "null"):
+        schema["enum"] = [*dict.fromkeys(values)]
+        if len(schema["enum"]) < len(values):
+            lose("enum", "merged")
+    schema |= {name: value for name, value in parts.items() if TYPE_OF.get(name) == concerned}
+    if kind in ("integer", "number"):
+        _include_bounds(schema, lose)
+    elif kind == "array" and "items" not in schema:
+        lose("items", "added")
+        schema["items"] = {}
+    elif "required" in schema:
+        names = [name for name in schema["required"] if name in schema.get("properties", ())]
+        if len(names) < len(schema.pop("required")):
+            lose("required", "dropped")
+        if names:
+            schema["required"] = names
+    return schema
+
+
+def _include_bounds(schema: dict[str, Any], lose: Lose) -> None:
+    """Write exclusive bounds as those that include their number, or the next integer."""
+    is_integer = schema["type"] == "integer"
+    if "exclusiveMinimum" in schema:
+        lose("exclusiveMinimum", "written as minimum")
+        bound = schema.pop("exclusiveMinimum")
+        if is_integer and abs(bound) < _LARGE:
+            bound = floor(bound) + 1
+        schema["minimum"] = max(bound, schema.get("minimum", bound))
+    if "exclusiveMaximum" in schema:
+        lose("exclusiveMaximum", "written as maximum")
+        bound = schema.pop("exclusiveMaximum")
+        if is_integer and abs(bound) < _LARGE:
+            bound = ceil(bound) - 1
+        schema["maximum"] = min(bound, schema.get("maximum", bound))

@@ -5,8 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.schemas.keywords import rewritten, subschemas
 
-__all__ = ["References"]
+MISSING = object()
+"""What a pointer that leads nowhere points at."""
+
+
+def pointed_at(root: dict[str, Any], pointer: str) -> Any:
+    """Return what a pointer leads to in a schema; `MISSING` if it leads nowhere."""
+    if pointer != "#" and not pointer.startswith("#/"):
+        return MISSING
+    value: Any = root
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if is_object(value):
+            value = value.get(name, MISSING)
+        elif is_array(value) and name.isascii() and name.isdecimal() and len(name) < 10:
+            value = value[int(name)] if int(name) < len(value) else MISSING
+        else:
+            return MISSING
+    return value
+
+
+def pointer_to(name: str) -> str:
+    """Return the pointer to a definition."""
+    return "#/$defs/" + name.replace("~", "~0").replace("/", "~1")
 
 
 class References:
@@ -58,3 +82,85 @@ class References:
                 "a $ref that leads nowhere, expected one within the schema", path=self._path
             ) from exc
         return found.contents, found.resolver
+
+
+_MAX_NODES = 5000  # of what becomes a definition: several may be parts of each other
+
+
+def define_targets(
+    schema: dict[str, Any], path: str, *, beside: frozenset[str] | None
+) -> dict[str, Any] | None:
+    """Return a schema whose references lead to its `$defs`; the same object if they do.
+
+    None is returned if a reference is no pointer to a part of the schema.
+
+    Args:
+        schema: The schema, which is not changed.
+        path: Where it stands, for errors.
+        beside: Keywords that may stand beside a reference; None = any.
+
+    Raises:
+        EncodeError: What becomes definitions exceeds a bound.
+    """
+    references: dict[str, None] = {}
+    for node in subschemas(schema):
+        if "$ref" in node:
+            if not isinstance(node["$ref"], str):
+                return None
+            references[node["$ref"]] = None
+    if not references:
+        return schema
+    moved: dict[str, str] = {}  # names of new definitions, by the pointers to what they hold
+    targets: dict[str, Any] = {}
+    known = schema.get("$defs")
+    definitions = known if is_object(known) else {}
+    left = _MAX_NODES
+    for pointer in references:
+        if pointer == "#":
+            continue
+        target = pointed_at(schema, pointer)
+        if not is_object(target) and not isinstance(target, bool):
+            return None
+        parts = pointer.split("/")
+        if parts[1] == "$defs" and len(parts) == 3:
+            continue
+        left -= sum(1 for _ in subschemas(target)) if is_object(target) else 1
+        if left < 0:
+            raise EncodeError(
+                f"more than {_MAX_NODES} subschemas of references, expected at most that",
+                path=path,
+            )
+        moved[pointer] = name = _free_name("_".join(parts[2:]), definitions.keys() | targets.keys())
+        targets[name] = target
+    if targets:
+        schema = {name: value for name, value in schema.items() if name != "definitions"}
+        schema["$defs"] = definitions | targets
+
+    def edit(node: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" not in node:
+            return node
+        pointer = node["$ref"]
+        if pointer in moved:
+            node = {**node, "$ref": pointer_to(moved[pointer])}
+        is_legal = beside is None or all(name in beside or name == "$ref" for name in node)
+        return node if is_legal else _as_branch(node)
+
+    return rewritten(schema, edit, path)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _as_branch(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a subschema with its reference as the branch of a union, or of an intersection."""
+    others = {keyword: value for keyword, value in node.items() if keyword != "$ref"}
+    branch = {"$ref": node["$ref"]}
+    if "anyOf" not in others:
+        return {**others, "anyOf": [branch]}
+    before = others.get("allOf")
+    return {**others, "allOf": [*before, branch] if isinstance(before, list) else [branch]}

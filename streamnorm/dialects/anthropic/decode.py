@@ -18,6 +18,7 @@ from streamnorm._core.events import (
     Ping,
     UsageUpdate,
 )
+from streamnorm._core.failures import Fatal, named_error, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -27,7 +28,6 @@ from streamnorm._core.json import (
     is_object,
     string_of,
 )
-from streamnorm._core.provider_errors import Fatal, named_error, too_large
 from streamnorm._core.shapes import found
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks

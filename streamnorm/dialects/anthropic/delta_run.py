@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamnorm._core.codec import DeltaRun
 from streamnorm._core.json import FAST_ERRORS
-from streamnorm._core.text_buffer import LONG_CHARS
+from streamnorm._core.text import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.blocks.open_block import MAX_FRESH

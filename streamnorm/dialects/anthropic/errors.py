@@ -9,8 +9,8 @@ from typing import Any
 
 from streamnorm._core.context_overflow import ContextOverflow, context_overflow
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import find_error
 from streamnorm._core.json import is_object
-from streamnorm._core.provider_errors import find_error
 
 __all__ = ["error_to_wire", "untyped_error_from_wire"]
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.failures import Fatal
 from streamnorm._core.shapes import found
 
 __all__ = [

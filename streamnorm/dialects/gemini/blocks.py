@@ -36,10 +36,10 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, compact, is_object, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
-from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.text_offsets import TextOffsets
+from streamnorm._core.text import TextOffsets
 from streamnorm.dialects.gemini.opaque import without_half_characters
 from streamnorm.dialects.gemini.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_from_wire

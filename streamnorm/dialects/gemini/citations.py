@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import compact, count_of, is_array, is_object
-from streamnorm._core.text_offsets import TextOffsets
+from streamnorm._core.text import TextOffsets
 
 __all__ = [
     "citations_to_wire",

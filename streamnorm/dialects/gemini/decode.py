@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, Unpack
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, read_no_json
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import Completed, Event, MessageStart, Opaque, Usage, UsageUpdate
+from streamnorm._core.failures import Fatal, find_error, named_error, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -22,7 +23,6 @@ from streamnorm._core.json import (
     objects_of,
     string_of,
 )
-from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini import wire
 from streamnorm.dialects.gemini.blocks import CandidateBlocks

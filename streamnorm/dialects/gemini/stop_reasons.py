@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.events import MessageStop, StopReason, StreamError
+from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import clean
-from streamnorm._core.provider_errors import upstream_error
 
 __all__ = [
     "FAILED",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.failures import Fatal
 
 __all__ = [
     "DIALECT",

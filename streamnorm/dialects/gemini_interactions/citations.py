@@ -11,7 +11,7 @@ from typing import Any
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import clean, count_of
-from streamnorm._core.text_offsets import TextOffsets
+from streamnorm._core.text import TextOffsets
 
 __all__ = ["citation_from_wire"]
 

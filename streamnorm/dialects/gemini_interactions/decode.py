@@ -13,8 +13,8 @@ from typing import Any, Unpack
 
 from streamnorm._core.codec import DONE, DecodeOptions, Decoder, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
+from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
-from streamnorm._core.provider_errors import Fatal, find_error, named_error
 from streamnorm.dialects.gemini_interactions.detect import event_type
 from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
 from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps

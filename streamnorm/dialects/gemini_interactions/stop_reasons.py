@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.events import StopReason, StreamError
+from streamnorm._core.failures import find_error, upstream_error
 from streamnorm._core.json import is_array, is_object, string_of
-from streamnorm._core.provider_errors import find_error, upstream_error
 
 __all__ = [
     "FINAL_EVENTS",

@@ -33,10 +33,10 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
+from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, value_bytes
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
 from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire

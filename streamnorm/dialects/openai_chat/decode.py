@@ -18,6 +18,7 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.failures import Fatal, find_error, named_error, too_large
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import (
     FAST_ERRORS,
@@ -30,7 +31,6 @@ from streamnorm._core.json import (
     is_object,
     objects_of,
 )
-from streamnorm._core.provider_errors import Fatal, find_error, named_error, too_large
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.delta_run import ChatRun

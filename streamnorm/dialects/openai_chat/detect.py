@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.codec import DONE
+from streamnorm._core.failures import find_error
 from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object, objects_of
 from streamnorm._core.limits import Limits
-from streamnorm._core.provider_errors import find_error
 from streamnorm.sse import Frame
 
 __all__ = ["is_request", "is_response", "is_terminal", "recognises"]

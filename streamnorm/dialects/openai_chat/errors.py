@@ -7,13 +7,13 @@ from typing import Any
 
 from streamnorm._core.codec import RequestViolation
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import dumps
-from streamnorm._core.provider_errors import (
+from streamnorm._core.failures import (
     error_subject,
     find_error,
     named_error,
     upstream_error,
 )
+from streamnorm._core.json import dumps
 from streamnorm.dialects.openai_chat import wire
 
 __all__ = ["chunk_error", "error_to_wire", "refusal_body"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import BlockOpener
+from streamnorm._core.failures import too_large
 from streamnorm._core.json import too_deep
-from streamnorm._core.provider_errors import too_large
 from streamnorm.dialects.openai_chat.quirks import Quirks
 from streamnorm.dialects.openai_chat.tool_calls.call import ChunkId
 

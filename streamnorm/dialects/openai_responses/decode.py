@@ -19,14 +19,14 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
-from streamnorm._core.provider_errors import (
+from streamnorm._core.failures import (
     Fatal,
     find_error,
     named_error,
     too_large,
     upstream_error,
 )
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm.dialects.openai_responses import wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
 from streamnorm.dialects.openai_responses.detect import TERMINALS

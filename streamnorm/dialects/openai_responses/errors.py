@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.provider_errors import error_subject, named_error
+from streamnorm._core.failures import error_subject, named_error
 
 __all__ = ["error_from_wire", "error_to_wire"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamnorm._core.events import StreamError
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.failures import Fatal
 
 __all__ = ["SequenceNumbers"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm import EncodeError, ToolCall
-from streamnorm._core.bodies.arguments import ArgumentsPolicy, arguments_object
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, arguments_object
 from streamnorm._core.losses import Losses
 
 

@@ -19,7 +19,7 @@ from streamnorm import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.bounds import check_bounds
+from streamnorm._core.bodies.parsing import check_bounds
 
 
 def message(*blocks: Any) -> Request:

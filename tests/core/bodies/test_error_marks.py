@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import CacheMark, Image, Text, ToolResult
-from streamnorm._core.bodies.error_marks import mark_error, unmark_error
+from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 
 PNG = Image("image/png", "aGk=")
 MARKED = Text("<tool_error>timeout</tool_error>", cache=CacheMark())

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm import ReasoningOptions, Request
-from streamnorm._core.bodies.kept_fields import keep_fields
+from streamnorm._core.bodies.fields import keep_fields
 from streamnorm._core.bodies.request import Source
 
 PARTS = {

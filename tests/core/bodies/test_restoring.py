@@ -30,7 +30,7 @@ from streamnorm import (
     accumulate,
     validate,
 )
-from streamnorm._core.bodies.reply import ToolName
+from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.bodies.restoring import CallRestorer
 from streamnorm._core.losses import Losses
 

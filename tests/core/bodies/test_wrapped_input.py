@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core.bodies.wrapped_input import WrappedInput
+from streamnorm._core.bodies.tool_calls import WrappedInput
 
 PATCH = '*** Begin Patch\n*** Update File: a.py\n-x = "\\t"\n+é 🜚 "\n*** End Patch\n'
 

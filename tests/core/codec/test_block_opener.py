@@ -8,7 +8,7 @@ import pytest
 
 from streamnorm import Limits
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.provider_errors import Fatal
+from streamnorm._core.failures import Fatal
 
 LIMITS = Limits(max_blocks=2, max_tool_calls=2, max_id_chars=3, max_accumulated_bytes=10)
 

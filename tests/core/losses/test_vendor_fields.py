@@ -21,7 +21,7 @@ from streamnorm import (
     project,
 )
 from streamnorm._core.losses import Losses
-from streamnorm._core.losses.vendor_fields import VendorFields
+from streamnorm._core.losses.reducers import VendorFields
 
 
 def stream(extra: dict[str, Any] | None) -> list[Event]:

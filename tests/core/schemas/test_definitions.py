@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import EncodeError
-from streamnorm._core.schemas.definitions import define_targets
-from streamnorm._core.schemas.pointers import MISSING, pointed_at, pointer_to
+from streamnorm._core.schemas.references import MISSING, define_targets, pointed_at, pointer_to
 
 NOTES = frozenset({"$defs", "default", "description"})
 TEXT = {"type": "string"}

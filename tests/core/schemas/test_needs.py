@@ -8,7 +8,7 @@ import pytest
 
 from streamnorm import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas.needs import SchemaNeed, fit_needs
+from streamnorm._core.schemas.strict import SchemaNeed, fit_needs
 
 TEXT = {"type": "string"}
 

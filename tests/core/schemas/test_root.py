@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import EncodeError
-from streamnorm._core.schemas.root import object_root
+from streamnorm._core.schemas.simplify import object_root
 
 UNIONS = frozenset({"allOf", "anyOf", "oneOf"})
 TEXT = {"type": "string"}

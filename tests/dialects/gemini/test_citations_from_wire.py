@@ -19,7 +19,7 @@ from streamnorm import (
     TextDelta,
 )
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.text_offsets import TextOffsets
+from streamnorm._core.text import TextOffsets
 from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 
 SEA = {"web": {"uri": "https://sea.example", "title": "sea"}}

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock
-from streamnorm._core.bodies.arguments import ArgumentsPolicy
 from streamnorm._core.bodies.request import InputMessage, Request
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool

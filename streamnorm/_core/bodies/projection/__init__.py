@@ -2,6 +2,6 @@
 
 from streamnorm._core.bodies.projection.project import project_request
 from streamnorm._core.bodies.projection.results import FilledCalls, RepairPolicy
-from streamnorm._core.bodies.projection.tool_offers import MissingTools
+from streamnorm._core.bodies.projection.tools import MissingTools
 
 __all__ = ["FilledCalls", "MissingTools", "RepairPolicy", "project_request"]

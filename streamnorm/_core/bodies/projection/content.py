@@ -30,8 +30,7 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.client_results import check_last_result
-from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.cache_control import project_extra
 from streamnorm._core.bodies.projection.history import (
     holds_tags,
     is_signed_for,
@@ -40,7 +39,8 @@ from streamnorm._core.bodies.projection.history import (
     without_foreign_reasoning,
 )
 from streamnorm._core.bodies.projection.media import project_media
-from streamnorm._core.bodies.projection.tool_names import ToolNames
+from streamnorm._core.bodies.projection.results import check_last_result
+from streamnorm._core.bodies.projection.tools import ToolNames
 from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id

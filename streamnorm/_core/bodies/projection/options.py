@@ -10,7 +10,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.cache_control import project_extra
 from streamnorm._core.bodies.projection.reasoning_options import reasons
 from streamnorm._core.bodies.projection.schemas import project_output_schema
 from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced

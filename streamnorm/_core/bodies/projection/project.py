@@ -8,13 +8,10 @@ from msgspec import structs
 
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.joint_betas import is_joint
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.call_turns import join_call_turns
+from streamnorm._core.bodies.projection.cache_control import project_extra, project_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
-from streamnorm._core.bodies.projection.extras import project_extra
 from streamnorm._core.bodies.projection.instructions import place_instructions, without_prefill
-from streamnorm._core.bodies.projection.marks import project_marks
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import (
     fit_effort_to_tools,
@@ -25,25 +22,27 @@ from streamnorm._core.bodies.projection.results import (
     FilledCalls,
     RepairPolicy,
     fit_own_results,
+    join_call_turns,
     mint_ids,
     place_results,
 )
-from streamnorm._core.bodies.projection.tool_names import ToolNames
-from streamnorm._core.bodies.projection.tool_offers import (
+from streamnorm._core.bodies.projection.tools import (
     MissingTools,
+    ToolNames,
     check_missing_tools,
     project_choice,
     project_tools,
 )
-from streamnorm._core.bodies.reply import Reply
 from streamnorm._core.bodies.request import (
     InputMessage,
+    Reply,
     Request,
     is_own,
     replaced,
     same_parts,
     unchanged_source,
 )
+from streamnorm._core.bodies.wire_fields import is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 

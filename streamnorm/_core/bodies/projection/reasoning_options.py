@@ -9,7 +9,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.extras import project_extra
+from streamnorm._core.bodies.projection.cache_control import project_extra
 from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_own
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses

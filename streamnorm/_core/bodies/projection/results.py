@@ -14,13 +14,19 @@ from typing import Literal, TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.blocks import InputBlock, Text, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    InputBlock,
+    OpaqueBlock,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, same_parts
+from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-
-__all__ = ["FilledCalls", "RepairPolicy", "fit_own_results", "mint_ids", "place_results"]
+from streamnorm._core.losses.tool_calls import CLIENT_KINDS
 
 RepairPolicy: TypeAlias = Literal["error", "fill"]
 """What becomes of a conversation that no vendor accepts: an error, or what is missing is filled
@@ -405,3 +411,55 @@ def _unmixed(message: InputMessage, losses: Losses) -> list[InputMessage]:
         structs.replace(message, blocks=message.tool_results),
         structs.replace(message, blocks=others, extra=None),
     ]
+
+
+_OUTPUTS = frozenset(f"{kind}_output" for kind in CLIENT_KINDS)
+_APPROVAL = "mcp_approval_response"
+
+
+def check_last_result(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> None:
+    """Check that the target has a form for the result that a request ends with.
+
+    Raises:
+        EncodeError: It has none.
+    """
+    if not (messages and messages[-1].blocks):
+        return
+    position, message = len(messages) - 1, messages[-1]
+    if is_own(message, can.dialect) and can.server_history:
+        return
+    match message.blocks[-1]:
+        case ServerToolResult(kind=kind) if kind in _OUTPUTS:
+            pass
+        case OpaqueBlock(dialect, kind) if kind == _APPROVAL and dialect != can.dialect:
+            pass
+        case _:
+            return
+    path = f"messages[{position}].blocks[{len(message.blocks) - 1}]"
+    raise EncodeError(f"{kind} at the end, expected a result that {can.dialect} has", path=path)
+
+
+def join_call_turns(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+    """Return messages whose calls stand in the first message of an answer.
+
+    Args:
+        messages: The messages.
+        losses: Counts messages that are joined.
+
+    Raises:
+        EncodeError: The first message has calls.
+    """
+    joined: list[InputMessage] = []
+    for message in messages:
+        if message.role == "assistant" and message.tool_calls:
+            while joined and joined[-1].role == "assistant":
+                losses.add("messages_merged", "messages", "calls joined to the text before them")
+                last = joined.pop()
+                message = structs.replace(last, blocks=last.blocks + message.blocks)
+            if not joined:
+                raise EncodeError(
+                    "calls before any message of the user, expected one before them",
+                    path="messages[0]",
+                )
+        joined.append(message)
+    return same_parts(messages, tuple(joined))

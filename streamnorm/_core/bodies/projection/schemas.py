@@ -12,16 +12,16 @@ from streamnorm._core.bodies.request import OutputFormat, is_own
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas import simplify_schema
-from streamnorm._core.schemas.needs import fit_needs
-from streamnorm._core.schemas.root import object_root
+from streamnorm._core.schemas.keywords import types_of
+from streamnorm._core.schemas.simplify import object_root
 from streamnorm._core.schemas.strict import (
     EnforcedSchemas,
     NotEnforced,
     fit_enforced,
+    fit_needs,
     free_properties,
     is_split,
 )
-from streamnorm._core.schemas.walk import types_of
 from streamnorm._core.tools import Tool
 
 __all__ = ["ToolSchemas", "project_output_schema"]

@@ -29,6 +29,7 @@ from streamnorm._core.events import (
     SignatureDelta,
     TextDelta,
 )
+from streamnorm._core.failures import too_large
 from streamnorm._core.json import clean, is_json, rejoin
 from streamnorm._core.limits import (
     OBJECT_BYTES,
@@ -37,7 +38,6 @@ from streamnorm._core.limits import (
     text_bytes,
     value_bytes,
 )
-from streamnorm._core.provider_errors import too_large
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.open_block import OpenBlock, malformed, open_block
 from streamnorm.dialects.anthropic.citations import citation_from_wire

@@ -9,10 +9,10 @@ from msgspec import Struct, field
 from streamnorm._core.blocks import Block, Citation, Reasoning, Text
 from streamnorm._core.codec import Delta
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, objects_of, string_of
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.text_buffer import LONG_CHARS, TextBuffer
+from streamnorm._core.text import LONG_CHARS, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
 from streamnorm.dialects.anthropic.opaque import opaque_from_wire

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import CacheMark, OpaqueBlock
 from streamnorm._core.bodies.fields import rest_of, unexpected
-from streamnorm._core.json import compact, is_object
-from streamnorm._core.raw_json import json_value
+from streamnorm._core.json import compact, is_object, json_value
 
 __all__ = [
     "DIALECT",

@@ -14,11 +14,10 @@ from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
+from streamnorm._core.failures import FailedAnswer, Fatal, too_large
 from streamnorm._core.json import string_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
-from streamnorm._core.provider_errors import Fatal, too_large
-from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES

@@ -16,10 +16,10 @@ from streamnorm._core.blocks import InputBlock, OpaqueBlock, ToolCall
 from streamnorm._core.bodies.fields import object_of, text_in, unmapped
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, objects_of
 from streamnorm._core.limits import Limits, StoredBytes
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER
 from streamnorm.dialects.gemini.reasoning import is_decodable

@@ -24,10 +24,9 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import text_in, unexpected, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed
-from streamnorm._core.json import compact, is_object, string_of
-from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.raw_json import json_value
+from streamnorm._core.json import compact, is_object, json_value, string_of
 from streamnorm.dialects.gemini.body.calls import call_from_wire
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import ISSUER, file_from_wire, file_to_wire

@@ -41,11 +41,11 @@ from streamnorm._core.events import (
     Usage,
     UsageUpdate,
 )
+from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
-from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import (
     citations_to_wire,

@@ -12,8 +12,7 @@ from streamnorm._core.blocks import OpaqueBlock, Text, ToolResult
 from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in, unmapped, within
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import compact, is_object
-from streamnorm._core.raw_json import json_value
+from streamnorm._core.json import compact, is_object, json_value
 from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
 from streamnorm.dialects.gemini.body.media import file_from_wire, file_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT

@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal, store_bytes, too_large
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_bytes
-from streamnorm._core.provider_errors import Fatal, store_bytes, too_large
 
 __all__ = ["PartialArguments"]
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, compact, objects_of, string_of
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
 
 __all__ = [

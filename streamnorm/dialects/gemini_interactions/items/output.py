@@ -11,7 +11,7 @@ from typing import Any
 from streamnorm._core.blocks import Text, file_block
 from streamnorm._core.events import BlockStop, CitationDelta, Event, SignatureDelta, TextDelta
 from streamnorm._core.json import is_array, is_object, string_of
-from streamnorm._core.text_offsets import TextOffsets
+from streamnorm._core.text import TextOffsets
 from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from streamnorm._core.blocks import Block, OpaqueBlock
 from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque, StreamError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed, untag_signature, unwrap_base64
 from streamnorm._core.json import clean, compact, rejoin
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini_interactions.wire import Delta
 
 __all__ = [

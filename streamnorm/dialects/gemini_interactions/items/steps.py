@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamnorm._core.events import Event, StreamError
+from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
-from streamnorm._core.provider_errors import Fatal, too_large
 from streamnorm._core.shapes import found
 from streamnorm.dialects.gemini_interactions.items.output import OutputStep
 from streamnorm.dialects.gemini_interactions.items.reasoning import ThoughtStep

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_json, string_of
-from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.gemini_interactions.items.step import (
     GrowingBlock,
     InteractionBlocks,

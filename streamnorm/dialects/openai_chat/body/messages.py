@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Refusal, Text, ToolResult
-from streamnorm._core.bodies.error_marks import mark_error, unmark_error
 from streamnorm._core.bodies.fields import object_at, text_in, unexpected, unmapped, within
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
+from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm.dialects.openai_chat.body.assistant import assistant_from_wire, assistant_to_wire

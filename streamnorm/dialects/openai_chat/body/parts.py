@@ -31,8 +31,7 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.json import compact, is_array, is_object
-from streamnorm._core.raw_json import json_value
+from streamnorm._core.json import compact, is_array, is_object, json_value
 from streamnorm.dialects.openai_chat.body.extra import (
     DIALECT,
     add_extra,

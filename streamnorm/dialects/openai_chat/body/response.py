@@ -17,12 +17,11 @@ from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfi
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Opaque, StreamError, Usage
+from streamnorm._core.failures import FailedAnswer, Fatal
 from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
-from streamnorm._core.provider_errors import Fatal
-from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.body.extra import DIALECT
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES

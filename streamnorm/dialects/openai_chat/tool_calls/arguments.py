@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from streamnorm._core.failures import too_large
 from streamnorm._core.json import is_json
 from streamnorm._core.limits import StoredBytes, text_bytes
-from streamnorm._core.provider_errors import too_large
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 
 __all__ = ["COMPLETE_ENDS", "Arguments"]
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.events import Event, JSONDelta, StreamError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 
 __all__ = ["Call", "ChunkId", "malformed"]

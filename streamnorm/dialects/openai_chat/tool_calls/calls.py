@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from streamnorm._core.events import BlockStop, Event, JSONDelta
+from streamnorm._core.failures import store_bytes, too_large
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.provider_errors import store_bytes, too_large
 from streamnorm.dialects.openai_chat.tool_calls.arguments import COMPLETE_ENDS, Arguments
 from streamnorm.dialects.openai_chat.tool_calls.call import Call, ChunkId, malformed
 from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment

@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.events import Event
+from streamnorm._core.failures import too_large
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
-from streamnorm._core.provider_errors import too_large
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_chat.tool_calls.call import Call
 
 __all__ = ["HeldEvents", "HeldText", "PendingStarts", "TextKind"]

@@ -20,7 +20,6 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.error_marks import unmark_error
 from streamnorm._core.bodies.fields import (
     object_at,
     objects_in,
@@ -31,6 +30,7 @@ from streamnorm._core.bodies.fields import (
     within,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source
+from streamnorm._core.bodies.tool_calls import unmark_error
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.ids import carried_signature
 from streamnorm._core.json import compact, is_object, string_of

@@ -20,10 +20,10 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, StreamError
+from streamnorm._core.failures import FailedAnswer
 from streamnorm._core.json import dumps, object_in
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
-from streamnorm._core.stream_failures import FailedAnswer
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 

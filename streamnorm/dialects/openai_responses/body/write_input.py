@@ -19,8 +19,8 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.error_marks import mark_error
 from streamnorm._core.bodies.request import InputMessage, unchanged_source
+from streamnorm._core.bodies.tool_calls import mark_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.ids import tag_signature
 from streamnorm._core.json import object_in

@@ -17,7 +17,7 @@ from streamnorm._core.blocks import ServerToolCall, ToolCall
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
 from streamnorm._core.limits import OBJECT_BYTES, PART_BYTES, StoredBytes, text_bytes
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.encode.frame_writer import FrameWriter
 
 __all__ = [

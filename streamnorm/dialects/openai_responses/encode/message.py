@@ -9,7 +9,7 @@ import msgspec
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import OBJECT_BYTES, value_bytes
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.citations import citation_to_wire
 from streamnorm.dialects.openai_responses.encode.items import ItemHead, ItemWriter
 

@@ -8,8 +8,8 @@ from typing import Any
 from streamnorm._core.blocks import Block, Refusal, ToolCall
 from streamnorm._core.codec import BlockOpener
 from streamnorm._core.events import Event, StreamError
+from streamnorm._core.failures import Fatal, too_large
 from streamnorm._core.limits import Limits, StoredBytes
-from streamnorm._core.provider_errors import Fatal, too_large
 
 __all__ = ["ResponseBlockOpener"]
 

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from streamnorm._core.events import Event, StreamError
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import string_of
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 
 __all__ = ["Item", "align_parts", "extra_fields", "id_of", "malformed", "part_position"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from streamnorm._core.events import Event
+from streamnorm._core.failures import Fatal
 from streamnorm._core.json import objects_of, string_of
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import Item, id_of, malformed
 from streamnorm.dialects.openai_responses.items.message import MessageItem

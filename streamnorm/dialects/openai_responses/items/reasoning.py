@@ -11,7 +11,7 @@ from msgspec import Struct
 from streamnorm._core.blocks import Reasoning
 from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureDelta
 from streamnorm._core.json import objects_of, string_of
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.delta_run import OpenText
 from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import (

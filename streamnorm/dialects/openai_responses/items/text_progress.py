@@ -9,7 +9,7 @@ from collections.abc import Callable
 from zlib import crc32
 
 from streamnorm._core.json import rejoin
-from streamnorm._core.text_buffer import TextBuffer
+from streamnorm._core.text import TextBuffer
 
 __all__ = ["StoredText", "TextProgress"]
 

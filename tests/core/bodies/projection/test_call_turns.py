@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import EncodeError, InputMessage, Text, ToolCall, ToolResult
-from streamnorm._core.bodies.projection.call_turns import join_call_turns
+from streamnorm._core.bodies.projection.results import join_call_turns
 from streamnorm._core.losses import Losses
 
 QUESTION = InputMessage("user", (Text("q"),))

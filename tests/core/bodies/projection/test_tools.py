@@ -21,8 +21,7 @@ from streamnorm import (
     ToolChoice,
     ToolResult,
 )
-from streamnorm._core.bodies.reply import ToolName
-from streamnorm._core.bodies.request import Source
+from streamnorm._core.bodies.request import Source, ToolName
 
 PATCH = CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/"))
 CRM = Namespace("crm", "CRM")

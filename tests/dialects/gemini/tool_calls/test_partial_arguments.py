@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm import Limits
+from streamnorm._core.failures import Fatal
 from streamnorm._core.limits import StoredBytes
-from streamnorm._core.provider_errors import Fatal
 from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)

@@ -1,0 +1,213 @@
+"""Arguments of tool calls in dialects that have them as an object."""
+
+from __future__ import annotations
+
+from json import JSONDecoder
+from math import isfinite
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import structs
+
+from streamnorm._core.blocks import ResultBlock, Text, ToolCall, ToolResult
+from streamnorm._core.errors import EncodeError
+from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
+from streamnorm._core.partial_json import PartialJSON
+
+ArgumentsPolicy: TypeAlias = Literal["error", "raw", "repair"]
+"""What becomes of arguments that are no JSON object: an error, `{"_raw": text}`, or an object
+that json-repair finds in them (extra `repair`)."""
+
+_decode = msgspec.json.Decoder[Any]().decode
+
+
+def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, path: str) -> Any:
+    """Return the arguments of a call as an object.
+
+    Raises:
+        EncodeError: They are no JSON object, and the policy is `error`.
+    """
+    text = call.arguments
+    if not text.strip():
+        return {}
+    try:
+        value = _decode(text)
+    except FAST_ERRORS:
+        value = _lenient(text)
+    if is_object(value):
+        return value
+    if policy == "error":
+        raise EncodeError(
+            f"arguments of {len(text)} characters are no JSON object, expected one", path=path
+        )
+    if policy == "raw":
+        losses.add("arguments_raw", "tool call", 'written as {"_raw": text}')
+        return {"_raw": clean(text)}
+    losses.add("arguments_repaired", "tool call", "written as the object that repair found")
+    return _repaired(text, path)
+
+
+def _lenient(text: str) -> Any:
+    """Return the value of JSON that msgspec refuses for half of a character; None of any other."""
+    try:
+        _STANDARD.decode(text)
+        return decode_any(text, max_depth=Limits().max_json_depth)
+    except (InvalidJSON, ValueError, RecursionError):
+        return None
+
+
+def _refused(number: str) -> float:
+    raise ValueError(f"number of {len(number)} characters that no double is near to")
+
+
+def _near(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _refused(number)
+
+
+# Where a double has no such number, null would stand in its place.
+_STANDARD = JSONDecoder(parse_constant=_refused, parse_float=_near)
+
+
+def _repaired(text: str, path: str) -> dict[str, object]:
+    try:
+        from json_repair import repair_json
+    except ImportError as exc:
+        raise EncodeError(
+            'arguments="repair" without json-repair, expected the extra streamnorm[repair]',
+            path=path,
+        ) from exc
+    value = repair_json(text, return_objects=True)
+    if not is_object(value):
+        raise EncodeError(
+            f"arguments of {len(text)} characters cannot be repaired, expected a JSON object",
+            path=path,
+        )
+    return value
+
+
+INPUT = "input"
+"""The property that holds the text."""
+
+
+class WrappedInput:
+    """Read the text of one call from its arguments.
+
+    The wrapped form is a JSON object whose member `input` is a string, among other members in
+    any order.  Arguments of another form (plain text, another JSON value, an object without
+    that member or with another value in it) are the text themselves, unchanged: a model that
+    sends its patch as it is must not lose it.  Which of the two they are is known at the
+    first character of the string, or where the arguments stop being the beginning of such an
+    object; nothing is returned before.
+
+    What follows the first character cannot make text of them any more: if the arguments then
+    are no JSON, name `input` again, or end too early, the text is unfinished.
+
+    Args:
+        max_json_depth: Nesting of other members beyond which the arguments are no object.
+
+    Attributes:
+        is_plain: Whether the arguments are the text themselves.
+        has_other_members: Whether the object has members whose value is not returned.
+        problem: Why the text is not known to be whole; None if it is, or the call is open.
+    """
+
+    def __init__(self, *, max_json_depth: int) -> None:
+        self.is_plain = False
+        self.has_other_members = False
+        self.problem: str | None = None
+        self._parser = PartialJSON(max_depth=max_json_depth)
+        self._parser.deltas()  # from here on it notes them
+        self._is_object = False
+        self._is_found = False  # whether text was returned, if only ""
+        self._held: list[str] = []  # the arguments before that
+
+    def feed(self, arguments: str) -> str:
+        """Return the text that is known with the next piece of the arguments."""
+        if self.is_plain:
+            return arguments
+        if not self._is_found:
+            self._held.append(arguments)
+        if self.problem is not None:
+            return ""
+        parser, text = self._parser, ""
+        parser.feed(arguments)
+        for delta in parser.deltas():
+            if not delta.path:
+                self._is_object = delta.value == {}
+                if not self._is_object:
+                    return self._read_as_plain()
+            elif delta.path[0] != INPUT:
+                self.has_other_members = True
+            elif delta.appends:
+                text += str(delta.value)
+            elif self._is_found:
+                self.problem = f"second member `{INPUT}`, expected one"
+                return text
+            elif isinstance(delta.value, str):
+                self._is_found = True
+                self._held.clear()
+                text = delta.value
+            else:
+                return self._read_as_plain()
+        if parser.error is not None:
+            if not self._is_found:
+                return self._read_as_plain()
+            self.problem = str(parser.error)
+        return text
+
+    def close(self) -> str:
+        """Return the rest of the text, now that the arguments have ended."""
+        if self.is_plain or self.problem is not None:
+            return ""
+        parser = self._parser
+        parser.close()
+        if not parser.complete and (self._is_object or self._is_found):
+            self.problem = str(parser.error)
+            return self._take_held()
+        if self._is_found or not (self.has_other_members or self._has_scalar):
+            return ""  # an empty object, and no arguments at all, are no text
+        return self._read_as_plain()
+
+    @property
+    def _has_scalar(self) -> bool:
+        """Whether the arguments hold something, but no object."""
+        return not self._is_object and any(map(str.strip, self._held))
+
+    def _read_as_plain(self) -> str:
+        self.is_plain = True
+        return self._take_held()
+
+    def _take_held(self) -> str:
+        held = "".join(self._held)
+        self._held.clear()
+        return held
+
+
+_Content: TypeAlias = tuple[ResultBlock, ...]
+
+_START, _END = "<tool_error>", "</tool_error>"
+
+
+def mark_error(result: ToolResult) -> _Content:
+    """Return the content of a result, its text marked and in front if the result is an error."""
+    if not result.is_error:
+        return result.content
+    texts = [item for item in result.content if isinstance(item, Text)]
+    marked = Text(f"{_START}{''.join(item.text for item in texts)}{_END}")
+    if len(texts) == 1:
+        marked = structs.replace(texts[0], text=marked.text)
+    return (marked, *(item for item in result.content if not isinstance(item, Text)))
+
+
+def unmark_error(content: _Content) -> tuple[bool, _Content]:
+    """Return whether the content of a result is that of an error, and the content unmarked."""
+    first = content[0] if content else None
+    if not isinstance(first, Text) or any(isinstance(item, Text) for item in content[1:]):
+        return False, content
+    text = first.text
+    if not (text.startswith(_START) and text.endswith(_END)):
+        return False, content
+    return True, (structs.replace(first, text=text[len(_START) : -len(_END)]), *content[1:])
