@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from streamnorm._core.codec import Decoder as Decoder
     from streamnorm._core.codec import Encoder as Encoder
     from streamnorm._core.codec import Feed as Feed
+    from streamnorm._core.codec import RequestViolation as RequestViolation
     from streamnorm._core.errors import ArgumentsError as ArgumentsError
     from streamnorm._core.errors import DecodeError as DecodeError
     from streamnorm._core.errors import EncodeError as EncodeError
@@ -110,11 +111,9 @@ if TYPE_CHECKING:
     from streamnorm._core.tools import Tool as Tool
     from streamnorm._core.tools import ToolChoice as ToolChoice
     from streamnorm._decoding import decoder as decoder
-    from streamnorm._detection import detect as detect
     from streamnorm._projection import project as project
+    from streamnorm._registry import detect as detect
     from streamnorm._registry import encoder as encoder
-    from streamnorm._request_validation import RequestViolation as RequestViolation
-    from streamnorm._request_validation import validate_request as validate_request
     from streamnorm._tools import SimplifiedSchema as SimplifiedSchema
     from streamnorm._tools import check_tools as check_tools
     from streamnorm._tools import decode_tools as decode_tools
@@ -122,6 +121,7 @@ if TYPE_CHECKING:
     from streamnorm._tools import simplify_schema as simplify_schema
     from streamnorm._transcoder import Transcoder as Transcoder
     from streamnorm._validation import validate as validate
+    from streamnorm._validation import validate_request as validate_request
     from streamnorm.aio import Stream as Stream
     from streamnorm.aio import SyncStream as SyncStream
     from streamnorm.aio import connect as connect
@@ -151,7 +151,7 @@ _MODULES = {
         "RedactedReasoning Refusal ServerToolCall ServerToolResult Text ToolCall ToolResult Video"
     ),
     "streamnorm._core.bodies.request": "InputMessage OutputFormat ReasoningOptions Reply Request",
-    "streamnorm._core.codec": "Decoder Encoder Feed",
+    "streamnorm._core.codec": "Decoder Encoder Feed RequestViolation",
     "streamnorm._core.errors": (
         "ArgumentsError DecodeError EncodeError LimitExceeded LocalProtocolError LossyEncoding "
         "NotAStream ProfileError ProtocolError RecordingError RemoteProtocolError StateError "
@@ -169,13 +169,11 @@ _MODULES = {
     "streamnorm._core.partial_json": "PartialJSON ValueDelta",
     "streamnorm._core.tools": ("CustomTool Grammar MCPServer Namespace ServerTool Tool ToolChoice"),
     "streamnorm._decoding": "decoder",
-    "streamnorm._detection": "detect",
     "streamnorm._projection": "project",
-    "streamnorm._registry": "encoder",
-    "streamnorm._request_validation": "RequestViolation validate_request",
+    "streamnorm._registry": "detect encoder",
     "streamnorm._tools": ("SimplifiedSchema check_tools decode_tools encode_tools simplify_schema"),
     "streamnorm._transcoder": "Transcoder",
-    "streamnorm._validation": "validate",
+    "streamnorm._validation": "validate validate_request",
     "streamnorm.aio": (
         "Stream SyncStream connect events iter_events iter_transcode run_tools tap transcode"
     ),

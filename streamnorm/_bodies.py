@@ -37,21 +37,8 @@ from streamnorm._core.failures import FailedAnswer, find_error
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message, MessageSource, unchanged_body
-from streamnorm._detection import detect_body, detect_path
-from streamnorm._registry import DIALECTS, lookup
+from streamnorm._registry import DIALECTS, detect_body, detect_path, lookup
 from streamnorm.profiles import Profiles, shipped_profiles
-
-__all__ = [
-    "EncodeOptions",
-    "Encoded",
-    "decode_message",
-    "decode_request",
-    "encode_grown_request",
-    "encode_message",
-    "encode_request",
-    "translate_message",
-    "translate_request",
-]
 
 _REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 

@@ -35,16 +35,6 @@ from streamnorm._core.losses import Loss
 from streamnorm._registry import lookup
 from streamnorm.profiles import Profiles, shipped_profiles
 
-__all__ = [
-    "CANNOT_COUNT",
-    "ESTIMATED_HEADER",
-    "CountRequest",
-    "decode_count_request",
-    "decode_token_count",
-    "encode_count_request",
-    "encode_token_count",
-]
-
 CANNOT_COUNT = frozenset({404, 405, 501})
 """Statuses of servers that have no such endpoint, though their dialect does."""
 

@@ -9,11 +9,8 @@ from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
-from streamnorm._detection import detect_frame
-from streamnorm._registry import DIALECTS, decoder_of, lookup
+from streamnorm._registry import DIALECTS, decoder_of, detect_frame, lookup
 from streamnorm.sse import Frame, RawFrame
-
-__all__ = ["decoder"]
 
 _MAX_DETECTION_FRAMES = 16
 _UNKNOWN = "no stream of a known dialect"

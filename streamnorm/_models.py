@@ -26,15 +26,6 @@ from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 
-__all__ = [
-    "MAX_MODELS",
-    "ModelListing",
-    "decode_model",
-    "encode_model",
-    "encode_models",
-    "model_path",
-]
-
 MAX_MODELS = 10_000
 """Bound on the models of a listing."""
 

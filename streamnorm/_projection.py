@@ -11,8 +11,6 @@ from streamnorm._core.losses import Loss, Losses, Projector, ReasoningField
 from streamnorm._core.ordering import Sequencer
 from streamnorm._registry import capabilities
 
-__all__ = ["project"]
-
 
 def project(
     events: Iterable[Event],

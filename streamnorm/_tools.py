@@ -20,8 +20,6 @@ from streamnorm._core.schemas import simplify_schema as simplified
 from streamnorm._core.tools import AnyTool, CustomTool, Tool, qualified_name
 from streamnorm.profiles import Profiles, shipped_profiles
 
-__all__ = ["SimplifiedSchema", "check_tools", "decode_tools", "encode_tools", "simplify_schema"]
-
 _MAX_SHOWN_CHARS = 80
 
 

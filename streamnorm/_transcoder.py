@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
     from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks
 
-__all__ = ["Ordering", "TranscodeOptions", "Transcoder"]
 
 Ordering = Literal["sequential", "interleaved"]
 

@@ -12,8 +12,7 @@ from support.request_corpus import needs_requests, real_requests
 from support.telegraph import TELEGRAPH
 
 from streamnorm import detect
-from streamnorm._detection import detect_body, detect_path
-from streamnorm._registry import DIALECTS, register
+from streamnorm._registry import DIALECTS, detect_body, detect_path, register
 from streamnorm.sse import Frame
 
 DETECTED: list[tuple[Frame, str | None]] = [

@@ -24,7 +24,7 @@ from streamnorm import (
     validate_request,
 )
 from streamnorm._core.codec import MAX_PROBLEMS
-from streamnorm._request_validation import quoted, quoted_path, rules_for
+from streamnorm._validation import quoted, quoted_path, rules_for
 from streamnorm.profiles.rules import VENDOR, shipped_rules
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")

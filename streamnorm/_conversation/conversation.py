@@ -8,8 +8,7 @@ from typing import TypeAlias
 from msgspec import UNSET, structs
 
 from streamnorm._bodies import Encoded, EncodeOptions, decode_message, encode_grown_request
-from streamnorm._conversation.answers import StreamedAnswer, answer_message
-from streamnorm._conversation.open_calls import OpenCalls
+from streamnorm._conversation.answers import OpenCalls, StreamedAnswer, answer_message
 from streamnorm._conversation.stored import Stored, stored_from_json, stored_to_json
 from streamnorm._core.accumulate import message_events
 from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, ToolResult
@@ -20,11 +19,8 @@ from streamnorm._core.bodies.request import InputMessage, Reply, Request
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
-from streamnorm._detection import detect_body
-from streamnorm._registry import lookup
+from streamnorm._registry import detect_body, lookup
 from streamnorm.profiles import Profiles
-
-__all__ = ["Conversation"]
 
 _MAX_TARGETS = 8
 """Targets whose encodings are stored at once."""

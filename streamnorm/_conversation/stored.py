@@ -14,8 +14,6 @@ from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
 from streamnorm._core.tools import AnyTool
 
-__all__ = ["Stored", "stored_from_json", "stored_to_json"]
-
 T = TypeVar("T")
 P = TypeVar("P", bound="InputMessage | Request | AnyTool")
 

@@ -48,8 +48,6 @@ from streamnorm._core.messages import Message
 from streamnorm._core.partial_json import PartialJSON, ValueDelta
 from streamnorm._core.text import TextBuffer
 
-__all__ = ["Accumulator", "UsageAccumulator", "accumulate", "message_events"]
-
 # Text is packed in batches, which costs a tenth of packing each delta.
 _BATCH_BYTES = 900  # of memory that is held until then
 _STRING_BYTES = 48  # of memory that a string takes besides its characters

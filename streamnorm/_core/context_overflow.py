@@ -15,8 +15,6 @@ from msgspec import Struct
 
 from streamnorm._core.events import StreamError
 
-__all__ = ["ContextOverflow", "context_overflow", "is_context_overflow"]
-
 _CODES = frozenset(
     {
         "context_length_exceeded",

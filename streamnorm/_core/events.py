@@ -21,35 +21,6 @@ from msgspec import Struct
 
 from streamnorm._core.blocks import Block, Citation
 
-__all__ = [
-    "Abandoned",
-    "BlockStart",
-    "BlockStop",
-    "CitationDelta",
-    "Completed",
-    "Delta",
-    "ErrorKind",
-    "Event",
-    "Failed",
-    "JSONDelta",
-    "MessageStart",
-    "MessageStop",
-    "Opaque",
-    "Outcome",
-    "Ping",
-    "ReasoningDelta",
-    "RefusalDelta",
-    "SignatureDelta",
-    "StopReason",
-    "StreamError",
-    "TextDelta",
-    "Truncated",
-    "Usage",
-    "UsageUpdate",
-    "delta_factory",
-    "part_of",
-]
-
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause", "other"
 ]

@@ -21,8 +21,6 @@ from streamnorm._core.failures import body_kind, refusal_error, upstream_error
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 
-__all__ = ["Gate", "judge"]
-
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # white space, and the bytes of a byte order mark
 _FIRST_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
 

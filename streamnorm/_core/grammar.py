@@ -35,8 +35,6 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 
-__all__ = ["DELTAS", "Grammar", "Violation", "validate"]
-
 DELTAS: dict[type, tuple[type, ...]] = {
     TextDelta: (Text,),
     ReasoningDelta: (Reasoning,),

@@ -13,21 +13,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-__all__ = [
-    "Carried",
-    "Signed",
-    "carried_signature",
-    "carry_signature",
-    "escape_id",
-    "mint_id",
-    "seal_reasoning",
-    "sealed_reasoning",
-    "tag_signature",
-    "unescape_id",
-    "untag_signature",
-    "unwrap_base64",
-]
-
 _ESCAPED = "snid_"
 _TAGGED = "sn1."
 _TAGGED_WITH_ID = "sn1-id."

@@ -16,8 +16,6 @@ from msgspec import Raw
 
 from streamnorm._core.json import PIECE_BYTES, dumps, is_array, is_object
 
-__all__ = ["Parts", "decode_pieces", "encode_pieces", "has_more_values", "split"]
-
 _COUNTED_BYTES = 1024 * 1024  # of which one call counts the values
 _MAX_SPLITS = 8  # each level scans what is left of a large text again
 _MAX_WRITTEN_LEVELS = 7  # down to the texts in results of tools

@@ -8,16 +8,6 @@ from msgspec import Struct
 
 from streamnorm._core.errors import LimitExceeded
 
-__all__ = [
-    "OBJECT_BYTES",
-    "PART_BYTES",
-    "USUAL_FIELDS_BYTES",
-    "Limits",
-    "StoredBytes",
-    "text_bytes",
-    "value_bytes",
-]
-
 OBJECT_BYTES = 200
 """Memory of a stored event or entry besides its text, as bounds count it.
 

@@ -13,8 +13,6 @@ from streamnorm._core.json import InvalidJSON, convert, is_object, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.shapes import found
 
-__all__ = ["MCP", "mcp_object", "mcp_struct", "unmapped_fields"]
-
 T = TypeVar("T")
 
 MCP = "mcp"

@@ -9,8 +9,6 @@ from msgspec import Struct
 from streamnorm._core.blocks import Block, Text, ToolCall
 from streamnorm._core.events import Opaque, StopReason, Usage
 
-__all__ = ["Message", "MessageSource", "came_from", "unchanged_body"]
-
 
 class Message(Struct, frozen=True, omit_defaults=True, eq=False):
     """One answer of a model, complete or partial.

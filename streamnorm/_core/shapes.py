@@ -15,33 +15,6 @@ from msgspec import Struct
 from streamnorm._core.json import is_array, is_object, lone_surrogate_path, too_deep
 from streamnorm._core.limits import Limits
 
-__all__ = [
-    "ANYTHING",
-    "ARRAY",
-    "BOOLEAN",
-    "COUNT",
-    "NAME",
-    "NULL_OR_TEXT",
-    "NUMBER",
-    "OBJECT",
-    "TEXT",
-    "Shape",
-    "array",
-    "changed_fields",
-    "either",
-    "found",
-    "holds_object",
-    "is_count",
-    "misnamed",
-    "nullable",
-    "object_of",
-    "parse_object",
-    "problems",
-    "tagged",
-    "token_problems",
-    "word",
-]
-
 _MAX_DEPTH = Limits().max_json_depth
 _NO_JSON = object()
 # Other languages read no larger integers; Python refuses to print sums of very large ones.

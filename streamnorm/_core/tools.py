@@ -10,19 +10,6 @@ from streamnorm._core.blocks import CacheMark
 from streamnorm._core.json import clean, is_object
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 
-__all__ = [
-    "AnyTool",
-    "CustomTool",
-    "Grammar",
-    "MCPServer",
-    "Namespace",
-    "ServerTool",
-    "Tool",
-    "ToolChoice",
-    "location_of",
-    "qualified_name",
-]
-
 _SEPARATOR = "__"
 
 

@@ -22,15 +22,6 @@ from streamnorm._core.messages import Message, MessageSource
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
 
-__all__ = [
-    "ErrorAnswer",
-    "WholeAnswer",
-    "error_answer",
-    "error_status",
-    "reported_error",
-    "whole_answer",
-]
-
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 

@@ -21,8 +21,6 @@ from streamnorm._core.ids import carried_signature, sealed_reasoning
 from streamnorm._upstream.requests import Upstream
 from streamnorm.profiles import shipped_profiles
 
-__all__ = ["may_have_foreign_turns", "without_owner"]
-
 # Of a signature of ours, as text or in base64; of reasoning that may have none; of calls that may
 # have none.
 _MARK = re.compile(

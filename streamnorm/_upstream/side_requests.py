@@ -38,9 +38,8 @@ from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import reported_error
-from streamnorm._upstream.headers import request_headers
-from streamnorm._upstream.passed_answers import PassedAnswer, answer_problem
-from streamnorm._upstream.passing import passed_body, passed_path
+from streamnorm._upstream.headers import endpoint_url, request_headers
+from streamnorm._upstream.passing import PassedAnswer, answer_problem, passed_body, passed_path
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -48,17 +47,7 @@ from streamnorm._upstream.requests import (
     decoded_body,
     refusals,
 )
-from streamnorm._upstream.url import endpoint_url
 from streamnorm.profiles import shipped_profiles
-
-__all__ = [
-    "SideAnswer",
-    "SideRequest",
-    "SideSteps",
-    "listed_models",
-    "resumes_stream",
-    "side_steps",
-]
 
 _LAST_STATUS = 599
 _BAD_GATEWAY = 502

@@ -12,10 +12,9 @@ It starts no task and sets no timeout, except for closing and draining a connect
 
 from streamnorm.aio.connecting import connect
 from streamnorm.aio.executing import Executor, run_tools
-from streamnorm.aio.reading import events, iter_events
+from streamnorm.aio.reading import events, iter_events, tap
 from streamnorm.aio.sources import AsyncSource, Source
 from streamnorm.aio.stream import Stream, SyncStream
-from streamnorm.aio.tapping import tap
 from streamnorm.aio.transcoding import iter_transcode, transcode
 
 __all__ = [

@@ -19,8 +19,6 @@ from streamnorm.aio.sources import AsyncReader, AsyncResponse
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import TranscodePump
 
-__all__ = ["AsyncClient", "Connection", "connect"]
-
 _READ_OPTIONS = {"errors", *ReadOptions.__annotations__} - {"on_end"}
 _TRANSCODE_OPTIONS = set(TranscodeOptions.__annotations__)
 

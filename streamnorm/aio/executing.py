@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from inspect import isawaitable, iscoroutinefunction
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import anyio
 import anyio.to_thread
+import msgspec
+from msgspec import structs
 
-from streamnorm._core.blocks import InputBlock, ToolCall, ToolResult
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    ResultBlock,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.tool_calls import arguments_object
+from streamnorm._core.errors import ArgumentsError, EncodeError, StreamnormError
+from streamnorm._core.json import clean, compact, is_object, too_deep
+from streamnorm._core.limits import Limits
+from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
+from streamnorm._core.partial_json import PartialJSON
 from streamnorm._core.schemas.validation import ArgumentsChecker
 from streamnorm._core.tools import AnyTool, Tool, qualified_name
-from streamnorm.aio.tool_arguments import (
-    BrokenArguments,
-    RefusedCall,
-    check_policy,
-    read_arguments,
-)
-from streamnorm.aio.tool_results import error_result, exception_result, result_of
-
-__all__ = ["Executor", "run_tools"]
 
 Executor: TypeAlias = Callable[..., object]
 """A function that executes a tool, synchronous or asynchronous."""
@@ -189,3 +200,129 @@ def _outcome(executor: partial[object]) -> tuple[object, Exception | None]:
         return executor(), None
     except Exception as exc:  # noqa: BLE001 - raised again where it is awaited
         return None, exc
+
+
+BrokenArguments: TypeAlias = Literal["error", "repair"]
+"""What becomes of arguments that are no JSON object: a result that says so, or the object that
+json-repair finds in them (extra `repair`)."""
+
+
+class RefusedCall(StreamnormError):
+    """A call that is not executed; the text is for the model."""
+
+
+def check_policy(policy: BrokenArguments) -> None:
+    """Raise an error if the library that a policy needs is missing.
+
+    Raises:
+        ImportError: It is.
+    """
+    if policy == "error":
+        return
+    try:
+        import_module("json_repair")
+    except ImportError as exc:
+        raise ImportError(
+            "no json-repair, expected the extra `repair`: pip install '.[repair]' in a clone"
+        ) from exc
+
+
+def read_arguments(call: ToolCall, policy: BrokenArguments) -> dict[str, object]:
+    """Return the arguments of a function call.
+
+    Raises:
+        RefusedCall: They are cut off, which nothing repairs, or no JSON object.
+    """
+    try:
+        return call.input()
+    except ArgumentsError as exc:
+        if _is_cut_off(call.arguments):
+            raise RefusedCall(
+                "Not executed: the arguments of the call were cut off before their end."
+            ) from exc
+        if policy == "error":
+            raise RefusedCall(f"Not executed: the arguments are no JSON object: {exc}") from exc
+    try:
+        repaired: dict[str, object] = arguments_object(call, policy, Losses(), call.name)
+    except EncodeError as exc:
+        raise RefusedCall("Not executed: the arguments are no JSON object.") from exc
+    return repaired
+
+
+def _is_cut_off(text: str) -> bool:
+    """Return whether text is the beginning of an object, in JSON or nearly, and not all of it."""
+    parser = PartialJSON()
+    parser.feed(text)
+    if parser.error is None:
+        return not parser.complete
+    return text.count("{") > text.count("}")
+
+
+_MAX_ERROR_CHARS = 2_000
+_BLOCKS = (Text, Image, Document, Audio, Video, OpaqueBlock)
+_ATTRIBUTES = (("content", "is_error"), ("content", "isError"))
+
+
+def result_of(call: ToolCall, value: object) -> ToolResult:
+    """Return what an executor returned as the result of its call.
+
+    Raises:
+        DecodeError: It is a result of MCP that is none.
+        Exception: It has no JSON form.
+    """
+    if isinstance(value, ToolResult):
+        return structs.replace(value, tool_call_id=call.id)
+    if value is None:
+        return ToolResult(call.id)
+    if isinstance(value, str):
+        return ToolResult(call.id, (Text(clean(value)),))
+    if isinstance(value, _BLOCKS):
+        return ToolResult(call.id, (value,))
+    if _is_content(value):
+        content = [Text(clean(item)) if isinstance(item, str) else item for item in value]
+        return ToolResult(call.id, tuple(content))
+    if any(all(hasattr(value, name) for name in names) for names in _ATTRIBUTES):
+        return ToolResult.from_mcp(value, call.id)
+    return _json_result(call, value)
+
+
+def _is_content(value: object) -> TypeGuard[Sequence[ResultBlock | str]]:
+    """Return whether a value is content of a result: blocks, with texts between them."""
+    if not _is_sequence(value) or not any(isinstance(item, _BLOCKS) for item in value):
+        return False
+    return all(isinstance(item, (str, *_BLOCKS)) for item in value)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, (list, tuple))
+
+
+def _json_result(call: ToolCall, value: object) -> ToolResult:
+    dump = getattr(value, "model_dump", None)  # of pydantic
+    plain: Any = dump(mode="json", by_alias=True) if callable(dump) else value
+    plain = msgspec.to_builtins(plain, str_keys=True)
+    text = compact(plain)
+    # An object that nests too deep for a body is text alone.
+    is_value = is_object(plain) and not too_deep(plain, Limits().max_json_depth)
+    return ToolResult(call.id, (Text(text),), value=text if is_value else None)
+
+
+def exception_result(call: ToolCall, exc: BaseException) -> ToolResult:
+    """Return an exception as a result that is an error.
+
+    The model reads the type and the text of the exception, and nothing else of it: no
+    traceback, no cause, no notes.
+    """
+    try:
+        words = str(exc)
+    except Exception:  # noqa: BLE001 - it is the executor's, and the call needs a result
+        words = ""
+    name = type(exc).__name__
+    return error_result(call, f"{name}: {words}" if words else name)
+
+
+def error_result(call: ToolCall, text: str) -> ToolResult:
+    """Return a result that is an error, its text bounded."""
+    if len(text) > _MAX_ERROR_CHARS:
+        text = f"{text[:_MAX_ERROR_CHARS]} … ({len(text)} characters)"
+    return ToolResult(call.id, (Text(clean(text)),), is_error=True)

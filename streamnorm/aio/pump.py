@@ -28,8 +28,6 @@ from streamnorm._core.messages import Message
 from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
 
-__all__ = ["DecodingPump", "Errors", "Head", "OnEnd", "Pump", "ReadOptions"]
-
 T = TypeVar("T")
 
 Errors: TypeAlias = Literal["raise", "yield"]

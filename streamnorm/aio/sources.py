@@ -11,8 +11,6 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import anyio
 
-__all__ = ["AsyncReader", "AsyncSource", "Reader", "Source"]
-
 # More reads than one network read of 64 KiB leaves buffered in the layers of httpx.
 _MAX_BUFFERED_READS = 4096
 

@@ -15,8 +15,6 @@ from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
 from streamnorm.aio.pump import Head, Pump
 
-__all__ = ["Stream", "SyncStream"]
-
 T = TypeVar("T")
 
 # Closing must end even if the network no longer answers.

@@ -13,11 +13,10 @@ from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
 from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, Transcoder
+from streamnorm._upstream.passing import PassedStream
 from streamnorm.aio.pump import Head, OnEnd, Pump
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
-
-__all__ = ["TranscodePump", "iter_transcode", "transcode"]
 
 
 class TranscodePump(Pump[bytes]):
@@ -167,3 +166,17 @@ def iter_transcode(
     """
     reader = Reader(source)
     return SyncStream(TranscodePump(reader, dialect, to, on_end=on_end, **options), reader)
+
+
+class PassingPump(TranscodePump):
+    """Pump of a response that is passed on from whichever event it begins with; see `PassedStream`.
+
+    Args:
+        head: Status and content type.
+        dialect: Dialect of the stream and of its client.
+        on_end: Called with the outcome.
+    """
+
+    def __init__(self, head: Head, dialect: str, *, on_end: OnEnd | None = None) -> None:
+        super().__init__(head, dialect, dialect, on_end=on_end, keep_message=False)
+        self._core = self._transcoder = PassedStream(dialect, limits=Limits())

@@ -13,20 +13,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streamnorm.asgi.response import EventStreamResponse
+from streamnorm.asgi.responses import EventStreamResponse
 
 if TYPE_CHECKING:
-    from streamnorm.asgi.message_response import MessageResponse
-    from streamnorm.asgi.proxying import RecordingProxy
-    from streamnorm.asgi.replaying import ReplayApp
+    from streamnorm.asgi.responses import MessageResponse
+    from streamnorm.asgi.servers import RecordingProxy, ReplayApp
 
 __all__ = ["EventStreamResponse", "MessageResponse", "RecordingProxy", "ReplayApp"]
 
 # Not all applications need these, nor what they load.
 _LAZY = {
-    "MessageResponse": "streamnorm.asgi.message_response",
-    "RecordingProxy": "streamnorm.asgi.proxying",
-    "ReplayApp": "streamnorm.asgi.replaying",
+    "MessageResponse": "streamnorm.asgi.responses",
+    "RecordingProxy": "streamnorm.asgi.servers",
+    "ReplayApp": "streamnorm.asgi.servers",
 }
 
 

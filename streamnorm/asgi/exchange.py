@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-__all__ = ["Exchange", "Message", "Receive", "Scope", "Send", "open_exchange"]
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -16,8 +16,6 @@ from msgspec import structs
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import broken_connection
 
-__all__ = ["causes_of", "failed_request", "reason_of"]
-
 _HOST = ", certificate is not valid for"
 
 

@@ -37,7 +37,7 @@ from streamnorm.cli.console import (
     text_line,
     write,
 )
-from streamnorm.cli.source import STATUSES, dialect_names
+from streamnorm.cli.streams import STATUSES, dialect_names
 
 __all__ = ["main"]
 

@@ -17,7 +17,6 @@ from streamnorm.cli.console import UsageError
 if TYPE_CHECKING:
     from streamnorm.gateway import Config
 
-__all__ = ["Launch", "launch"]
 
 _PROVIDER = "streamnorm"  # in the configurations of Codex and opencode
 _KEY = "STREAMNORM_KEY"

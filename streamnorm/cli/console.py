@@ -12,27 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import msgspec
 
 from streamnorm._core.errors import did_you_mean
-from streamnorm.inspect.printable import printable
+from streamnorm.inspect.timeline import printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from streamnorm._core.losses import Loss
-
-__all__ = [
-    "AddParser",
-    "Parser",
-    "UsageError",
-    "add_port",
-    "complain",
-    "exit_statuses",
-    "json_line",
-    "print_base_urls",
-    "report_losses",
-    "say",
-    "text_line",
-    "write",
-]
 
 
 class UsageError(Exception):

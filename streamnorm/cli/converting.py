@@ -14,7 +14,6 @@ from streamnorm.cli.recordings import no_recordings
 if TYPE_CHECKING:
     from streamnorm.recording import Recording
 
-__all__ = ["add_commands"]
 
 _STATUSES = {0: "done", 2: "wrong usage, or a file that cannot be read or written"}
 

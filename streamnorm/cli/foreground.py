@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["ForegroundCommand"]
 
 _NOT_FOUND = 127  # as a shell reports them
 _NOT_EXECUTABLE = 126

@@ -25,7 +25,6 @@ from streamnorm.cli.console import (
 if TYPE_CHECKING:
     from streamnorm.gateway import Config, UpstreamConfig
 
-__all__ = ["add_commands", "add_upstreams", "config_of", "write_log"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage or configuration", 130: "ended by Ctrl-C"}
 _LOOPBACK = "127.0.0.1"

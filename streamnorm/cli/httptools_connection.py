@@ -9,8 +9,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from streamnorm.cli.connections import MAX_HEAD_BYTES, Connection, Connections, Part
 
-__all__ = ["HttpToolsConnection"]
-
 
 class HttpToolsConnection(Connection, HttpToolsProtocol):
     """A connection whose bytes httptools parses."""

@@ -11,6 +11,7 @@ from functools import partial
 from streamnorm._core.codec import MAX_PROBLEMS
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import encoder
+from streamnorm.cli.bodies import validate_requests
 from streamnorm.cli.console import (
     AddParser,
     Parser,
@@ -21,8 +22,7 @@ from streamnorm.cli.console import (
     text_line,
     write,
 )
-from streamnorm.cli.requests import validate_requests
-from streamnorm.cli.source import (
+from streamnorm.cli.streams import (
     STATUSES,
     WHO_SENT,
     Source,
@@ -33,13 +33,9 @@ from streamnorm.cli.source import (
     source_options,
     think_tags_option,
 )
-from streamnorm.inspect.document import document
-from streamnorm.inspect.frames import FrameLines, frame_fields
-from streamnorm.inspect.page import BOX_CHARACTERS, Style, amount, render
-from streamnorm.inspect.survey import Survey, writable
+from streamnorm.inspect.page import BOX_CHARACTERS, FrameLines, Style, amount, frame_fields, render
+from streamnorm.inspect.survey import Survey, document, writable
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
-
-__all__ = ["add_commands"]
 
 _MAX_WIDTH = 1000
 _WIDTH_WITHOUT_TERMINAL = 100

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from streamnorm.recording.faults import Fault
     from streamnorm.recording.format import End
 
-__all__ = ["add_commands", "no_recordings", "read_fault"]
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}
 _UNRECORDED = 6

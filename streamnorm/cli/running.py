@@ -21,7 +21,6 @@ from streamnorm.cli.gateway import add_upstreams, config_of, write_log
 if TYPE_CHECKING:
     from streamnorm.gateway import CallRecord, Config
 
-__all__ = ["add_commands"]
 
 _STATUSES = {
     1: "no upstream can be reached",

@@ -20,7 +20,6 @@ from streamnorm.cli.console import (
 if TYPE_CHECKING:
     from streamnorm.recording.scanning import Finding
 
-__all__ = ["add_commands"]
 
 _UNREADABLE = 2
 _FOUND = 7

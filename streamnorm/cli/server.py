@@ -6,17 +6,36 @@ import asyncio
 import socket
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from math import inf
 from time import monotonic
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from streamnorm.cli.accepting import Acceptor
-from streamnorm.cli.connections import Connection, Connections
+from streamnorm.cli.connections import MAX_HEAD_BYTES, Acceptor, Connection, Connections, Part
 
-__all__ = ["Server", "best_connection"]
+
+class H11Connection(Connection, H11Protocol):
+    """A connection whose bytes h11 parses; the server sets `h11_max_incomplete_event_size`."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, or a head above the bound."""
+        if len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
+            self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large.")
+        else:
+            super().send_400_response(msg)
+
+    def unfinished(self) -> Part:
+        """Return the part of a request that has not arrived to its end."""
+        if self.conn.their_state is h11.SEND_BODY:
+            return Part.BODY
+        is_head = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
+        return Part.HEAD if is_head else Part.NONE
+
 
 # In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
 # and a parent passes it on to its children.
@@ -30,8 +49,6 @@ def best_connection() -> type[Connection]:
     try:
         from streamnorm.cli.httptools_connection import HttpToolsConnection
     except ModuleNotFoundError:
-        from streamnorm.cli.h11_connection import H11Connection
-
         return H11Connection
     return HttpToolsConnection
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from streamnorm.cli.server import Server
 
-__all__ = ["LOOPBACK", "listener", "serve", "serve_in_thread"]
 
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
@@ -143,8 +142,7 @@ def _server(
         raise UsageError(
             "no uvicorn, expected the extra `serve`: pip install '.[serve]' in a clone"
         ) from exc
-    from streamnorm.cli.accepting import max_connections
-    from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections
+    from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections, max_connections
     from streamnorm.cli.server import Server, best_connection
 
     bound = max_connections(max_requests)

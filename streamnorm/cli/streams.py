@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
 
 import msgspec
 
-from streamnorm._core.errors import LossyEncoding, UnknownDialect
-from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.errors import (
+    LossyEncoding,
+    NotAStream,
+    RecordingError,
+    UnknownDialect,
+    did_you_mean,
+)
+from streamnorm._core.events import Completed, Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField
 from streamnorm._decoding import decoder
+from streamnorm._registry import DIALECTS, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli.console import (
     AddParser,
+    Parser,
     UsageError,
     complain,
     exit_statuses,
@@ -22,10 +34,253 @@ from streamnorm.cli.console import (
     text_line,
     write,
 )
-from streamnorm.cli.source import STATUSES, Source, dialect_names, exit_status, source_options
 from streamnorm.inspect.survey import writable
+from streamnorm.recording import Companion, load_companion
+from streamnorm.recording.format import RecordedRead, reads_of, split_name
 
-__all__ = ["add_commands"]
+STATUSES = {
+    0: "completed",
+    1: "the provider reported an error",
+    2: "wrong usage",
+    3: "truncated",
+    4: "not a stream, or malformed",
+}
+"""The exit statuses of the commands that decode a stream."""
+
+_CHUNK_BYTES = 64 * 1024
+_GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
+
+
+def dialect_names(names: list[str]) -> str:
+    """Return names of dialects with their aliases, for a help text."""
+    known = [DIALECTS[name] for name in names]
+    shown = [f"{d.name} ({', '.join(d.aliases)})" if d.aliases else d.name for d in known]
+    return f"{', '.join(shown[:-1])} or {shown[-1]}"
+
+
+def source_options() -> Parser:
+    """Return a parser with the options of every command that reads a stream."""
+    common = Parser(add_help=False)
+    common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
+    dialect_option(common, "--from")
+    server_option(common)
+    think_tags_option(common)
+    return common
+
+
+def dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
+    """Add `--from`, the dialect of what a command reads, under its names."""
+    command.add_argument(
+        *names,
+        dest="source",
+        metavar="DIALECT",
+        help=f"dialect of FILE: {dialect_names([*DIALECTS])};"
+        " default: its companion's, or what the first frames show",
+    )
+
+
+def think_tags_option(command: argparse.ArgumentParser) -> None:
+    """Add `--think-tags`."""
+    command.add_argument(
+        "--think-tags", action="store_true", help="read <think>...</think> in text as reasoning"
+    )
+
+
+def server_option(command: argparse.ArgumentParser) -> None:
+    """Add `--server`, the name of the server that sent what a command reads."""
+    command.add_argument(
+        "--server",
+        type=server_with_quirks,
+        metavar="NAME",
+        help=WHO_SENT,
+    )
+
+
+def _servers() -> list[str]:
+    return sorted({server for known in DIALECTS.values() for server in known.servers_with_quirks})
+
+
+WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_servers())}"
+"""The help of `--server`."""
+
+
+def server_with_quirks(name: str) -> str:
+    """Return a name of a server that changes how a stream is read.
+
+    Raises:
+        argparse.ArgumentTypeError: It changes nothing.
+    """
+    if name not in _servers():
+        raise argparse.ArgumentTypeError(
+            f"{name!r}, expected {', '.join(_servers())}, or none: no other changes the reading"
+            f"{did_you_mean(name, _servers())}"
+        )
+    return name
+
+
+class Source:
+    """A file or stdin, and what is known of its stream.
+
+    Args:
+        arguments: Those of `source_options`.
+
+    Attributes:
+        name: The name of the file, for messages.
+        dialect: Dialect to read as: the argument, or else the companion's; None to detect it.
+        server: Server to read as: the argument, or else the companion's.
+
+    Raises:
+        UsageError: The companion is damaged.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._file: str = arguments.file
+        self.name = "standard input" if self._file == "-" else self._file
+        self.dialect: str | None = arguments.source
+        self.server: str | None = arguments.server
+        self._companion = self._load_companion()
+        self._head = b""  # the first bytes
+        if self.dialect is None and self._companion.dialect in DIALECTS:
+            self.dialect = self._companion.dialect
+            self.server = self.server or self._companion.server
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes as they arrive.
+
+        Raises:
+            NotAStream: They have ended and were none, or white space alone; or are compressed.
+            UsageError: They cannot be read.
+        """
+        is_blank = True
+        for chunk in self._read():
+            is_blank = is_blank and chunk.isspace()
+            self._head += chunk[: _CHUNK_BYTES - len(self._head)]
+            yield chunk
+        if is_blank:
+            raise NotAStream("no stream of a known dialect: the input is empty")
+
+    def body(self, max_bytes: int) -> bytes:
+        """Return all bytes, but stop reading soon after `max_bytes`.
+
+        Raises:
+            NotAStream: They are compressed.
+            UsageError: They cannot be read.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        for chunk in self._read():
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > max_bytes:
+                break
+        return b"".join(pieces)
+
+    def reads(self) -> list[RecordedRead] | None:
+        """Return the recorded reads, if they took time; None if there are none.
+
+        Raises:
+            UsageError: They are damaged, or of another size than the file.
+        """
+        path = Path(split_name(Path(self._file))[0] + ".json")
+        try:
+            reads = reads_of(self._companion, path) or []
+        except RecordingError as exc:
+            raise UsageError(str(exc)) from exc
+        if not any(read.gap_ms for read in reads):
+            return None
+        try:
+            size = os.path.getsize(self._file)
+        except OSError as exc:
+            raise UsageError(f"{self.name}: {exc.strerror}") from exc
+        recorded = sum(read.size for read in reads)
+        if size != recorded:
+            raise UsageError(f"{path}: chunks of {recorded} bytes, {self._file} has {size}")
+        return reads
+
+    def timed_chunks(self, reads: list[RecordedRead] | None) -> Iterator[tuple[bytes, int]]:
+        """Yield the bytes of each read with the milliseconds since the one before.
+
+        Args:
+            reads: The recorded reads; None to read as bytes arrive, with no times.
+        """
+        if reads is None:
+            yield from ((chunk, 0) for chunk in self.chunks())
+            return
+        stored = bytearray()
+        chunks = self.chunks()
+        for read in reads:
+            while len(stored) < read.size and (chunk := next(chunks, b"")):
+                stored += chunk
+            yield bytes(stored[: read.size]), read.gap_ms
+            del stored[: read.size]
+
+    def has_ended(self, outcome: Outcome | None) -> bool:
+        """Return whether to stop reading: the writer of a pipe may keep it open after the end."""
+        return outcome is not None and not os.path.isfile(self._file)
+
+    def report_wrong_dialect(self, outcome: Outcome | None) -> None:
+        """Name the dialect that the stream looks like, if it failed as the one it was read as."""
+        match outcome:
+            case None | Completed() | Failed(StreamError("upstream")):
+                return
+            case _:
+                pass
+        if self.dialect is None:
+            return
+        probe = decoder()
+        probe.feed(self._head)
+        known = lookup(self.dialect)
+        if probe.dialect and probe.dialect not in (known.name, known.variant_of):
+            complain(
+                f"read as {known.name}, it looks like {probe.dialect}: try --from {probe.dialect}"
+            )
+
+    def _read(self) -> Iterator[bytes]:
+        try:
+            with self._open() as file:
+                chunk = file.read(_CHUNK_BYTES)
+                if chunk.startswith(_GZIP):
+                    raise NotAStream(
+                        f"{self.name}: gzip data, expected what is in it: "
+                        "gunzip -c FILE | streamnorm COMMAND -"
+                    )
+                while chunk:
+                    yield chunk
+                    chunk = file.read(_CHUNK_BYTES)
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise UsageError(f"{self.name}: {exc.strerror}") from exc
+
+    def _open(self) -> FileIO:
+        return FileIO(0, closefd=False) if self._file == "-" else FileIO(self._file)
+
+    def _load_companion(self) -> Companion:
+        path = Path(self._file)
+        # A JSON body, such as Gemini's array, may be named like a companion: it has none itself.
+        is_bare = self._file.endswith(".json") and split_name(path)[1] is None
+        if self._file == "-" or is_bare:
+            return Companion(1)
+        try:
+            return load_companion(path)
+        except RecordingError as exc:
+            if self.dialect is not None:
+                return Companion(1)
+            raise UsageError(str(exc)) from exc
+
+
+def exit_status(outcome: Outcome | None) -> int:
+    """Return the exit status of a command whose stream ended so."""
+    match outcome:
+        case Failed(StreamError("upstream")):
+            return 1
+        case Failed():
+            return 4
+        case Truncated():
+            return 3
+        case _:
+            return 0
+
 
 _REASONING: dict[str, ReasoningField | None] = {
     "reasoning_content": "reasoning_content",

@@ -18,8 +18,7 @@ except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
     ) from exc
 
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
-from streamnorm.gateway.log_writing import QueuedHandler
-from streamnorm.gateway.logs import JSONFormatter
+from streamnorm.gateway.logs import JSONFormatter, QueuedHandler
 from streamnorm.gateway.records import CallRecord, Observer
 
 __all__ = [

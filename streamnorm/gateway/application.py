@@ -19,12 +19,18 @@ from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.responses import send_json
+from streamnorm.gateway.admission import (
+    Door,
+    client_of,
+    path_of,
+    received_request,
+    websocket_refused,
+)
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compacting import Compacting, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
-from streamnorm.gateway.door import Door, client_of, path_of, received_request, websocket_refused
 from streamnorm.gateway.draining import Draining, chained_signals, stopping
 from streamnorm.gateway.messages import Messages
 from streamnorm.gateway.network import Network
@@ -35,8 +41,6 @@ from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.side import Side
 from streamnorm.gateway.storing import is_worker, opened_store
 from streamnorm.profiles import shipped_profiles
-
-__all__ = ["Gateway", "from_environment"]
 
 _LOG = logging.getLogger("streamnorm.gateway")
 

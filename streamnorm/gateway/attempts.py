@@ -6,8 +6,10 @@ the client by then, so another upstream may be asked.
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from email.utils import mktime_tz, parsedate_tz
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -35,15 +37,10 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.large_events import LargeEventPump, LargeEvents
-from streamnorm.gateway.model_options import adjusted
 from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
 from streamnorm.gateway.records import FailureReason
-from streamnorm.gateway.retrying import retry_delay, should_retry
-from streamnorm.gateway.routing import Target
-from streamnorm.gateway.stored_stream import StoredStream
-from streamnorm.gateway.turns import ClientTurn
-
-__all__ = ["Attempts", "Begun", "Failure", "Whole"]
+from streamnorm.gateway.routing import Target, adjusted
+from streamnorm.gateway.turns import ClientTurn, StoredStream
 
 
 class Begun(Struct, frozen=True):
@@ -447,3 +444,67 @@ def _refuses(error: StreamError) -> bool:
 
 def _object_in(body: bytes) -> dict[str, Any]:
     return object_in(body.decode())
+
+
+MAX_DELAY_S = 120.0
+"""Longest time that a request waits, whatever the upstream asks for."""
+
+# Another request may succeed; 529 is Anthropic's "overloaded".
+_RETRIED = (408, 409, 429, 500, 502, 503, 504, 529)
+_FIRST_BACKOFF_S = 0.5
+_MAX_BACKOFF_S = 8.0
+
+
+def should_retry(error: StreamError, status: int, headers: Mapping[str, str]) -> bool:
+    """Return whether a failed request may be sent again.
+
+    Args:
+        error: How it failed.
+        status: HTTP status that the client would get.
+        headers: Headers of the answer, names in lower case; none if there was no answer.
+    """
+    match headers.get("x-should-retry"):
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            return error.retryable is not False and status in _RETRIED
+
+
+def retry_delay(headers: Mapping[str, str], number: int) -> float:
+    """Return the seconds to wait before a request is sent again.
+
+    Args:
+        headers: Headers of the answer, names in lower case.
+        number: How often it will have been sent again then, from 1.
+    """
+    asked = _asked_delay(headers)
+    # Zero, a past date and what is no number at all say nothing of when.
+    if asked > 0:
+        return min(asked, MAX_DELAY_S)
+    jitter = random.uniform(0.75, 1.0)  # noqa: S311 - no secret
+    return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
+
+
+def _asked_delay(headers: Mapping[str, str]) -> float:
+    """Return the seconds that the upstream asks for; 0.0 if it does not."""
+    if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
+        return milliseconds / 1000
+    after = headers.get("retry-after", "")
+    if (seconds := _number(after)) > 0:
+        return seconds
+    date = parsedate_tz(after)
+    if date is None:
+        return 0.0
+    try:
+        return mktime_tz(date) - time.time()
+    except (ValueError, OverflowError):  # no such day, or one too far away
+        return 0.0
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

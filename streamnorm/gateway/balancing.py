@@ -17,8 +17,6 @@ from typing import Any
 from streamnorm._core.json import is_array, is_object
 from streamnorm.gateway.routing import Target
 
-__all__ = ["Balancer", "conversation_of"]
-
 # Those of Claude Code, opencode, Codex and pi (requests recorded 2026-11).
 _SESSION_HEADERS = (
     "x-claude-code-session-id",

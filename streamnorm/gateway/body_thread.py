@@ -10,8 +10,6 @@ from typing import TypeVar
 import anyio
 from anyio import to_thread
 
-__all__ = ["LARGE_BYTES", "BodyThread"]
-
 T = TypeVar("T")
 
 LARGE_BYTES = 256 * 1024

@@ -19,8 +19,6 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.exchange import Scope, Send
 from streamnorm.gateway.config import Config, ConfigError
 
-__all__ = ["Browsers", "is_loopback"]
-
 _Address: TypeAlias = IPv4Address | IPv6Address
 
 _LABEL = "[a-z0-9_-]+"  # with the underscore of names in Docker

@@ -28,14 +28,15 @@ from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, refusals
+from streamnorm.gateway.admission import key_at
 from streamnorm.gateway.attempts import Begun
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.keys import key_at
 from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.turns import ClientTurn
 from streamnorm.state.compaction import (
+    Sealer,
     asks_for_compaction,
     compacted,
     compacted_response,
@@ -43,10 +44,7 @@ from streamnorm.state.compaction import (
     summary_request,
     triggered,
 )
-from streamnorm.state.seals import Sealer
 from streamnorm.transports.transcoded_state import refused, stores_responses
-
-__all__ = ["Compacting", "Compaction", "sealer_of"]
 
 _LOG = logging.getLogger(__name__)
 

@@ -32,17 +32,6 @@ from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm.state.stored import DEFAULT_TTL_S
 
-__all__ = [
-    "Config",
-    "ConfigError",
-    "ModelConfig",
-    "UpstreamConfig",
-    "answer_limits",
-    "checked",
-    "read_config",
-    "request_limits",
-]
-
 T = TypeVar("T", bound=Struct)
 
 # Some thirty years: the upper bound excludes what is no number of seconds.

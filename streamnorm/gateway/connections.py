@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
     from aiohttp.tracing import Trace
 
-__all__ = ["Connector", "Request", "UnrequestedBytes"]
 
 _REQUEST_TIMEOUT = 408
 _SWITCHING_PROTOCOLS = 101

@@ -20,8 +20,6 @@ from typing import Any, TypeAlias
 from streamnorm._upstream.requests import RequestRefused
 from streamnorm.asgi.exchange import Exchange
 
-__all__ = ["Draining", "chained_signals", "stopping"]
-
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -25,7 +25,6 @@ if sys.version_info >= (3, 14):
 else:
     import backports.zstd as zstd
 
-__all__ = ["ENCODING", "BodyDecoder", "body_decoder", "too_large"]
 
 ENCODING = "content-encoding"
 """Header that names the codings of a body."""

@@ -13,8 +13,6 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
 from streamnorm.gateway.network import Answer
 
-__all__ = ["LargeEventPump", "LargeEvents"]
-
 
 class LargeEventPump(TranscodePump):
     """A pump that may be fed before the stream does so."""

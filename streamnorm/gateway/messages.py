@@ -26,8 +26,6 @@ from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.gateway.turns import Turns
 
-__all__ = ["Messages"]
-
 _LOOK_S = 0.01
 
 

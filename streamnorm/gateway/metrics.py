@@ -25,10 +25,8 @@ from prometheus_client.multiprocess import (
 )
 
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.model_names import ModelNames
 from streamnorm.gateway.records import CallRecord
-
-__all__ = ["METRICS", "Metrics"]
+from streamnorm.gateway.routing import ModelNames
 
 METRICS = {
     "streamnorm_requests_total": (

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
@@ -28,9 +28,7 @@ from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
-from streamnorm.transports.inflating import Inflation, inflation, is_plain
-
-__all__ = ["Answer", "Network", "ServerStopping", "Stalled", "Times", "failure_reason"]
+from streamnorm.transports.provider_body import Inflation, inflation, is_plain
 
 _CONNECT_S = 30.0
 _LOOK_S = 0.01  # the timer of an answer fires no more often
@@ -278,7 +276,7 @@ class Answer:
         self._pump = pump
 
     @contextmanager
-    def being_decoded(self) -> Iterator[None]:
+    def being_decoded(self) -> Generator[None]:
         """Hold while a thread decodes what was read: the time is not the client's.
 
         The pump counts its frames meanwhile, so its progress is judged afterwards.

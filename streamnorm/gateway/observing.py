@@ -13,7 +13,6 @@ from streamnorm.gateway.records import CallRecord, Observer
 if TYPE_CHECKING:
     from streamnorm.gateway.metrics import Metrics
 
-__all__ = ["Observers"]
 
 _LOG = logging.getLogger("streamnorm.gateway")
 

@@ -15,8 +15,6 @@ from msgspec import Struct
 from streamnorm._core.events import Abandoned, Completed, Outcome, StreamError, Truncated, Usage
 from streamnorm._core.losses import Loss
 
-__all__ = ["CallRecord", "Ending", "FailureReason", "Observer", "add_loss", "plain_path"]
-
 Ending: TypeAlias = Literal["completed", "refused", "failed", "truncated", "abandoned"]
 """How a request ended: answered; refused by the gateway, before an upstream was asked; failed;
 answered in part, without its end; left by its client."""

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import translate
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
 from streamnorm._bodies import codec_of
+from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import UnknownDialect, did_you_mean
+from streamnorm._core.losses import OnLoss
+from streamnorm._core.tools import AnyTool, Tool
 from streamnorm._registry import DIALECTS, lookup
+from streamnorm._tools import simplify_schema
+from streamnorm._upstream.headers import check_base_url
 from streamnorm._upstream.requests import RequestRefused, Upstream
-from streamnorm._upstream.url import check_base_url
+from streamnorm.gateway.admission import checked_key, key_at
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
-from streamnorm.gateway.keys import checked_key, key_at
-from streamnorm.gateway.model_names import ModelNames
 from streamnorm.gateway.scrubbing import UpstreamKey
 from streamnorm.profiles import shipped_profiles
 from streamnorm.recording.operations import server_of
-
-__all__ = ["Routing", "Target"]
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _MAX_SHOWN_CHARS = 64
@@ -238,3 +242,136 @@ def _is_private(base_url: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+_WILDCARDS = frozenset("*?")
+# One `*` at most, and something beside it.
+_ALIAS = re.compile(r"(?!\*$)[^*?]*\*?[^*?]*")
+
+
+class FoundModel(NamedTuple):
+    """A model that a client has named.
+
+    Attributes:
+        entry: Number of its entry.
+        name: Its own name.
+    """
+
+    entry: int
+    name: str
+
+
+class ModelNames:
+    """The names that the entries of a configuration stand for.
+
+    Args:
+        models: The entries.
+
+    Raises:
+        ConfigError: An alias is wrong.
+    """
+
+    def __init__(self, models: Sequence[ModelConfig]) -> None:
+        self._entries = [
+            (model, re.compile(translate(model.match.replace("[", "[[]")))) for model in models
+        ]
+        for at, model in enumerate(models):
+            _check_alias(model, f"models[{at}].alias")
+
+    def find(self, name: str) -> FoundModel | None:
+        """Return the model that a client has named; None if no entry has it.
+
+        The first entry that has it counts; its alias is tried before its `match`.
+        """
+        for at, (entry, pattern) in enumerate(self._entries):
+            own = _own_name(name, entry)
+            if own and pattern.match(own):
+                return FoundModel(at, own)
+            if pattern.match(name):
+                return FoundModel(at, name)
+        return None
+
+    def names_of(self, entry: int, name: str) -> list[str]:
+        """Return the names under which a client finds a model: its own and its alias.
+
+        There are none if its own name is one of an earlier entry.
+
+        Args:
+            entry: Number of its entry.
+            name: Its own name.
+        """
+        model, found = FoundModel(entry, name), self.find(name)
+        if found is None or found.entry != entry:
+            return []
+        alias = self._entries[entry][0].alias
+        names = (name,) if alias is None else (name, alias.replace("*", name))
+        return [each for each in names if self.find(each) == model]
+
+
+def is_one_name(match: str) -> bool:
+    """Return whether a `match` is the name of one model."""
+    return _WILDCARDS.isdisjoint(match)
+
+
+def _own_name(name: str, entry: ModelConfig) -> str:
+    """Return the name of a model whose alias is `name`; "" if it is none of the entry's."""
+    if entry.alias is None:
+        return ""
+    start, wildcard, end = entry.alias.partition("*")
+    if not wildcard:
+        return entry.match if name == start else ""
+    if not (name.startswith(start) and name.endswith(end)):
+        return ""
+    return name[len(start) : len(name) - len(end)]
+
+
+def _check_alias(model: ModelConfig, where: str) -> None:
+    alias = model.alias
+    if alias is None:
+        return
+    if not _ALIAS.fullmatch(alias):
+        raise ConfigError(f"{where}: {alias!r}, expected a name, with one * at most")
+    if "*" not in alias and not is_one_name(model.match):
+        raise ConfigError(f"{where}: one name for all models of {model.match!r}, expected a *")
+
+
+def changes_requests(options: ModelConfig) -> bool:
+    """Return whether options may change a request, so that it cannot pass as it is."""
+    return options.max_tokens is not None or options.simplify_schemas or options.serial_tool_calls
+
+
+def adjusted(options: ModelConfig, on_loss: OnLoss) -> Callable[[Request], Request]:
+    """Return the function that changes a request as the options of its model say.
+
+    Args:
+        options: The options.
+        on_loss: Called with each loss.
+    """
+
+    def adjust(request: Request) -> Request:
+        changes: dict[str, object] = {}
+        if request.max_tokens is None and options.max_tokens is not None:
+            changes["max_tokens"] = options.max_tokens
+        if options.serial_tool_calls and request.tools:
+            changes["parallel_tool_calls"] = False
+        if options.simplify_schemas:
+            changes["tools"] = tuple(_simplified(tool, on_loss) for tool in request.tools)
+        return structs.replace(request, **changes) if changes else request
+
+    return adjust
+
+
+def _simplified(tool: AnyTool, on_loss: OnLoss) -> AnyTool:
+    """Return a tool whose schema all servers accept.
+
+    Raises:
+        EncodeError: Its schema cannot be simplified.
+    """
+    if not isinstance(tool, Tool) or tool.input_schema is None:
+        return tool
+    simple = simplify_schema(tool.input_schema)
+    for loss in simple.losses:
+        on_loss(loss)
+    if simple.schema is tool.input_schema:
+        return tool
+    return structs.replace(tool, input_schema=simple.schema)

@@ -11,8 +11,6 @@ import re
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import Upstream
 
-__all__ = ["KeyMask", "UpstreamKey"]
-
 _BEARER = "Bearer "
 # A shorter key is a placeholder, as of a server that checks none.
 _MIN_CHARS = 8

@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 
-from streamnorm.asgi.error_response import send_json
 from streamnorm.asgi.exchange import Exchange
-
-__all__ = ["ClientStream", "raw_headers"]
+from streamnorm.asgi.responses import send_json
 
 _JSON = {"content-type": "application/json"}
 _MAX_SENT_BYTES = 1024 * 1024  # at once: servers copy what they send, in the loop

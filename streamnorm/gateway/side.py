@@ -30,7 +30,7 @@ from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.headers import answer_headers
-from streamnorm._upstream.passed_answers import PassedAnswer
+from streamnorm._upstream.passing import PassedAnswer
 from streamnorm._upstream.requests import ClientRequest, json_body, refusals
 from streamnorm._upstream.side_requests import (
     SideAnswer,
@@ -40,26 +40,23 @@ from streamnorm._upstream.side_requests import (
     side_steps,
 )
 from streamnorm.aio import Stream
-from streamnorm.aio.passing import PassingPump
-from streamnorm.asgi.error_response import send_json
+from streamnorm.aio.transcoding import PassingPump
 from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.responses import send_json
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compacting import Compacting
 from streamnorm.gateway.config import Config, request_limits
 from streamnorm.gateway.draining import stopping
-from streamnorm.gateway.model_names import is_one_name
 from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
 from streamnorm.gateway.records import CallRecord, FailureReason
-from streamnorm.gateway.routing import Routing, Target
+from streamnorm.gateway.routing import Routing, Target, is_one_name
 from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.gateway.turns import ClientTurn, Turns
 from streamnorm.state import Operation, error_body, read_operation
-from streamnorm.state.errors import response_not_found
+from streamnorm.state.turn import response_not_found
 from streamnorm.transports.transcoded_state import client_scope
-
-__all__ = ["Side"]
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from time import monotonic
 
 from streamnorm._core.errors import StoreError
 from streamnorm._upstream.requests import RequestRefused
+from streamnorm.gateway.admission import key_at
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.keys import key_at
 from streamnorm.state import (
     Found,
     Lookup,
@@ -25,8 +25,6 @@ from streamnorm.state import (
     StoredResponse,
     open_store,
 )
-
-__all__ = ["GatewayStore", "is_worker", "opened_store", "store_refusals"]
 
 _LOG = logging.getLogger("streamnorm.gateway")
 

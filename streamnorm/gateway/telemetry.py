@@ -18,8 +18,6 @@ from streamnorm.gateway.config import Config, UpstreamConfig
 from streamnorm.gateway.records import CallRecord
 from streamnorm.recording.operations import server_of
 
-__all__ = ["Telemetry"]
-
 _Value: TypeAlias = str | bool | int | float | list[str]
 
 _OPERATION = "gen_ai.operation.name"

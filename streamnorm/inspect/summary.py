@@ -39,8 +39,6 @@ from streamnorm._core.json import FAST_ERRORS, compact
 from streamnorm._core.limits import Limits
 from streamnorm._core.text import TextBuffer
 
-__all__ = ["HEAD_CHARS", "StreamSummary", "Track"]
-
 HEAD_CHARS = 1024
 """Characters of a block that are stored for display."""
 

@@ -3,22 +3,208 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from streamnorm._core.events import Event, MessageStop, Outcome, Usage
+from streamnorm._core.codec import Decoder
+from streamnorm._core.errors import UnknownDialect
+from streamnorm._core.events import (
+    Event,
+    JSONDelta,
+    MessageStop,
+    Outcome,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    Usage,
+)
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._decoding import decoder
-from streamnorm._registry import DIALECTS
+from streamnorm._registry import DIALECTS, checker
 from streamnorm._transcoder import Transcoder
+from streamnorm._validation import Validator
 from streamnorm.inspect.summary import StreamSummary, Track
-from streamnorm.inspect.timing import Clock, Timing
-from streamnorm.inspect.validity import Judge
 from streamnorm.sse import Frame, SSEDecoder
 
-__all__ = ["Report", "Survey", "writable"]
+_MAX_GAPS = 3
+
+
+class Gap(Struct, frozen=True):
+    """A time without bytes.
+
+    Attributes:
+        ms: Milliseconds.
+        frame: Number of the frame that arrived next, from 0.
+    """
+
+    ms: int
+    frame: int
+
+
+class Timing(Struct, frozen=True, kw_only=True):
+    """The times of a stream, in milliseconds since its request was sent.
+
+    Attributes:
+        first_byte_ms: Arrival of the first bytes.
+        first_event_ms: Arrival of the first event that is no ping; None without one.
+        first_text_ms: Arrival of the first text; None without text.
+        end_ms: Arrival of the last bytes.
+        gaps: The longest gaps between two reads, at most three, the longest first.
+        tokens_per_s: Output tokens a second, from the first to the last delta of content;
+            without the tokens of reasoning that was not sent.  None if they are unknown.
+    """
+
+    first_byte_ms: int
+    first_event_ms: int | None
+    first_text_ms: int | None
+    end_ms: int
+    gaps: tuple[Gap, ...]
+    tokens_per_s: float | None
+
+
+class Clock:
+    """Takes the times of one stream, as its reads and their events pass.
+
+    Attributes:
+        now_ms: Arrival of the last read, in milliseconds since the request was sent.
+    """
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._first_byte_ms: int | None = None
+        self._first_event_ms: int | None = None
+        self._first_text_ms: int | None = None
+        self._content_ms: tuple[int, int] | None = None  # of the first and the last delta
+        self._has_reasoning = False
+        self._gaps: list[Gap] = []
+
+    def advance(self, gap_ms: int, frame: int) -> None:
+        """Set the time to that of the next read.
+
+        Args:
+            gap_ms: Milliseconds since the read before, or since the request was sent.
+            frame: Number of the frame that the read continues or begins.
+        """
+        self.now_ms += gap_ms
+        if self._first_byte_ms is None:
+            self._first_byte_ms = self.now_ms
+        elif gap_ms:
+            # The sort is stable: of gaps of one length the earlier is first.
+            self._gaps = sorted([*self._gaps, Gap(gap_ms, frame)], key=lambda gap: -gap.ms)
+            del self._gaps[_MAX_GAPS:]
+
+    def mark(self, events: Iterable[Event]) -> None:
+        """Note the time of events of the last read."""
+        now = self.now_ms
+        for event in events:
+            if self._first_event_ms is None and not isinstance(event, Ping):
+                self._first_event_ms = now
+            if self._first_text_ms is None and isinstance(event, TextDelta):
+                self._first_text_ms = now
+            if isinstance(event, (TextDelta, ReasoningDelta, RefusalDelta, JSONDelta)):
+                first = now if self._content_ms is None else self._content_ms[0]
+                self._content_ms = (first, now)
+                self._has_reasoning = self._has_reasoning or isinstance(event, ReasoningDelta)
+
+    def timing(self, usage: Usage) -> Timing:
+        """Return the times of the stream so far."""
+        return Timing(
+            first_byte_ms=self._first_byte_ms or 0,
+            first_event_ms=self._first_event_ms,
+            first_text_ms=self._first_text_ms,
+            end_ms=self.now_ms,
+            gaps=tuple(self._gaps),
+            tokens_per_s=self._tokens_per_s(usage),
+        )
+
+    def _tokens_per_s(self, usage: Usage) -> float | None:
+        first, last = self._content_ms or (0, 0)
+        if usage.output_tokens is None or first == last:
+            return None
+        hidden = 0 if self._has_reasoning else usage.reasoning_tokens or 0
+        return max(0, usage.output_tokens - hidden) * 1000 / (last - first)
+
+
+_UNKNOWN = "its dialect is not known"
+# A stream of a variant shows itself in its first frames.
+_VARIANT_FRAMES = 16
+_MAX_STORED_BYTES = 16 * 1024 * 1024
+
+
+class Judge:
+    """Validates one stream, once its decoder knows the dialect.
+
+    Bytes that come earlier are stored, at most 16 MiB.
+
+    Args:
+        decoder: The decoder of the stream; it reads each bytes first.
+        limits: Bounds of the validator.
+
+    Attributes:
+        violations: The violations so far.
+        unchecked: Why the stream is not validated; empty if it is.
+    """
+
+    def __init__(self, decoder: Decoder, limits: Limits) -> None:
+        self.violations: list[Violation] = []
+        self.unchecked = ""
+        self._decoder = decoder
+        self._limits = limits
+        self._stored = bytearray()
+        self._frames = 0
+        self._validator: Validator | None = None
+
+    def feed(self, data: bytes, frames: Iterable[Frame]) -> None:
+        """Validate the next bytes.
+
+        Args:
+            data: The bytes.
+            frames: The frames that they complete.
+        """
+        if self.unchecked:
+            return
+        self._stored += data
+        if self._decoder.dialect:
+            self._validate(frames)
+        elif self._decoder.outcome is not None or len(self._stored) > _MAX_STORED_BYTES:
+            self._refuse(_UNKNOWN)
+
+    def close(self) -> None:
+        """Handle the end of the stream, after the decoder."""
+        self.feed(b"", ())
+        if self._validator is not None:
+            self.violations += self._validator.close()
+
+    def _validate(self, frames: Iterable[Frame]) -> None:
+        dialect = self._decoder.dialect
+        try:
+            if self._validator is None:
+                self._validator = Validator(dialect, limits=self._limits)
+            for frame in islice(frames, _VARIANT_FRAMES - self._frames):
+                self._frames += 1
+                for known in DIALECTS.values():
+                    if known.variant_of == dialect and known.recognises(frame):
+                        checker(known.name)
+        except UnknownDialect as exc:
+            self._refuse(str(exc))
+            return
+        if not (self._decoder.is_plain or self._decoder.is_body):
+            self._refuse("its format is not server-sent events")
+            return
+        self.violations += self._validator.feed(bytes(self._stored))
+        self._stored.clear()
+
+    def _refuse(self, reason: str) -> None:
+        self.unchecked = reason
+        self.violations.clear()
+        self._stored.clear()
+        self._validator = None
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -169,3 +355,29 @@ class Survey:
 def writable() -> list[str]:
     """Return the names of the dialects that can be written."""
     return [name for name, known in DIALECTS.items() if known.encoder is not None]
+
+
+# The bars are for people, and what they mean depends on the times.
+_BAR_FIELDS = ("cell_width", "tracks")
+_TRACK_FIELDS = ("busy",)
+
+
+def document(report: Report, name: str) -> dict[str, Any]:
+    """Return a report as JSON fields, in the order of the page.
+
+    `start` and `stop` of a block are numbers of events, from 0, and `start_ms` and `stop_ms`
+    their times; `head` is its first 1,024 characters.  `violations` have the number of a
+    frame, from 0.
+
+    Args:
+        report: The report.
+        name: Name of the stream.
+    """
+    fields: dict[str, Any] = msgspec.to_builtins(report)
+    blocks = fields["tracks"]
+    for block in blocks:
+        for field in _TRACK_FIELDS:
+            del block[field]
+    for field in _BAR_FIELDS:
+        del fields[field]
+    return {"stream": name, **fields, "blocks": blocks}

@@ -12,8 +12,6 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import EncodeError, ProfileError
 from streamnorm.profiles.reader import VENDOR, Rule, read_rules
 
-__all__ = ["Profiles", "shipped_profiles"]
-
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_NARROWED = 256
 _MAX_MODEL_CHARS = 512

@@ -7,8 +7,6 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Playback", "PlaybackEnd", "Responder", "Step", "WireRequest"]
-
 PlaybackEnd: TypeAlias = Literal["eof", "reset", "timeout"]
 """How a playback ends: completely, by a broken connection, or by silence."""
 

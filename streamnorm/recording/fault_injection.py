@@ -7,8 +7,6 @@ from typing import Protocol
 
 from streamnorm.recording.exchange import Playback
 
-__all__ = ["FaultQueue", "ReplayFault"]
-
 
 class ReplayFault(Protocol):
     """A fault that changes playbacks."""

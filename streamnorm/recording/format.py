@@ -58,27 +58,6 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
 
-__all__ = [
-    "MAX_STATUS",
-    "MIN_STATUS",
-    "Companion",
-    "End",
-    "Provenance",
-    "RecordedRead",
-    "RecordedRequest",
-    "RecordedResponse",
-    "Suffix",
-    "create_file",
-    "create_part",
-    "decode_companion",
-    "part_of",
-    "read_bounded",
-    "reads_of",
-    "replace_file",
-    "split_name",
-    "write_companion",
-]
-
 End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 """How a body ended."""
 

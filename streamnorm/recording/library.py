@@ -16,8 +16,6 @@ import msgspec
 from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.recording.chunking import Rechunk, cut_points
-from streamnorm.recording.diff import similarity, unified_diff
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
@@ -25,21 +23,13 @@ from streamnorm.recording.matching import (
     normalise,
     same_operation,
     same_request,
+    similarity,
+    unified_diff,
     without_secrets,
 )
 from streamnorm.recording.operations import dialect_of
-from streamnorm.recording.recording import Recording
+from streamnorm.recording.recording import Rechunk, Recording, cut_points
 from streamnorm.recording.secrets import Secrets
-
-__all__ = [
-    "Drift",
-    "DriftWarning",
-    "Library",
-    "Match",
-    "ReplayOptions",
-    "folders_with_recordings",
-    "responder",
-]
 
 Match: TypeAlias = (
     Literal["normalised", "exact", "sequence"] | Callable[[RecordedRequest, RecordedRequest], bool]

@@ -6,10 +6,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from streamnorm._detection import detect_path
-from streamnorm._registry import DIALECTS
-
-__all__ = ["dialect_of", "path_of", "query_of", "server_of", "slug_of"]
+from streamnorm._registry import DIALECTS, detect_path
 
 _MAX_SLUG_CHARS = 60
 

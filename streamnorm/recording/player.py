@@ -12,8 +12,6 @@ import anyio
 from streamnorm._core.errors import StreamnormError
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 
-__all__ = ["Pace", "PlaybackReset", "PlaybackTimeout", "Player"]
-
 # `time.sleep` raises OverflowError for an infinite or very long time.
 _LONGEST_SLEEP_S = 86400.0
 

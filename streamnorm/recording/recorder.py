@@ -34,8 +34,6 @@ from streamnorm.recording.format import (
 from streamnorm.recording.operations import dialect_of, server_of, slug_of
 from streamnorm.recording.secrets import Secrets
 
-__all__ = ["Recorder", "RecordingWriter"]
-
 _LOGGER = logging.getLogger("streamnorm")
 _NUMBER = re.compile(r"([0-9]+)-.*", re.ASCII)
 _BATCH_BYTES = 64 * 1024  # scrubbed and written at once

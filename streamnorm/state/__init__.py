@@ -39,7 +39,6 @@ for those of several; `open_store` returns the one that a URL names.  All have t
 others.  A store that fails raises `StoreError`.
 """
 
-from streamnorm.state.errors import error_body
 from streamnorm.state.memory import MemoryStore
 from streamnorm.state.opening import open_store
 from streamnorm.state.operations import Operation, read_operation
@@ -54,7 +53,7 @@ from streamnorm.state.stored import (
     SyncResponseStore,
     scope_of,
 )
-from streamnorm.state.turn import Turn
+from streamnorm.state.turn import Turn, error_body
 
 __all__ = [
     "Found",

@@ -10,8 +10,6 @@ from typing import NamedTuple, TypeAlias
 
 from streamnorm.state.stored import MAX_CHAIN_BYTES, Found, Item, Lookup, StoredResponse
 
-__all__ = ["MemoryStore"]
-
 _Key: TypeAlias = tuple[str, str]
 """Scope, and id of a response or an item."""
 

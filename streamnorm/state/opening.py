@@ -7,8 +7,6 @@ from streamnorm.state.redis import RedisStore
 from streamnorm.state.sqlite import SQLiteStore
 from streamnorm.state.stored import DEFAULT_TTL_S
 
-__all__ = ["open_store"]
-
 
 def open_store(url: str, *, ttl_s: float = DEFAULT_TTL_S) -> MemoryStore | SQLiteStore | RedisStore:
     """Return the store that a URL names; nothing is opened before its first use.

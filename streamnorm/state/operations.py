@@ -11,11 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm.state.errors import invalid_value, not_cancellable, response_not_found
 from streamnorm.state.stored import Found, Item, Lookup, StoredResponse, value_of
-from streamnorm.state.turn import history_of
-
-__all__ = ["Operation", "read_operation"]
+from streamnorm.state.turn import history_of, invalid_value, not_cancellable, response_not_found
 
 Action: TypeAlias = Literal["retrieve", "delete", "cancel", "list_input"]
 

@@ -7,15 +7,16 @@ up all other clients, it returns at most 1 MiB; each further one takes another r
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import struct
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
 from streamnorm._core.errors import StoreError
-from streamnorm.state.packing import key_of, pack
-from streamnorm.state.redis_replies import add_contents, batches_of, found_in, read_reply
-from streamnorm.state.redis_scripts import DELETE, FIND, PUT, READ
 from streamnorm.state.stored import (
     DEFAULT_TTL_S,
     MAX_CHAIN_BYTES,
@@ -23,12 +24,165 @@ from streamnorm.state.stored import (
     Found,
     Lookup,
     StoredResponse,
+    id_of,
+    key_of,
+    pack,
+    unpack,
 )
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["RedisStore"]
+
+_COMMON = """
+local prefix = KEYS[1]
+
+local function remove(id)
+    local key = prefix .. 'r:' .. id
+    local items = redis.call('HGET', key, 'i')
+    if not items then
+        return 0
+    end
+    redis.call('UNLINK', key)
+    for _, item in ipairs(cmsgpack.unpack(items)) do
+        redis.call('ZREM', prefix .. 'i:' .. item, id)
+    end
+    return 1
+end
+"""
+
+# When what is used now expires is rounded up to steps, so that most uses change nothing.  A
+# response expires no later than the one that it continues, so the first that need not be
+# refreshed ends the walk.
+_USE = """
+local ttl = tonumber(ARGV[1])
+local time = redis.call('TIME')
+local step = math.max(1, math.floor(ttl / 32))
+local expires = math.ceil((time[1] * 1000 + time[2] / 1000 + ttl) / step) * step
+
+local function refresh(id)
+    while id do
+        local key = prefix .. 'r:' .. id
+        local found = redis.call('HMGET', key, 'e', 'p')
+        if not found[1] or tonumber(found[1]) >= expires then
+            return
+        end
+        redis.call('HSET', key, 'e', expires)
+        redis.call('PEXPIREAT', key, expires)
+        for _, item in ipairs(cmsgpack.unpack(redis.call('HGET', key, 'i'))) do
+            redis.call('PEXPIREAT', prefix .. 'i:' .. item, expires)
+        end
+        id = found[2]
+    end
+end
+"""
+
+# Arguments: time to live; bytes to find; bytes to return; how many ids of responses follow,
+# none or one; that; ids of items.
+# Returns: the responses found; how many of them are the chain; for each item the
+# number of the response that has it, from 1, or 0.  All are one string each, since clients
+# read many values slowly.
+FIND = (
+    _COMMON
+    + _USE
+    + """
+local bytes_to_find, bytes_to_return = tonumber(ARGV[2]), tonumber(ARGV[3])
+local starts = tonumber(ARGV[4])
+local found, number_of, count = {}, {}, 0
+
+local function add(id)
+    local key = prefix .. 'r:' .. id
+    local fields = redis.call('HMGET', key, 'p', 's')
+    if not fields[2] then
+        return false
+    end
+    bytes_to_find = bytes_to_find - tonumber(fields[2])
+    if bytes_to_find < 0 then
+        return false
+    end
+    local size = redis.call('HSTRLEN', key, 'c')
+    bytes_to_return = bytes_to_return - size
+    local content = bytes_to_return >= 0 and redis.call('HGET', key, 'c')
+    count = count + 1
+    number_of[id] = count
+    local previous = fields[1]
+    found[#found + 1] = struct.pack(
+        '>I4i4I4i4', #id, previous and #previous or -1, size, content and #content or -1
+    ) .. id .. (previous or '')
+    found[#found + 1] = content or ''
+    return true, previous
+end
+
+if starts == 1 then
+    local id = ARGV[5]
+    while id and not number_of[id] do
+        local is_added, previous = add(id)
+        id = is_added and previous
+    end
+    refresh(ARGV[5])
+end
+
+local length, holders = count, {}
+for at = 5 + starts, #ARGV do
+    local holder = 0
+    for _, id in ipairs(redis.call('ZREVRANGE', prefix .. 'i:' .. ARGV[at], 0, -1)) do
+        if number_of[id] or redis.call('EXISTS', prefix .. 'r:' .. id) == 1 then
+            if not number_of[id] and add(id) then
+                refresh(id)
+            end
+            holder = number_of[id] or 0
+            break
+        end
+    end
+    holders[#holders + 1] = struct.pack('>I4', holder)
+end
+return {table.concat(found), length, table.concat(holders)}
+"""
+)
+
+# Arguments: ids of responses.
+# Returns: their contents as one string.
+READ = """
+local contents = {}
+for _, id in ipairs(ARGV) do
+    local content = redis.call('HGET', KEYS[1] .. 'r:' .. id, 'c')
+    contents[#contents + 1] = struct.pack('>i4', content and #content or -1)
+    contents[#contents + 1] = content or ''
+end
+return table.concat(contents)
+"""
+
+# Arguments: time to live; id of the response; content; size; how many ids of responses that it
+# continues follow, none or one; that; ids of its items.
+# An item that many responses have is found in the newest of them.
+PUT = (
+    _COMMON
+    + _USE
+    + """
+local id, starts = ARGV[2], tonumber(ARGV[5])
+local key = prefix .. 'r:' .. id
+local items = {}
+remove(id)
+for at = 6 + starts, #ARGV do
+    local item_key = prefix .. 'i:' .. ARGV[at]
+    redis.call('ZADD', item_key, time[1] * 1000000 + time[2], id)
+    redis.call('ZREMRANGEBYRANK', item_key, 0, -65)
+    redis.call('PEXPIREAT', item_key, expires)
+    items[#items + 1] = ARGV[at]
+end
+redis.call('HSET', key, 'c', ARGV[3], 's', ARGV[4], 'i', cmsgpack.pack(items), 'e', expires)
+redis.call('PEXPIREAT', key, expires)
+if starts == 1 then
+    redis.call('HSET', key, 'p', ARGV[6])
+    refresh(ARGV[6])
+end
+"""
+)
+
+# Arguments: id of the response.
+# Returns: whether it was stored.
+DELETE = _COMMON + "return remove(ARGV[1])\n"
+
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 _MAX_CONNECTIONS = 32
@@ -196,3 +350,133 @@ def _failures() -> Generator[None]:
         bases = [base.__name__ for base in type(exc).__mro__ if base.__name__ in _FAILURES]
         reason = _FAILURES[bases[0]] if bases else _REFUSALS.get(word, "refuses a command")
         raise StoreError(f"the store {reason}") from exc
+
+
+_ENTRY = struct.Struct(">iiIi")  # lengths of id, previous id and content; between them the size
+_LENGTH = struct.Struct(">i")
+_NUMBER = struct.Struct(">I")
+
+
+class Entry(Struct):
+    """A response that a script found.
+
+    Attributes:
+        id: Its id.
+        previous: Id of the response that it continues.
+        size: Bytes of its content.
+        content: Its content; None if it was not returned.
+    """
+
+    id: bytes
+    previous: bytes | None
+    size: int
+    content: bytes | None
+
+
+def read_reply(reply: object, count: int) -> tuple[list[Entry], int, list[int]]:
+    """Return what the script for a lookup returned.
+
+    Args:
+        reply: The reply.
+        count: How many items were looked up.
+
+    Returns:
+        The responses; how many of them are the chain; for each item the number of the response
+        that has it, from 1, or 0.
+
+    Raises:
+        StoreError: The script returned something else.
+    """
+    try:
+        data, length, numbers = msgspec.convert(reply, tuple[bytes, int, bytes])
+        holders = [number for [number] in _NUMBER.iter_unpack(numbers)]
+        entries: list[Entry] = []
+        at = 0
+        while at < len(data):
+            id_length, previous_length, size, content_length = _ENTRY.unpack_from(data, at)
+            id, at = _bytes(data, at + _ENTRY.size, id_length)
+            previous, at = _bytes(data, at, previous_length)
+            content, at = _bytes(data, at, content_length)
+            entries.append(Entry(id or b"", previous, size, content))
+    except (msgspec.ValidationError, struct.error) as exc:
+        raise _unexpected() from exc
+    if len(holders) != count or max(holders, default=0) > len(entries):
+        raise _unexpected()
+    return entries, length, holders
+
+
+def batches_of(entries: Sequence[Entry], max_bytes: int) -> list[list[Entry]]:
+    """Return the entries without content, in batches of so many bytes or of one entry."""
+    batches: list[list[Entry]] = []
+    left = 0
+    for entry in entries:
+        if entry.content is not None:
+            continue
+        if not batches or entry.size > left:
+            batches.append([])
+            left = max_bytes
+        batches[-1].append(entry)
+        left -= entry.size
+    return batches
+
+
+def add_contents(entries: Sequence[Entry], reply: object) -> None:
+    """Add the contents that a script returned to their entries.
+
+    Raises:
+        StoreError: The script returned something else.
+    """
+    if not isinstance(reply, bytes):
+        raise _unexpected()
+    at = 0
+    try:
+        for entry in entries:
+            [length] = _LENGTH.unpack_from(reply, at)
+            entry.content, at = _bytes(reply, at + _LENGTH.size, length)
+    except struct.error as exc:
+        raise _unexpected() from exc
+
+
+def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) -> Found:
+    """Return what was found.
+
+    Args:
+        entries: The responses with their contents; one without has expired meanwhile.
+        length: How many of them are the chain.
+        holders: For each item the number of the response that has it, from 1, or 0.
+    """
+    unpacked: list[StoredResponse | None] = []
+    for entry in entries:
+        if entry.content is None:
+            unpacked.append(None)
+            continue
+        previous = None if entry.previous is None else id_of(entry.previous)
+        unpacked.append(unpack(id_of(entry.id), previous, entry.content))
+    chain: list[StoredResponse] = []
+    for response in unpacked[:length]:
+        if response is None:
+            break
+        chain.append(response)
+    items_of = {
+        number: response.items_by_id
+        for number in {*holders.values()} - {0}
+        if (response := unpacked[number - 1]) is not None
+    }
+    items = {
+        id: items_of[number][id] for id, number in holders.items() if id in items_of.get(number, ())
+    }
+    return Found(tuple(chain), items)
+
+
+def _bytes(data: bytes, start: int, length: int) -> tuple[bytes | None, int]:
+    """Return a part of a string, or None if its length is -1; and where it ends."""
+    if length == -1:
+        return None, start
+    end = start + length
+    if not start <= end <= len(data):
+        raise _unexpected()
+    return data[start:end], end
+
+
+def _unexpected() -> StoreError:
+    return StoreError("the store holds data of another application")

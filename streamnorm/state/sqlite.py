@@ -11,7 +11,6 @@ from time import time
 from typing import TYPE_CHECKING
 
 from streamnorm._core.errors import StoreError
-from streamnorm.state.packing import id_of, key_of, pack, unpack
 from streamnorm.state.stored import (
     DEFAULT_TTL_S,
     MAX_CHAIN_BYTES,
@@ -20,6 +19,10 @@ from streamnorm.state.stored import (
     Item,
     Lookup,
     StoredResponse,
+    id_of,
+    key_of,
+    pack,
+    unpack,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
     from streamnorm.state.sqlite_file import FileID
 
-__all__ = ["SQLiteStore"]
 
 # A recursive query returns its rows in the order in which it finds them, and UNION each once:
 # a circle ends.  CROSS JOIN keeps that order.

@@ -18,8 +18,6 @@ from uuid import uuid4
 
 from streamnorm._core.errors import StoreError
 
-__all__ = ["FileID", "connect", "failure", "identify_file", "transaction"]
-
 FileID: TypeAlias = tuple[int, int]
 """Device and inode of a file."""
 

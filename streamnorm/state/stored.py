@@ -12,20 +12,6 @@ from msgspec import Struct
 from streamnorm._core.errors import StoreError
 from streamnorm._core.json import FAST_ERRORS, is_object
 
-__all__ = [
-    "DEFAULT_TTL_S",
-    "MAX_CHAIN_BYTES",
-    "RESPONSE_BYTES",
-    "Found",
-    "Item",
-    "Lookup",
-    "ResponseStore",
-    "StoredResponse",
-    "SyncResponseStore",
-    "scope_of",
-    "value_of",
-]
-
 # What an item costs in memory beside its JSON: its id, two objects, and an entry of an index.
 _ITEM_BYTES = 512
 
@@ -162,3 +148,73 @@ def value_of(json: bytes) -> dict[str, Any]:
     if not is_object(value):
         raise StoreError(f"the store holds {type(value).__name__}, expected an object")
     return value
+
+
+_Items = list[tuple[bytes, bytes]]
+
+
+class _Content(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The content of a stored response: all but its id and that of the response it continues."""
+
+    body: bytes
+    input: _Items
+    output: _Items
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[_Content] = msgspec.msgpack.Decoder(_Content)
+
+
+def key_of(id: str) -> bytes:
+    """Return an id or a scope as bytes."""
+    return id.encode("utf-8", "surrogatepass")
+
+
+def id_of(key: object) -> str:
+    """Return the id that bytes of a store are.
+
+    Raises:
+        StoreError: They are none.
+    """
+    if not isinstance(key, bytes):
+        raise StoreError(f"the store holds {type(key).__name__} as an id, expected bytes")
+    try:
+        return key.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as exc:
+        raise StoreError("the store holds an id that is no UTF-8") from exc
+
+
+def pack(response: StoredResponse) -> bytes:
+    """Return the content of a response."""
+    return _ENCODER.encode(
+        _Content(response.body, _packed(response.input), _packed(response.output))
+    )
+
+
+def unpack(id: str, previous: str | None, content: object) -> StoredResponse:
+    """Return a response made of its content.
+
+    Args:
+        id: Its id.
+        previous: Id of the response that it continues.
+        content: What `pack` returned.
+
+    Raises:
+        StoreError: It is not what `pack` returns.
+    """
+    if not isinstance(content, bytes):
+        raise StoreError(f"the store holds {type(content).__name__} as a response, expected bytes")
+    try:
+        unpacked = _DECODER.decode(content)
+    except msgspec.MsgspecError as exc:
+        raise StoreError("the store holds a damaged response") from exc
+    items = _unpacked(unpacked.input), _unpacked(unpacked.output)
+    return StoredResponse(id, previous, unpacked.body, *items)
+
+
+def _packed(items: tuple[Item, ...]) -> _Items:
+    return [(key_of(item.id), item.json) for item in items]
+
+
+def _unpacked(items: _Items) -> tuple[Item, ...]:
+    return tuple([Item(id_of(key), json) for key, json in items])

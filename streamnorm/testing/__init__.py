@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamnorm.recording import faults
     from streamnorm.testing.assertions import assert_grammatical, assert_same_message
-    from streamnorm.testing.fake import FakeProvider, FakeRequest, tool_call
+    from streamnorm.testing.fake import FakeProvider
     from streamnorm.testing.fixture import RecordingFixture
+    from streamnorm.testing.script import FakeRequest, tool_call
     from streamnorm.testing.sources import ReplaySource, replay
     from streamnorm.testing.strategies import chunkings
 
@@ -33,14 +34,14 @@ __all__ = [
 
 _LAZY = {
     "FakeProvider": "streamnorm.testing.fake",
-    "FakeRequest": "streamnorm.testing.fake",
+    "FakeRequest": "streamnorm.testing.script",
     "RecordingFixture": "streamnorm.testing.fixture",
     "ReplaySource": "streamnorm.testing.sources",
     "assert_grammatical": "streamnorm.testing.assertions",
     "assert_same_message": "streamnorm.testing.assertions",
     "chunkings": "streamnorm.testing.strategies",
     "replay": "streamnorm.testing.sources",
-    "tool_call": "streamnorm.testing.fake",
+    "tool_call": "streamnorm.testing.script",
 }
 
 

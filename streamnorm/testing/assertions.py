@@ -14,8 +14,6 @@ from streamnorm._core.events import Event, Usage
 from streamnorm._core.messages import Message
 from streamnorm._validation import validate
 
-__all__ = ["assert_grammatical", "assert_same_message"]
-
 # The format of `ids.mint_id`.
 _MINTED = re.compile(r"call_[0-9a-f]{24}")
 _COUNTS = (

@@ -19,7 +19,6 @@ from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
 from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
-from streamnorm.testing.refusals import refusal_of
 from streamnorm.testing.script import (
     Answer,
     BlockAnswer,
@@ -31,16 +30,14 @@ from streamnorm.testing.script import (
     estimate_tokens,
     parse_answer,
     parse_script,
-    tool_call,
 )
 from streamnorm.testing.transports import FamilyName, family_of, replaying_transport
-from streamnorm.testing.writing import AnswerWriter
+from streamnorm.testing.writing import AnswerWriter, refusal_of
 
 if TYPE_CHECKING:
     from streamnorm.asgi import ReplayApp
     from streamnorm.testing.transports import Httpx2Transport, HttpxTransport
 
-__all__ = ["FakeProvider", "FakeRequest", "tool_call"]
 
 ClientT = TypeVar("ClientT")
 

@@ -28,21 +28,6 @@ from streamnorm._core.messages import Message
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.recording import Recording
 
-__all__ = [
-    "Answer",
-    "BlockAnswer",
-    "EventAnswer",
-    "FakeRequest",
-    "RecordedAnswer",
-    "Script",
-    "Turn",
-    "TurnFactory",
-    "estimate_tokens",
-    "parse_answer",
-    "parse_script",
-    "tool_call",
-]
-
 _BLOCKS: tuple[type, ...] = get_args(Block)
 _EVENTS: tuple[type, ...] = get_args(Event)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Self
 
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm.recording.chunking import Rechunk
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.player import (
     Pace,
@@ -15,9 +14,7 @@ from streamnorm.recording.player import (
     PlaybackTimeout,
     Player,
 )
-from streamnorm.recording.recording import Recording
-
-__all__ = ["ReplaySource", "replay"]
+from streamnorm.recording.recording import Rechunk, Recording
 
 
 class ReplaySource:

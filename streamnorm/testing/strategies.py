@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamnorm.recording.chunking import cut_points, pieces_of
+from streamnorm.recording.recording import cut_points, pieces_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-
-__all__ = ["chunkings"]
 
 
 def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:

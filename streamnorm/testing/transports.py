@@ -23,14 +23,6 @@ if TYPE_CHECKING:
         """A transport for all clients of httpx2."""
 
 
-__all__ = [
-    "NETWORK_OPTIONS",
-    "FamilyName",
-    "family_of",
-    "recording_transport",
-    "replaying_transport",
-]
-
 FamilyName: TypeAlias = Literal["httpx", "httpx2"]
 
 NETWORK_OPTIONS = ("verify", "cert", "trust_env", "http1", "http2", "limits", "proxy")

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encode_message
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.codec import StreamWriter
+from streamnorm._core.codec import RequestViolation, StreamWriter
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
-from streamnorm._registry import encoder
+from streamnorm._registry import encoder, lookup
 from streamnorm._transcoder import Transcoder
+from streamnorm._validation import validate_request
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
-from streamnorm.testing.refusals import JSON
-
-__all__ = ["STREAM", "AnswerWriter"]
 
 STREAM = {"content-type": "text/event-stream"}
 
@@ -197,3 +195,64 @@ def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Ste
     # A provider whose connection is cut sends no error event.
     if rest and not isinstance(transcoder.outcome, Truncated):
         yield Step(waited_s, rest)
+
+
+JSON = {"content-type": "application/json"}
+
+
+class Refusal(Struct, frozen=True):
+    """The answer to a request that is refused.
+
+    Attributes:
+        answer: The error response, which reports the first violation.
+        violations: All violations; none if the body is no JSON object.
+    """
+
+    answer: Playback
+    violations: tuple[RequestViolation, ...] = ()
+
+
+def refusal_of(
+    content: bytes,
+    dialect: str,
+    *,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    server: str | None = None,
+) -> Refusal | None:
+    """Return how a provider refuses a request for a message; None if it accepts it.
+
+    Requests for anything but a message, such as a count of tokens, are not checked.
+
+    Args:
+        content: The body as it arrived.
+        dialect: Dialect of the request.
+        method: HTTP method.
+        path: Path of the URL, without the query.
+        headers: Headers by lower-case name.
+        server: Name of the server; None is the dialect's vendor.
+    """
+    known = lookup(dialect)
+    asked = known.endpoints.asked(method, path)
+    if asked is not None and asked.operation not in ("message", "stream"):
+        return None
+    try:
+        found = validate_request(content, dialect, server=server, path=path, headers=headers)
+    except DecodeError as exc:
+        error = StreamError("upstream", str(exc), status_hint=400)
+        return Refusal(_response(400, encoder(dialect).error_body(error), dialect))
+    if not found:
+        return None
+    first = found[0]
+    if known.refusal_body is not None:
+        body = known.refusal_body(first)
+    else:
+        word = first.type or first.code
+        error = StreamError("upstream", first.message, word, first.status)
+        body = encoder(dialect, extras=True).error_body(error)
+    return Refusal(_response(first.status, body, dialect), tuple(found))
+
+
+def _response(status: int, body: bytes, dialect: str) -> Playback:
+    return Playback(status, JSON, (Step(0.0, body),), dialect=dialect)

@@ -9,19 +9,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from streamnorm.recording.exchange import WireRequest
 
-__all__ = [
-    "AnyTransport",
-    "AsyncTransport",
-    "Family",
-    "HTTPRequest",
-    "HTTPResponse",
-    "Headers",
-    "RequestT",
-    "ResponseT",
-    "SyncTransport",
-    "subclass",
-]
-
 # A larger request is an upload, and not compared.
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 

@@ -25,9 +25,7 @@ from streamnorm.transports.family import (
     SyncTransport,
     subclass,
 )
-from streamnorm.transports.inflating import decoded_writes
-
-__all__ = ["GenericRecordingTransport"]
+from streamnorm.transports.provider_body import decoded_writes
 
 # Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0

@@ -12,8 +12,6 @@ from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Pl
 from streamnorm.recording.recording import Recording
 from streamnorm.transports.family import Family, HTTPRequest, RequestT, ResponseT, subclass
 
-__all__ = ["GenericReplayTransport"]
-
 # openai reads on after [DONE] if the response says HTTP/1.1.
 _EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
 

@@ -20,6 +20,7 @@ from streamnorm._core.json import object_in
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, whole_answer
+from streamnorm._upstream.headers import check_base_url
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -29,7 +30,6 @@ from streamnorm._upstream.requests import (
     upstream_request,
 )
 from streamnorm._upstream.side_requests import SideRequest
-from streamnorm._upstream.url import check_base_url
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.profiles import Profiles
 from streamnorm.recording.operations import path_of, query_of, server_of
@@ -47,8 +47,6 @@ from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
 from streamnorm.transports.transcoded_side import SideRequests
 from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
-
-__all__ = ["GenericTranscodingTransport"]
 
 _MESSAGES = ("message", "stream")
 

@@ -8,10 +8,8 @@ from typing import Self
 from streamnorm._core.events import Abandoned, Outcome, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.losses import Loss, OnLoss
-from streamnorm._upstream.passed_answers import PassedAnswer
+from streamnorm._upstream.passing import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
-
-__all__ = ["Exchange"]
 
 
 class Exchange:

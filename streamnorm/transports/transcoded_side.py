@@ -12,13 +12,11 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.losses import OnLoss
 from streamnorm._upstream.requests import ClientRequest, Upstream
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, SideSteps, side_steps
-from streamnorm.aio.passing import PassingPump
+from streamnorm.aio.transcoding import PassingPump
 from streamnorm.transports.family import HTTPResponse, RequestT, ResponseT
 from streamnorm.transports.provider_body import read_whole, read_whole_async
 from streamnorm.transports.transcoded_exchange import Exchange
 from streamnorm.transports.transcoded_responses import ClientResponses
-
-__all__ = ["SideRequests"]
 
 
 class SideRequests(Generic[RequestT, ResponseT]):

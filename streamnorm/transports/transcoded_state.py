@@ -21,15 +21,6 @@ from streamnorm.state import (
     scope_of,
 )
 
-__all__ = [
-    "AnyStore",
-    "StoredTurn",
-    "client_scope",
-    "last_response",
-    "refused",
-    "stores_responses",
-]
-
 AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 """A store for clients of either kind."""
 

@@ -25,7 +25,7 @@ from support.strict_upstreams import strict_provider
 
 import streamnorm
 from streamnorm import EventStreamResponse, MessageResponse
-from streamnorm._detection import detect_path
+from streamnorm._registry import detect_path
 from streamnorm.testing import FakeProvider, tool_call
 
 # The SDKs leave generators to the garbage collector, which trio complains about.

@@ -13,7 +13,7 @@ from support.http_families import recorded_in
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording, faults
-from streamnorm.recording.chunking import cut_points, pieces_of
+from streamnorm.recording.recording import cut_points, pieces_of
 
 # openai leaves its generators and its client's to the garbage collector, which trio tells.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")

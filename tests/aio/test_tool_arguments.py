@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm import ToolCall
-from streamnorm.aio.tool_arguments import RefusedCall, check_policy, read_arguments
+from streamnorm.aio.executing import RefusedCall, check_policy, read_arguments
 
 
 def call(arguments: str) -> ToolCall:

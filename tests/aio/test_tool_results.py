@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel, Field
 
 from streamnorm import DecodeError, Image, Text, ToolCall, ToolResult
-from streamnorm.aio.tool_results import error_result, exception_result, result_of
+from streamnorm.aio.executing import error_result, exception_result, result_of
 
 CALL = ToolCall("call_1", "f", "{}")
 IMAGE = Image("image/png", "iVBORw==")

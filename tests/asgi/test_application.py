@@ -10,8 +10,8 @@ from support.asgi_caller import Caller
 from support.asgi_client import Message
 
 from streamnorm import LocalProtocolError
-from streamnorm.asgi.application import MAX_BODY_BYTES, Application, ReceivedRequest, refuse, start
 from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.servers import MAX_BODY_BYTES, Application, ReceivedRequest, refuse, start
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.asgi.application import end_to_end
+from streamnorm.asgi.servers import end_to_end
 
 
 @pytest.mark.parametrize(

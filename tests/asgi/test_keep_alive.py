@@ -11,7 +11,7 @@ from trio.testing import MockClock
 import streamnorm
 from streamnorm import Completed, EventStreamResponse, Usage
 from streamnorm.asgi.exchange import open_exchange
-from streamnorm.asgi.keep_alive import KeepAlive
+from streamnorm.asgi.responses import KeepAlive
 
 pytestmark = pytest.mark.anyio
 

@@ -91,7 +91,7 @@ async def test_reply_and_time_reach_the_writer(monkeypatch: pytest.MonkeyPatch) 
         given.append(options)
         return streamnorm.encode_message(message, dialect)
 
-    monkeypatch.setattr("streamnorm.asgi.message_response.encode_message", encode_message)
+    monkeypatch.setattr("streamnorm.asgi.responses.encode_message", encode_message)
     reply = streamnorm.Reply()
     await Client().request(response(AsyncBytes(CHUNKS), reply=reply, created=5.0))
     assert given == [{"reply": reply, "model": None, "created": 5.0}]
@@ -222,7 +222,7 @@ async def test_message_without_a_legal_form_is_an_error_response(
     def encode_message(*_: Any, **options: Any) -> Any:
         raise EncodeError("no stop reason, expected one", path="stop_reason")
 
-    monkeypatch.setattr("streamnorm.asgi.message_response.encode_message", encode_message)
+    monkeypatch.setattr("streamnorm.asgi.responses.encode_message", encode_message)
     client = Client()
     await client.request(response(AsyncBytes(CHUNKS)))
     assert (client.status, client.finished) == (502, True)

@@ -401,8 +401,8 @@ def test_large_file_is_read_no_further_than_its_bound(
             read += size
             return b" " * size
 
-    monkeypatch.setattr("streamnorm.cli.source.Source._open", lambda source: Endless())
-    monkeypatch.setattr("streamnorm.cli.requests._LIMITS", Limits(max_event_bytes=1_000_000))
+    monkeypatch.setattr("streamnorm.cli.streams.Source._open", lambda source: Endless())
+    monkeypatch.setattr("streamnorm.cli.bodies._LIMITS", Limits(max_event_bytes=1_000_000))
     status, _, [line] = run("request", file, "--to", "wire", capfdbinary=capfdbinary)
     assert (status, line.endswith("bytes, expected at most 1000000")) == (4, True)
     assert read < 1_200_000

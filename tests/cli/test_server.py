@@ -14,11 +14,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from streamnorm.cli.accepting import Acceptor
-from streamnorm.cli.connections import MAX_HEAD_BYTES, Connection, Connections
-from streamnorm.cli.h11_connection import H11Connection
+from streamnorm.cli.connections import MAX_HEAD_BYTES, Acceptor, Connection, Connections
 from streamnorm.cli.httptools_connection import HttpToolsConnection
-from streamnorm.cli.server import Server
+from streamnorm.cli.server import H11Connection, Server
 
 pytestmark = pytest.mark.anyio
 

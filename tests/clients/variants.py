@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from clients.tasks import READ_AND_VIEW, READ_FILES, READ_ON, Task
 
-from streamnorm.recording.chunking import Rechunk
+from streamnorm.recording.recording import Rechunk
 from streamnorm.sse import Frame
 from streamnorm.testing import faults
 

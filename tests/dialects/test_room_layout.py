@@ -36,18 +36,17 @@ COMMON = (
 # What one dialect alone has, with the reason.
 OWN = {
     "openai_chat": {
-        "stream_state": "all choices share bounds, quirks and options",
-        "quirks": "thirty servers have its dialect, and some mean other things by it",
+        "open_calls": "a fragment names its call by index, id or neither",
     },
     "gemini": {
         "body_format": "streams may also be JSON arrays",
     },
     "gemini_interactions": {
-        "items": "a step of an interaction is one of many kinds: stands for `blocks`",
+        "steps": "a step of an interaction is one of many kinds",
     },
     "openai_responses": {
+        "encode_items": "each item is stated by its deltas, its parts and its whole",
         "items": "an output item is one of many kinds: stands for `blocks`",
-        "sequence_numbers": "events are numbered",
     },
 }
 
@@ -56,7 +55,7 @@ LACKS = {
     "anthropic": {"options"},
     "gemini": {"options"},
     "gemini_interactions": {
-        *("blocks", "tool_calls", "reasoning", "errors", "opaque", "delta_run"),
+        *("reasoning", "errors", "opaque", "delta_run"),
         *("encode", "capabilities", "options", "body", "validate"),
     },
     "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`

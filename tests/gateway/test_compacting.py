@@ -18,7 +18,7 @@ from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall
 from streamnorm._core.events import StreamError
 from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig
 from streamnorm.sse import SSEDecoder
-from streamnorm.state.seals import Sealer
+from streamnorm.state.compaction import Sealer
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio

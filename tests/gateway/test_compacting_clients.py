@@ -19,7 +19,7 @@ from streamnorm import Message, Usage, validate
 from streamnorm._core.blocks import Text
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.sse import SSEDecoder
-from streamnorm.state.seals import Sealer
+from streamnorm.state.compaction import Sealer
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from support.scripted_upstream import ScriptedUpstream
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.metrics import Metrics
-from streamnorm.gateway.model_names import ModelNames
 from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.routing import ModelNames
 
 ANTHROPIC = (*JSON, ("x-api-key", "k"), ("anthropic-version", "2023-06-01"))
 GEMINI = (*JSON, ("x-goog-api-key", "k"))

@@ -14,7 +14,7 @@ from support.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm import EncodeError, Loss, Request, Tool
 from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig
-from streamnorm.gateway.model_options import adjusted, changes_requests
+from streamnorm.gateway.routing import adjusted, changes_requests
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from support.gateway_servers import served_gateway
 from support.gateway_upstreams import ANSWER, Head, Step, StepUpstream, asked
 
 from streamnorm import StreamError
-from streamnorm.gateway.retrying import retry_delay, should_retry
+from streamnorm.gateway.attempts import retry_delay, should_retry
 
 JSON = {"content-type": "application/json"}
 ERROR = b'{"error":{"message":"Broken."}}'

@@ -14,10 +14,8 @@ from streamnorm import (
     Usage,
     Violation,
 )
-from streamnorm.inspect.document import document
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Report
-from streamnorm.inspect.timing import Gap, Timing
+from streamnorm.inspect.survey import Gap, Report, Timing, document
 
 TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.frames import FrameLines, frame_fields
-from streamnorm.inspect.page import Style
-from streamnorm.inspect.printable import columns
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
+from streamnorm.inspect.page import FrameLines, Style, frame_fields
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, columns
 from streamnorm.sse import Frame
 
 HEAD = '{"id":"chatcmpl-1","object":"chat.completion.chunk",'

@@ -21,11 +21,9 @@ from streamnorm import (
     Violation,
 )
 from streamnorm.inspect.page import BOX_CHARACTERS, Style, render
-from streamnorm.inspect.printable import columns
 from streamnorm.inspect.summary import HEAD_CHARS, Track
-from streamnorm.inspect.survey import Report
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
-from streamnorm.inspect.timing import Gap, Timing
+from streamnorm.inspect.survey import Gap, Report, Timing
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, columns
 
 ESCAPE = "\x1b]0;owned\x07"
 

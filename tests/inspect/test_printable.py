@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.printable import columns, fit, printable
+from streamnorm.inspect.timeline import columns, fit, printable
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

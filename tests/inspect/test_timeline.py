@@ -5,11 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.printable import columns
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Report
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, timeline
-from streamnorm.inspect.timing import Timing
+from streamnorm.inspect.survey import Report, Timing
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, columns, timeline
 
 
 def bits(*events: int) -> int:

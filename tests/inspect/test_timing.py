@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
 
-from streamnorm.inspect.survey import Report, Survey
-from streamnorm.inspect.timing import Gap, Timing
+from streamnorm.inspect.survey import Gap, Report, Survey, Timing
 
 OPENING = frame({"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant"}}]})
 

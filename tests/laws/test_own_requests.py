@@ -14,7 +14,7 @@ from support.legal_targets import TARGETS, Target, violations_of
 from support.request_corpus import RealRequest, needs_requests, real_requests
 
 from streamnorm import DecodeError, Encoded, EncodeError, decode_request, encode_request
-from streamnorm._upstream.splicing import splice
+from streamnorm._upstream.requests import splice
 from streamnorm.profiles import shipped_profiles
 
 # Servers that run the models of the dialect's vendor, whose rules are those of the vendor.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.recording.chunking import Rechunk, cut_points, event_ends, pieces_of
+from streamnorm.recording.recording import Rechunk, cut_points, event_ends, pieces_of
 
 CHUNKINGS: list[Rechunk] = [
     "recorded",

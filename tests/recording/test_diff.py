@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamnorm.recording.diff import similarity, unified_diff
 from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.matching import similarity, unified_diff
 
 
 def post(body: Any, url: str = "/v1/x") -> RecordedRequest:

@@ -13,13 +13,14 @@ from streamnorm import DecodeError, Message, StateError
 from streamnorm._core.blocks import Reasoning, Refusal, ServerToolCall, Text, ToolCall
 from streamnorm._core.events import StopReason, StreamError, Usage
 from streamnorm.state.compaction import (
+    MAX_SEALED_BYTES,
+    Sealer,
     asks_for_compaction,
     compacted,
     compacted_response,
     opened,
     summary_request,
 )
-from streamnorm.state.seals import MAX_SEALED_BYTES, Sealer
 
 SEALER = Sealer([KEY])
 OPENED = (

@@ -10,8 +10,7 @@ from support.operation_counts import operations
 from support.stored_responses import response
 
 from streamnorm.state import Lookup, MemoryStore, Turn
-from streamnorm.state.compaction import asks_for_compaction, opened, summary_request
-from streamnorm.state.seals import Sealer
+from streamnorm.state.compaction import Sealer, asks_for_compaction, opened, summary_request
 
 COUNT = 80
 

@@ -10,7 +10,7 @@ import pytest
 
 from streamnorm import StateError
 from streamnorm.state import error_body, scope_of
-from streamnorm.state.errors import (
+from streamnorm.state.turn import (
     duplicate_item,
     invalid_value,
     item_not_found,

@@ -11,13 +11,13 @@ from support.compactions import FORGED, KEY, TRIGGER, sealed
 
 from streamnorm import DecodeError, StateError
 from streamnorm.state.compaction import (
+    Sealer,
     asks_for_compaction,
     compacted_response,
     opened,
     summary_request,
     triggered,
 )
-from streamnorm.state.seals import Sealer
 
 NAMES = st.sampled_from(["type", "role", "id", "call_id", "content", "encrypted_content"])
 TYPES = st.sampled_from(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnorm import StoreError
-from streamnorm.state.redis_replies import Entry, add_contents, batches_of, found_in, read_reply
+from streamnorm.state.redis import Entry, add_contents, batches_of, found_in, read_reply
 
 WHOLE = struct.pack(">iiIi", 2, 2, 9, 4) + b"r2" + b"r1" + b"text"
 BARE = struct.pack(">iiIi", 2, -1, 9, -1) + b"r1"

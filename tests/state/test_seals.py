@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.state.seals import MAX_SEALED_BYTES, Sealer, has_seal
+from streamnorm.state.compaction import MAX_SEALED_BYTES, Sealer, has_seal
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.="
@@ -128,7 +128,7 @@ def test_longest_text_is_sealed_and_a_longer_one_not() -> None:
 
 def test_longer_seal_than_any_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     seal = Sealer([KEY]).seal("a")
-    monkeypatch.setattr("streamnorm.state.seals._MAX_SEAL_CHARS", len(seal) - 1)
+    monkeypatch.setattr("streamnorm.state.compaction._MAX_SEAL_CHARS", len(seal) - 1)
     assert Sealer([KEY]).open(seal) is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm.state.seals import Sealer
+from streamnorm.state.compaction import Sealer
 
 __all__ = ["FORGED", "KEY", "TRIGGER", "sealed"]
 

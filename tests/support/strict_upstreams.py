@@ -17,8 +17,8 @@ from streamnorm import RequestViolation
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.operations import dialect_of
 from streamnorm.testing import FakeProvider
-from streamnorm.testing.refusals import refusal_of
 from streamnorm.testing.script import Script
+from streamnorm.testing.writing import refusal_of
 
 __all__ = ["COMPATIBLE", "StrictApp", "refused", "strict_handler", "strict_provider"]
 

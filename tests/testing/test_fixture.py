@@ -13,8 +13,7 @@ import pytest
 
 from streamnorm import RecordingError, UnrecordedRequest
 from streamnorm.testing import RecordingFixture
-from streamnorm.testing.markers import MarkerOptions
-from streamnorm.testing.plugin import Mode
+from streamnorm.testing.plugin import MarkerOptions, Mode
 
 URL = "https://api.example.com/v1/chat/completions"
 BODY = (

@@ -15,7 +15,7 @@ from support.mutations import chunked
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.recorder import Recorder
-from streamnorm.transports.inflating import decoded_writes
+from streamnorm.transports.provider_body import decoded_writes
 
 BODY = b"".join(b'data: {"text": "token %d"}\n\n' % number for number in range(300))
 MIB = 1024 * 1024

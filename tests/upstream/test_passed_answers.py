@@ -11,7 +11,7 @@ from support.openai_responses import frames as responses
 
 from streamnorm import Completed, Failed, StreamError, Truncated
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._upstream.passed_answers import PassedAnswer, PassedStream
+from streamnorm._upstream.passing import PassedAnswer, PassedStream
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, asked_of
 from streamnorm._upstream.side_requests import SideAnswer, SideRequest, side_steps
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from streamnorm._upstream.splicing import splice
+from streamnorm._upstream.requests import splice
 
 DATA = b'{ "model": "m",\n"n": 1.50, "messages": [ {"a": 1e2}, {"b" : 2}, "c"],"x":"\\u00e9" }'
 

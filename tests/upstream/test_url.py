@@ -6,7 +6,7 @@ import pytest
 
 from streamnorm import EncodeError
 from streamnorm._registry import DIALECTS
-from streamnorm._upstream.url import check_base_url, endpoint_url
+from streamnorm._upstream.headers import check_base_url, endpoint_url
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"

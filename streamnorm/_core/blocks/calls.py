@@ -13,8 +13,6 @@ from streamnorm._core.json import clean, compact, is_object, json_value, object_
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
 from streamnorm._core.partial_json import decode_arguments
 
-__all__ = ["ServerToolCall", "ServerToolResult", "ToolCall", "ToolResult"]
-
 
 class ToolCall(BaseBlock, frozen=True, tag="tool_call"):
     """A call that the client is asked to execute.

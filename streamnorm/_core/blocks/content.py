@@ -8,23 +8,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-__all__ = [
-    "Audio",
-    "BaseBlock",
-    "CacheMark",
-    "Citation",
-    "Document",
-    "Image",
-    "OpaqueBlock",
-    "Reasoning",
-    "RedactedReasoning",
-    "Refusal",
-    "ResultBlock",
-    "Text",
-    "Video",
-    "file_block",
-]
-
 
 class Citation(Struct, frozen=True, omit_defaults=True):
     """A source that a text block names.

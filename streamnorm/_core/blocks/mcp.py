@@ -21,8 +21,6 @@ from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean, compact, json_value
 from streamnorm._core.mcp import MCP, mcp_struct, unmapped_fields
 
-__all__ = ["content_from_mcp", "content_to_mcp"]
-
 _LINK = "resource_link"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _TEXT, _BYTES = "text/plain", "application/octet-stream"

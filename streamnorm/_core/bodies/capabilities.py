@@ -9,8 +9,6 @@ from msgspec import Struct, structs
 
 from streamnorm._core.schemas.strict import EnforcedSchemas, SchemaNeed
 
-__all__ = ["BodyCapabilities"]
-
 # What a dialect has a form for, whatever a server refuses.
 _OF_THE_DIALECT = (
     "messages_field",

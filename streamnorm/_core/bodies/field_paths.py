@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from streamnorm._core.json import is_array, is_object
 
-__all__ = ["Edit", "FieldPath", "Step", "edited", "fields_at", "has_field", "parse_path"]
-
 _STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
 
 

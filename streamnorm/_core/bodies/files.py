@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import binascii
 
-__all__ = ["PDF", "canonical_base64", "file_name", "split_data_url", "title_of"]
-
 PDF = "application/pdf"
 
 _UNTITLED = "untitled"

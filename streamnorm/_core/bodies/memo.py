@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 from streamnorm._core.bodies.request import InputMessage, same_parts
 from streamnorm._core.losses import Losses
 
-__all__ = ["EncodingMemo"]
-
 T = TypeVar("T")
 
 

@@ -12,23 +12,6 @@ from streamnorm._core.bodies.fields import objects_in, required_text, within
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import count_of
 
-__all__ = [
-    "ModelField",
-    "ModelInfo",
-    "ModelPage",
-    "date_text",
-    "model_from_wire",
-    "model_to_wire",
-    "models_in",
-    "named_models",
-    "page_of",
-    "page_size",
-    "rfc3339_text",
-    "seconds",
-    "seconds_of_text",
-    "text",
-]
-
 _LAST_SECOND = 253_402_300_799  # of the year 9999, after which no date can be written
 
 

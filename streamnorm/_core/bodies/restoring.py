@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from streamnorm._core.codec.delta_run import TextSinks
     from streamnorm._core.codec.stream_writer import StreamWriter
 
-__all__ = ["CallRestorer", "RestoringSinks"]
 
 _LIMIT = "max_accumulated_bytes"
 _CUT_SHORT = ("max_tokens", "refusal")  # they explain an unfinished call

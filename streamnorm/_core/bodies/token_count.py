@@ -31,19 +31,6 @@ from streamnorm._core.json import InvalidJSON, compact, decode_any, is_array, is
 from streamnorm._core.limits import Limits
 from streamnorm._core.tools import AnyTool, CustomTool, MCPServer, ServerTool, Tool
 
-__all__ = [
-    "AUDIO_TOKENS",
-    "BYTES_PER_TOKEN",
-    "DOCUMENT_TOKENS",
-    "IMAGE_TOKENS",
-    "ITEM_TOKENS",
-    "MAX_BYTES_PER_TOKEN",
-    "MIN_BYTES_PER_TOKEN",
-    "VIDEO_TOKENS",
-    "TokenCount",
-    "TokenEstimator",
-]
-
 # Prose has some four bytes a token, JSON and code three.
 BYTES_PER_TOKEN = 3.5
 

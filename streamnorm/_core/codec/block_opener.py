@@ -13,8 +13,6 @@ from streamnorm._core.failures import store_bytes, too_large
 from streamnorm._core.ids import mint_id
 from streamnorm._core.limits import Limits, StoredBytes, text_bytes, value_bytes
 
-__all__ = ["BlockOpener"]
-
 
 class BlockOpener(Struct):
     """Number the blocks of one stream, and enforce the bounds on them.

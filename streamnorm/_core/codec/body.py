@@ -20,8 +20,6 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm._core.tools import AnyTool
 
-__all__ = ["BodyCodec", "CountCodec", "ModelsCodec", "ReadContext", "WriteContext", "Written"]
-
 T = TypeVar("T")
 
 

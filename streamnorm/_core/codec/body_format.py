@@ -11,8 +11,6 @@ from msgspec import Struct
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame, SSEDecoder
 
-__all__ = ["Body", "BodyFormat", "FormatReader", "FormatSniffer", "holds_no_field", "one_line_each"]
-
 _FIELDS = (b"data", b"event", b"id", b"retry")
 _NEXT_LINE = re.compile(rb"(?<!\n)\ndata: ")
 

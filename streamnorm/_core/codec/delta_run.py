@@ -28,8 +28,6 @@ from streamnorm._core.events import (
 )
 from streamnorm.sse import RawFrame, SSEDecoder
 
-__all__ = ["DeltaForwarder", "DeltaRun", "TextSinks"]
-
 _NO_FRAMING = SSEDecoder()
 _LF, _CR = 10, 13
 

@@ -33,8 +33,6 @@ from streamnorm._core.losses import (
     Projector,
 )
 
-__all__ = ["Encoder"]
-
 
 class Encoder(ABC):
     """Encoder of events as the SSE of one dialect.

@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from streamnorm._core.json import is_object
 
-__all__ = ["Asked", "Endpoints", "Operation", "Route"]
-
 Operation: TypeAlias = Literal[
     "message",
     "stream",

@@ -6,8 +6,6 @@ import re
 
 from streamnorm.sse import SSEDecoder
 
-__all__ = ["Passthrough", "as_utf8"]
-
 # A line end, and that of the blank line behind it; a CR ends its line before an LF is known.
 _EVENT_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 # An event's end, with the blank lines that may follow it, and belong to no event.

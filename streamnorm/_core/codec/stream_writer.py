@@ -19,8 +19,6 @@ from streamnorm._core.events import (
 from streamnorm._core.limits import Limits
 from streamnorm._core.ordering import Sequencer
 
-__all__ = ["StreamWriter"]
-
 
 class StreamWriter:
     """Write a stream with an encoder.

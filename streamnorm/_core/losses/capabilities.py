@@ -18,8 +18,6 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 
-__all__ = ["Capabilities", "ReasoningField"]
-
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details"]
 """The fields that Chat Completions servers write reasoning to; the last holds signatures."""
 

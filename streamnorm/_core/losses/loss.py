@@ -9,8 +9,6 @@ from msgspec import Struct, structs
 
 from streamnorm._core.errors import LossyEncoding
 
-__all__ = ["Loss", "Losses", "Note", "OnLoss", "OnNote"]
-
 T = TypeVar("T")
 
 # A peer may send any number of different names.

@@ -47,8 +47,6 @@ from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.losses.tool_calls import ClientCalls, ToolCalls
 from streamnorm._core.text import TextBuffer
 
-__all__ = ["Projector"]
-
 _CUT_SHORT = ("max_tokens", "refusal")  # they explain an incomplete call
 
 _HIDDEN = (Reasoning, RedactedReasoning)

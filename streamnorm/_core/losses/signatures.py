@@ -17,8 +17,6 @@ from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
 
-__all__ = ["SignatureCarriers"]
-
 
 class SignatureCarriers:
     """Moves signatures to carriers, and from carriers back to their blocks.

@@ -6,8 +6,6 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-__all__ = ["ArgumentsChecker"]
-
 _MAX_ERRORS = 100
 
 

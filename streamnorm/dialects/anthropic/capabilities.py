@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnorm._core.blocks import OpaqueBlock, Reasoning
 from streamnorm._core.losses import Capabilities
 
-__all__ = ["CAPABILITIES"]
-
 CAPABILITIES = Capabilities(
     dialect="anthropic",
     choices=False,

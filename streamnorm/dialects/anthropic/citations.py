@@ -8,8 +8,6 @@ from streamnorm._core.blocks import Citation
 from streamnorm._core.json import clean, string_of
 from streamnorm.dialects.anthropic.wire import unmapped
 
-__all__ = ["citation_from_wire", "citation_to_wire"]
-
 _DOCUMENTS = ("char_location", "page_location", "content_block_location")
 # Fields that are sent even as null: the AI SDK rejects a citation without them.
 _NULLABLE = {

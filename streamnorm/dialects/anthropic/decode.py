@@ -30,7 +30,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.shapes import found
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
+from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.delta_run import AnthropicRun
 from streamnorm.dialects.anthropic.detect import EVENT_TYPES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
@@ -38,8 +38,6 @@ from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
 from streamnorm.sse import Frame
-
-__all__ = ["AnthropicDecoder"]
 
 # Frames of these names are no deltas, unless the server misnames them.
 _NOT_DELTAS = EVENT_TYPES - {"content_block_delta"}

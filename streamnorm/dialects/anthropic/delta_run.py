@@ -6,10 +6,7 @@ from streamnorm._core.codec import DeltaRun
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.text import LONG_CHARS
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
-from streamnorm.dialects.anthropic.blocks.open_block import MAX_FRESH
-
-__all__ = ["AnthropicRun"]
+from streamnorm.dialects.anthropic.blocks import MAX_FRESH, MessageBlocks
 
 
 class AnthropicRun(DeltaRun):

@@ -10,8 +10,6 @@ from msgspec import Struct
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of, string_of
 from streamnorm.sse import Frame
 
-__all__ = ["EVENT_TYPES", "is_request", "is_response", "is_terminal", "recognises"]
-
 EVENT_TYPES = frozenset(
     {
         "message_start",

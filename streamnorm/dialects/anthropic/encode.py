@@ -47,8 +47,6 @@ from streamnorm.dialects.anthropic.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wire
 from streamnorm.dialects.anthropic.usage import usage_to_wire
 
-__all__ = ["AnthropicEncoder"]
-
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _DELTA_END = b"}}\n\n"

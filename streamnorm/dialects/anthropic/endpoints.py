@@ -9,8 +9,6 @@ import re
 
 from streamnorm._core.codec import Endpoints, Route
 
-__all__ = ["ENDPOINTS", "OVERLOADED_STATUS"]
-
 OVERLOADED_STATUS = 529
 
 _VERTEX = r"publishers/anthropic/models/(?P<model>[^/]+)"

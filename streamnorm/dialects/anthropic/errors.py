@@ -12,8 +12,6 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.failures import find_error
 from streamnorm._core.json import is_object
 
-__all__ = ["error_to_wire", "untyped_error_from_wire"]
-
 # Claude Code compacts the conversation at the first words, and asks for fewer tokens at the
 # numbers behind the second (musistudio/claude-code-router#1799, anthropics/claude-code#86507).
 _PROMPT = "prompt is too long"

@@ -12,14 +12,6 @@ from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, clean, compact, is_object
 from streamnorm.sse import encode_frame
 
-__all__ = [
-    "event_from_wire",
-    "event_to_wire",
-    "opaque_from_wire",
-    "opaque_to_wire",
-    "with_compaction",
-]
-
 _LINE_ENDS = re.compile("[\r\n\0]")
 
 

@@ -8,14 +8,6 @@ from streamnorm._core.blocks import RedactedReasoning
 from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import clean
 
-__all__ = [
-    "SIGNING_SERVERS",
-    "redacted_from_wire",
-    "redacted_to_wire",
-    "signature_from_wire",
-    "signature_to_wire",
-]
-
 SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
 """Servers that sign by themselves; all others pass on signatures of Anthropic."""
 

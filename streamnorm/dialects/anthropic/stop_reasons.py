@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from streamnorm._core.events import StopReason
 
-__all__ = ["stop_reason_from_wire", "stop_reason_to_wire"]
-
 _STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",

@@ -23,18 +23,6 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import Limits
 from streamnorm.dialects.anthropic import wire
 
-__all__ = [
-    "CALL_TYPES",
-    "call_from_wire",
-    "call_to_wire",
-    "input_from_wire",
-    "raw_input",
-    "raw_inputs",
-    "result_from_wire",
-    "result_to_wire",
-    "same_input",
-]
-
 _dumps_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})

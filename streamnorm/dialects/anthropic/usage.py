@@ -13,8 +13,6 @@ from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
 from streamnorm.dialects.anthropic.wire import unmapped
 
-__all__ = ["UsageReader", "usage_to_wire"]
-
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _THINKING = "thinking_tokens"
 

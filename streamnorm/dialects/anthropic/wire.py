@@ -16,20 +16,6 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.shapes import found
 
-__all__ = [
-    "DELTA_TEXT_FIELDS",
-    "MESSAGE_FIELDS",
-    "STOP_FIELDS",
-    "InputJSONDelta",
-    "TextDelta",
-    "ThinkingDelta",
-    "decode_delta",
-    "decode_raw_message",
-    "decode_raw_start",
-    "text_of",
-    "unmapped",
-]
-
 DELTA_TEXT_FIELDS = frozenset({"delta", "text", "thinking", "partial_json"})
 """The fields of deltas that may end in half a surrogate pair, and the one that holds them."""
 

@@ -43,16 +43,15 @@ from streamnorm._core.text import TextOffsets
 from streamnorm.dialects.gemini.opaque import without_half_characters
 from streamnorm.dialects.gemini.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_from_wire
-from streamnorm.dialects.gemini.tool_calls.candidate_calls import CandidateCalls, OpenCall
-from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
-from streamnorm.dialects.gemini.tool_calls.parts import (
+from streamnorm.dialects.gemini.tool_calls import (
     CallPart,
+    CandidateCalls,
+    OpenCall,
+    PartialArguments,
     call_part,
     server_call_from_wire,
 )
 from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
-
-__all__ = ["CandidateBlocks"]
 
 
 class _OpenText(Struct):

@@ -12,8 +12,6 @@ import re
 from streamnorm._core.codec import BodyFormat
 from streamnorm.dialects.gemini.detect import recognises
 
-__all__ = ["JSON_ARRAY", "ArrayReader"]
-
 _SPECIAL = re.compile(rb'["{}\[\],]')
 _IN_STRING = re.compile(rb'["\\]')
 _BLANK = b" \t\r\n"

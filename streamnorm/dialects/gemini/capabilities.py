@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnorm._core.blocks import Document, Image, OpaqueBlock, Reasoning, Text, ToolCall
 from streamnorm._core.losses import Capabilities
 
-__all__ = ["CAPABILITIES"]
-
 CAPABILITIES = Capabilities(
     dialect="gemini",
     choices=False,

@@ -14,14 +14,6 @@ from streamnorm._core.blocks import Citation
 from streamnorm._core.json import compact, count_of, is_array, is_object
 from streamnorm._core.text import TextOffsets
 
-__all__ = [
-    "citations_to_wire",
-    "grounding_from_wire",
-    "merge_citations",
-    "recitations_from_wire",
-    "with_metadata",
-]
-
 _SUPPORTS, _CHUNKS = "groundingSupports", "groundingChunks"
 _SCORES = "confidenceScores"
 _RECITED = "citation"

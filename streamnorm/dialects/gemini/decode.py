@@ -36,8 +36,6 @@ from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import DIALECT
 from streamnorm.sse import Frame
 
-__all__ = ["GeminiDecoder"]
-
 _CHUNK_MARKS = frozenset(
     {"candidates", "usageMetadata", "promptFeedback", "responseId", "modelVersion"}
 )

@@ -14,8 +14,6 @@ from streamnorm.dialects.gemini.blocks import CandidateBlocks
 from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import Counts, decode_text
 
-__all__ = ["GeminiRun"]
-
 
 class GeminiRun(DeltaRun):
     """Read chunks that only extend the open block of candidate 0.

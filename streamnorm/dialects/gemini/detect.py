@@ -12,9 +12,6 @@ from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, o
 from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.sse import Frame
 
-__all__ = ["has_finish", "is_request", "is_response", "is_terminal", "recognises"]
-
-
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
 
 

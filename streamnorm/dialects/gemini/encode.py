@@ -53,11 +53,9 @@ from streamnorm.dialects.gemini.errors import error_to_wire
 from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
 from streamnorm.dialects.gemini.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.gemini.stop_reasons import FAILED, stop_reason_to_wire
-from streamnorm.dialects.gemini.tool_calls.parts import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
-
-__all__ = ["GeminiEncoder", "whole_part"]
 
 _PING = b"\r\n"
 _HEAD = b'data: {"candidates":[{"content":{"parts":[{'

@@ -9,8 +9,6 @@ import re
 
 from streamnorm._core.codec import Endpoints, Route
 
-__all__ = ["ENDPOINTS"]
-
 # An atomic group: all that follows the first `models/` is the name, and is searched once.  That of
 # a tuned model is its resource.
 _MODEL = r"\A(?>.*?(?:\bmodels/|/(?=tunedModels/)))(?P<model>.+)"

@@ -10,8 +10,6 @@ from typing import Any
 from streamnorm._core.context_overflow import ContextOverflow, context_overflow
 from streamnorm._core.events import StreamError
 
-__all__ = ["error_to_wire"]
-
 _TOO_LONG = "input token count"
 
 _STATUSES = {

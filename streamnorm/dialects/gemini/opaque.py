@@ -11,14 +11,6 @@ from streamnorm._core.json import FAST_ERRORS, compact, is_object
 from streamnorm.dialects.gemini.stop_reasons import ending_word
 from streamnorm.dialects.gemini.wire import PIECES
 
-__all__ = [
-    "CHUNK_LEVEL_FIELDS",
-    "Target",
-    "block_reason",
-    "opaque_to_wire",
-    "without_half_characters",
-]
-
 Target: TypeAlias = Literal["candidate", "part", "frame", "dropped"]
 
 CHUNK_LEVEL_FIELDS = frozenset({"createTime", "modelStatus", "promptFeedback"})

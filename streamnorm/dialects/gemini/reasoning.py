@@ -20,14 +20,6 @@ from streamnorm._core.ids import (
     unwrap_base64,
 )
 
-__all__ = [
-    "is_decodable",
-    "redacted_from_wire",
-    "redacted_to_wire",
-    "signature_from_wire",
-    "signature_to_wire",
-]
-
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
 
 

@@ -13,14 +13,6 @@ from streamnorm._core.events import MessageStop, StopReason, StreamError
 from streamnorm._core.failures import upstream_error
 from streamnorm._core.json import clean
 
-__all__ = [
-    "FAILED",
-    "ending_word",
-    "failed_finish",
-    "stop_reason_from_wire",
-    "stop_reason_to_wire",
-]
-
 _UNSPECIFIED = frozenset(
     {"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "0"}
 )

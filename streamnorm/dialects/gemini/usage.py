@@ -16,8 +16,6 @@ from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of
 from streamnorm.dialects.gemini.wire import Counts
 
-__all__ = ["UsageReader", "usage_to_wire"]
-
 _NOTHING = Raw()
 _DETAILS = (
     *("prompt_tokens_details", "candidates_tokens_details", "cache_tokens_details"),

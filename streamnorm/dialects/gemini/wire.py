@@ -14,18 +14,6 @@ from msgspec import Meta, Raw, Struct
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
 
-__all__ = [
-    "DIALECT",
-    "PIECES",
-    "Counts",
-    "RawPart",
-    "TextChunk",
-    "data_field",
-    "decode_text",
-    "raw_json",
-    "raw_parts",
-]
-
 DIALECT = "gemini"
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]

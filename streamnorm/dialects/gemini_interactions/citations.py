@@ -13,8 +13,6 @@ from streamnorm._core.blocks import Citation
 from streamnorm._core.json import clean, count_of
 from streamnorm._core.text import TextOffsets
 
-__all__ = ["citation_from_wire"]
-
 _KINDS = {"url_citation": "web", "file_citation": "retrievedContext", "place_citation": "maps"}
 _URLS, _TITLES = ("url", "document_uri"), ("title", "file_name", "name")
 _MAPPED = frozenset({"type", "start_index", "end_index"})

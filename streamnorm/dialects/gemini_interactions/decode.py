@@ -15,9 +15,9 @@ from streamnorm._core.codec import DONE, DecodeOptions, Decoder, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
+from streamnorm.dialects.gemini_interactions.blocks import DIALECT, InteractionBlocks
 from streamnorm.dialects.gemini_interactions.detect import event_type
-from streamnorm.dialects.gemini_interactions.items.step import DIALECT, InteractionBlocks
-from streamnorm.dialects.gemini_interactions.items.steps import OpenSteps
+from streamnorm.dialects.gemini_interactions.steps import OpenSteps
 from streamnorm.dialects.gemini_interactions.stop_reasons import (
     FINAL_EVENTS,
     TERMINAL,
@@ -29,8 +29,6 @@ from streamnorm.dialects.gemini_interactions.stop_reasons import (
 from streamnorm.dialects.gemini_interactions.usage import UsageReader
 from streamnorm.dialects.gemini_interactions.wire import PIECES, decode_delta, other_fields
 from streamnorm.sse import Frame
-
-__all__ = ["InteractionsDecoder"]
 
 _INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
 _EVENT_FIELDS = ("event_type", "event_id", "metadata", "index")

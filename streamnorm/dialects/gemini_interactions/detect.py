@@ -12,8 +12,6 @@ from streamnorm._core.json import FAST_ERRORS, object_in, string_of
 from streamnorm.dialects.gemini_interactions.stop_reasons import FINAL_EVENTS
 from streamnorm.sse import Frame
 
-__all__ = ["event_type", "is_interaction", "is_terminal"]
-
 _TERMINALS = tuple(f"interaction.{name}" for name in FINAL_EVENTS)
 _STEPS = frozenset({"step.start", "step.delta", "step.stop"})
 _CONTENTS = frozenset({"content.start", "content.delta", "content.stop"})

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from streamnorm._core.json import compact
 from streamnorm.sse import Frame
 
-__all__ = ["overloaded_frames"]
-
 
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:
     """Return the `error` event of an overloaded server.

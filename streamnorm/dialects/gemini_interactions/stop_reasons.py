@@ -13,15 +13,6 @@ from streamnorm._core.events import StopReason, StreamError
 from streamnorm._core.failures import find_error, upstream_error
 from streamnorm._core.json import is_array, is_object, string_of
 
-__all__ = [
-    "FINAL_EVENTS",
-    "TERMINAL",
-    "contradicts",
-    "failed_status",
-    "status_of",
-    "stop_reason",
-]
-
 _REASONS: dict[str, StopReason] = {
     "completed": "end_turn",
     "requires_action": "tool_use",

@@ -12,8 +12,6 @@ from typing import Any
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of
 
-__all__ = ["UsageReader"]
-
 _TOOLS, _TOTAL = "toolUsePromptTokenCount", "totalTokenCount"
 # Counts that `Usage` has no field for get the names of `generateContent`: clients of the
 # vendor read them under these.

@@ -13,19 +13,6 @@ from msgspec import Raw, Struct
 
 from streamnorm._core.json import FAST_ERRORS, clean, compact, decode_any
 
-__all__ = [
-    "PIECES",
-    "ArgumentsFragment",
-    "Delta",
-    "RawStep",
-    "TextFragment",
-    "arguments_text",
-    "decode_delta",
-    "other_fields",
-    "raw_event",
-    "without_half_characters",
-]
-
 
 class TextFragment(
     Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True

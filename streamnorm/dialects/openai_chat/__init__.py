@@ -9,8 +9,7 @@ from streamnorm.dialects.openai_chat.detect import (
     recognises,
 )
 from streamnorm.dialects.openai_chat.endpoints import ENDPOINTS
-from streamnorm.dialects.openai_chat.options import ChatOptions
-from streamnorm.dialects.openai_chat.quirks import QUIRKS
+from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions
 
 __all__ = ["DIALECT"]
 

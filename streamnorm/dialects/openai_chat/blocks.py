@@ -38,19 +38,16 @@ from streamnorm._core.ids import Signed
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, value_bytes
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
-from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
-from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
-from streamnorm.dialects.openai_chat.stream_state import StreamState
-from streamnorm.dialects.openai_chat.tool_calls.call import Call
-from streamnorm.dialects.openai_chat.tool_calls.calls import ToolCalls
-from streamnorm.dialects.openai_chat.tool_calls.fragments import CallFragment
-from streamnorm.dialects.openai_chat.tool_calls.pending_starts import (
+from streamnorm.dialects.openai_chat.open_calls import (
     HeldText,
     PendingStarts,
     TextKind,
+    ToolCalls,
 )
-
-__all__ = ["ChoiceBlocks"]
+from streamnorm.dialects.openai_chat.options import StreamState
+from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
+from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
+from streamnorm.dialects.openai_chat.tool_calls import Call, CallFragment
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
 _WHITE_SPACE = " \t\r\n"  # between the values of JSON

@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.losses import Capabilities
 
-__all__ = ["CAPABILITIES"]
-
 CAPABILITIES = Capabilities(
     dialect="openai_chat",
     choices=True,

@@ -8,8 +8,6 @@ from streamnorm._core.blocks import Citation
 from streamnorm._core.json import compact, is_object
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes, value_bytes
 
-__all__ = ["Annotations", "citation_from_wire"]
-
 
 def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation | None:
     """Return the citation of an annotation; None if the annotation is opaque.

@@ -37,15 +37,11 @@ from streamnorm.dialects.openai_chat.delta_run import ChatRun
 from streamnorm.dialects.openai_chat.detect import is_terminal
 from streamnorm.dialects.openai_chat.errors import chunk_error
 from streamnorm.dialects.openai_chat.opaque import OPAQUE_DELTA_FIELDS
-from streamnorm.dialects.openai_chat.options import ChatOptions
-from streamnorm.dialects.openai_chat.quirks import QUIRKS, Quirks
+from streamnorm.dialects.openai_chat.options import QUIRKS, ChatOptions, Quirks, StreamState
 from streamnorm.dialects.openai_chat.reasoning import reasoning_from_wire
-from streamnorm.dialects.openai_chat.stream_state import StreamState
-from streamnorm.dialects.openai_chat.tool_calls.fragments import call_fragment_from_wire
+from streamnorm.dialects.openai_chat.tool_calls import call_fragment_from_wire
 from streamnorm.dialects.openai_chat.usage import UsageReader
 from streamnorm.sse import Frame
-
-__all__ = ["ChatDecoder"]
 
 
 class ChatDecoder(Decoder):

@@ -21,11 +21,9 @@ from streamnorm._core.events import TextDelta, UsageUpdate
 from streamnorm._core.json import FAST_ERRORS, too_deep
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
-from streamnorm.dialects.openai_chat.stream_state import StreamState
-from streamnorm.dialects.openai_chat.tool_calls.call import ChunkId
+from streamnorm.dialects.openai_chat.options import StreamState
+from streamnorm.dialects.openai_chat.tool_calls import ChunkId
 from streamnorm.dialects.openai_chat.usage import UsageReader
-
-__all__ = ["ChatRun", "Template", "learn_template"]
 
 _Chunk: TypeAlias = (
     wire.RunChunk[wire.TextRunDelta]

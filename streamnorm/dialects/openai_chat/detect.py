@@ -10,8 +10,6 @@ from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object, 
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame
 
-__all__ = ["is_request", "is_response", "is_terminal", "recognises"]
-
 _REQUEST_FIELDS = frozenset(
     {"frequency_penalty", "function_call", "functions", "logit_bias", "logprobs"}
     | {"max_completion_tokens", "n", "parallel_tool_calls", "prediction", "presence_penalty"}

@@ -38,14 +38,12 @@ from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
-from streamnorm.dialects.openai_chat.tool_calls.fragments import (
+from streamnorm.dialects.openai_chat.tool_calls import (
     arguments_frame,
     call_signature_to_wire,
     call_start_to_wire,
 )
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
-
-__all__ = ["ChatEncoder"]
 
 _DONE = b"data: [DONE]\n\n"
 _PING = b": ping\n\n"

@@ -9,8 +9,6 @@ import re
 
 from streamnorm._core.codec import Endpoints, Route
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = Endpoints(
     routes=(
         Route("POST", re.compile(r"/chat/completions\Z"), "message"),

@@ -16,8 +16,6 @@ from streamnorm._core.failures import (
 from streamnorm._core.json import dumps
 from streamnorm.dialects.openai_chat import wire
 
-__all__ = ["chunk_error", "error_to_wire", "refusal_body"]
-
 _FAILED = frozenset(
     {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
 )

@@ -10,8 +10,6 @@ from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object
 from streamnorm.dialects.openai_chat.wire import SIDE_FIELDS
 
-__all__ = ["OPAQUE_DELTA_FIELDS", "opaque_to_wire"]
-
 OPAQUE_DELTA_FIELDS = ("audio", "executed_tools", "images")
 """Fields of a delta that become an `Opaque` of their name."""
 

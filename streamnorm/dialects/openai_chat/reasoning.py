@@ -13,14 +13,6 @@ from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import is_object, string_of
 from streamnorm.dialects.openai_chat.wire import Delta
 
-__all__ = [
-    "EncryptedReasoning",
-    "ReasoningDetail",
-    "ReasoningDetails",
-    "ThinkTags",
-    "reasoning_from_wire",
-]
-
 _ISSUERS = {
     "anthropic-claude-v1": "anthropic",
     "openai-responses-v1": "openai",

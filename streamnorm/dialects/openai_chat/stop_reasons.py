@@ -10,8 +10,6 @@ from typing import Any
 
 from streamnorm._core.events import MessageStop, StopReason
 
-__all__ = ["finish_reason_to_wire", "stop_from_wire"]
-
 _NATURAL = frozenset({"stop", "eos", "end_turn", ""})
 _TOOLS = frozenset({"tool_calls", "function_call", "tool_use"})
 _LENGTH = frozenset(

@@ -14,8 +14,6 @@ from msgspec import structs
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
 
-__all__ = ["UsageReader", "usage_from_wire", "usage_to_wire"]
-
 _CACHE_READ = (
     ("prompt_tokens_details", "cached_tokens"),
     ("prompt_cache_hit_tokens",),  # DeepSeek

@@ -12,28 +12,6 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
 import msgspec
 from msgspec import Struct, field
 
-__all__ = [
-    "CHOICE_FIELDS",
-    "CHUNK_FIELDS",
-    "DELTA_FIELDS",
-    "PIECES",
-    "SIDE_FIELDS",
-    "CallsRunDelta",
-    "Choice",
-    "Chunk",
-    "Delta",
-    "Function",
-    "ReasoningRunDelta",
-    "RunChunk",
-    "TextRunDelta",
-    "ToolCallDelta",
-    "decode_arguments",
-    "decode_chunk",
-    "decode_reasoning",
-    "decode_text",
-    "is_empty_chunk",
-]
-
 Arguments: TypeAlias = str | dict[str, Any] | list[Any] | None
 """Arguments as text; GLM-4.5 and Mistral may send the object itself."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import clean
 
-__all__ = ["citation_from_wire", "citation_to_wire"]
-
 
 def citation_from_wire(annotation: dict[str, Any]) -> Citation:
     """Return an annotation as a citation; its offsets are characters of its part."""

@@ -28,22 +28,18 @@ from streamnorm._core.failures import (
 )
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object, string_of
 from streamnorm.dialects.openai_responses import wire
-from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun
+from streamnorm.dialects.openai_responses.delta_run import OpenText, ResponsesRun, SequenceNumbers
 from streamnorm.dialects.openai_responses.detect import TERMINALS
 from streamnorm.dialects.openai_responses.errors import error_from_wire
-from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-from streamnorm.dialects.openai_responses.items.item_events import ItemEvents
+from streamnorm.dialects.openai_responses.items.item import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.message import MessageItem
-from streamnorm.dialects.openai_responses.items.output import OutputItems
+from streamnorm.dialects.openai_responses.items.output import ItemEvents, OutputItems
 from streamnorm.dialects.openai_responses.items.reasoning import ReasoningItem, field_of
 from streamnorm.dialects.openai_responses.items.tool_calls import ToolCallItem
 from streamnorm.dialects.openai_responses.opaque import event_from_wire
-from streamnorm.dialects.openai_responses.sequence_numbers import SequenceNumbers
 from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.openai_responses.usage import usage_from_wire
 from streamnorm.sse import Frame
-
-__all__ = ["ResponsesDecoder"]
 
 # A frame without an event line is named `message`.
 _DELTA_NAMES = frozenset({*wire.DELTA_TYPES.values(), "message"})

@@ -10,8 +10,6 @@ from msgspec import Struct
 from streamnorm._core.json import FAST_ERRORS, is_array, object_in, objects_of
 from streamnorm.sse import Frame
 
-__all__ = ["TERMINALS", "is_request", "is_response", "is_terminal", "recognises"]
-
 TERMINALS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",

@@ -14,8 +14,6 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, is_object, object_in
 from streamnorm.sse import Frame
 
-__all__ = ["ENDPOINTS", "error_body", "overloaded_frames", "refusal_body"]
-
 _STORED = r"/responses/(?P<response_id>[^/]+)"
 
 ENDPOINTS = Endpoints(

@@ -7,8 +7,6 @@ from typing import Any
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import error_subject, named_error
 
-__all__ = ["error_from_wire", "error_to_wire"]
-
 _EVENT_HEAD = ("type", "sequence_number", "event_id", "stream_id")
 
 # Type and code by HTTP status, or by the subject; other client errors have those of 400.

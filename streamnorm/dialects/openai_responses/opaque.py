@@ -12,15 +12,6 @@ from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, clean, compact, is_array, is_object, string_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = [
-    "block_from_wire",
-    "block_to_wire",
-    "event_from_wire",
-    "event_to_wire",
-    "logprobs_from_wire",
-    "logprobs_to_wire",
-]
-
 _LINE_BREAKS = re.compile("[\r\n\0]")
 
 

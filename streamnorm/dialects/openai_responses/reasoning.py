@@ -14,13 +14,6 @@ from streamnorm._core.ids import (
 )
 from streamnorm._core.json import string_of
 
-__all__ = [
-    "redacted_from_wire",
-    "redacted_to_wire",
-    "signature_from_wire",
-    "signature_to_wire",
-]
-
 # `format` of OpenRouter, which names the vendor whose reasoning it forwards.
 _ISSUER_BY_FORMAT = {
     "anthropic-claude-v1": "anthropic",

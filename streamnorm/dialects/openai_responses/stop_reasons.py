@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from streamnorm._core.events import MessageStop, StopReason
 
-__all__ = ["incomplete_reason_to_wire", "stop_reason_from_wire"]
-
 _INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": "max_tokens",
     "content_filter": "refusal",

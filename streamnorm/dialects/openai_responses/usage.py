@@ -13,8 +13,6 @@ from msgspec import structs
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
 
-__all__ = ["usage_from_wire", "usage_to_wire"]
-
 _INPUT, _OUTPUT = "input_tokens_details", "output_tokens_details"
 
 

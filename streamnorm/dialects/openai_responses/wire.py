@@ -12,18 +12,6 @@ from typing import ClassVar, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-__all__ = [
-    "DELTA_KEYS",
-    "DELTA_TYPES",
-    "DIALECT",
-    "ArgumentsDelta",
-    "DeltaEvent",
-    "OutputTextDelta",
-    "ReasoningTextDelta",
-    "SummaryTextDelta",
-    "decode_delta",
-]
-
 DIALECT = "openai_responses"
 
 

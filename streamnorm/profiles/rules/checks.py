@@ -17,8 +17,6 @@ from streamnorm._core.bodies.field_paths import fields_at, parse_path
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
 
-__all__ = ["CheckBase", "Condition", "GenericCheck", "OwnCheck", "Word", "is_one_of"]
-
 Word: TypeAlias = str | int | float | bool
 
 

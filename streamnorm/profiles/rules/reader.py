@@ -22,12 +22,9 @@ from streamnorm._core.bodies.field_paths import parse_path
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._registry import lookup
-from streamnorm.profiles.model_names import model_pattern, names_model
-from streamnorm.profiles.reader import VENDOR
+from streamnorm.profiles.reader import VENDOR, model_pattern, names_model
 from streamnorm.profiles.rules.checks import GenericCheck, OwnCheck
 from streamnorm.profiles.rules.schema_checks import SchemaCheck
-
-__all__ = ["VENDOR", "RequestRule", "read_request_rules", "shipped_rules"]
 
 _ANY_SERVER = "*"
 _PLACEHOLDERS = frozenset({"path", "dotted", "context", "value", "name", "count", "limit", "model"})

@@ -28,8 +28,6 @@ from streamnorm.profiles.rules.schema_nodes import (
     target_in,
 )
 
-__all__ = ["SchemaCheck"]
-
 _Kind: TypeAlias = Literal["array", "boolean", "null", "number", "object", "string"]
 
 

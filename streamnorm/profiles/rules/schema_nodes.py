@@ -9,18 +9,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streamnorm._core.json import is_array, is_object
 
-__all__ = [
-    "PLACES",
-    "PlaceWords",
-    "SchemaNode",
-    "Steps",
-    "is_within_definition",
-    "nodes_of",
-    "path_of",
-    "recursive_reference",
-    "target_in",
-]
-
 Steps: TypeAlias = tuple[str | int, ...]
 """The keys and positions that lead from a schema to one of its subschemas."""
 

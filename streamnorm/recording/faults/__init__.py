@@ -30,19 +30,24 @@ All other bytes arrive when they would have.  A position that the answer does no
 `ValueError` when the fault is applied; none, or several, when it is made.
 """
 
-from streamnorm.recording.faults.answers import content_type, http
-from streamnorm.recording.faults.breaks import cut, error_event, slow_first_byte, stall, truncate
-from streamnorm.recording.faults.changes import (
+from streamnorm.recording.faults.fault import Fault, When, Where
+from streamnorm.recording.faults.kinds import (
     bom,
+    content_type,
     crlf,
+    cut,
     drop,
     drop_terminal,
     duplicate,
+    error_event,
+    every,
     garbage,
+    http,
     reorder,
+    slow_first_byte,
+    stall,
+    truncate,
 )
-from streamnorm.recording.faults.every import every
-from streamnorm.recording.faults.fault import Fault, When, Where
 
 __all__ = [
     "Fault",

@@ -5,12 +5,9 @@ from __future__ import annotations
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
-from streamnorm._detection import detect
-from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, encoder
-from streamnorm.recording.faults.layout import Located, line_end
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
+from streamnorm.recording.faults.fault import Located, line_end
 from streamnorm.sse import Frame
-
-__all__ = ["dialect_of", "error_body", "overloaded_frames", "overloaded_status", "terminals"]
 
 
 def dialect_of(name: str | None, events: list[Located]) -> Dialect | None:

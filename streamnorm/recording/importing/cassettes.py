@@ -23,10 +23,14 @@ from msgspec import UNSET, Struct, UnsetType
 
 from streamnorm._core.json import InvalidJSON, convert, is_array, is_object
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.importing.entries import Entry, checked, decoded
-from streamnorm.recording.importing.yaml_reader import Foreign, Unreadable, json_value
-
-__all__ = ["cassette_entries"]
+from streamnorm.recording.importing.entries import (
+    Entry,
+    Foreign,
+    Unreadable,
+    checked,
+    decoded,
+    json_value,
+)
 
 T = TypeVar("T")
 

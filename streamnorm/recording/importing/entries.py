@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import binascii
+import importlib
 import re
 import zlib
 from collections.abc import Iterable
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct, json, structs
 
-from streamnorm._core.json import is_json
+from streamnorm._core.json import clean, is_array, is_json, is_object, too_deep
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     Companion,
@@ -18,12 +21,234 @@ from streamnorm.recording.format import (
     RecordedResponse,
     Suffix,
 )
-from streamnorm.recording.importing.yaml_reader import Unreadable
 from streamnorm.recording.operations import dialect_of, server_of
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
 
-__all__ = ["Entry", "checked", "decoded", "kind_of", "recording_of"]
+# Bound on the expansion of all aliases together, in characters and values.
+_MAX_REPEATED = 1024 * 1024
+
+# libyaml reads ahead of its events, and gives up by itself at 1,000 levels.
+_SCANNER_TOO_DEEP = "exceeded maximum nesting depth"
+
+_TAG = "tag:yaml.org,2002:"
+# Python 2 wrote the latter two; vcrpy still reads them.
+_TEXT_TAGS = {None, "!", _TAG + "str", _TAG + "python/str", _TAG + "python/unicode"}
+_WORD_TAGS = {_TAG + name for name in ("bool", "float", "int")}
+_LIST_TAGS = {None, "!", _TAG + "seq", _TAG + "python/tuple"}
+_DICT_TAGS = {None, "!", _TAG + "map"}
+
+_NULLS = {"", "~", "null", "Null", "NULL"}
+_WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
+# Both tools write a decimal point into each float; PyYAML reads `1e5` as text.
+_FLOAT = re.compile(r"[-+]?[0-9]{1,1000}\.[0-9]{0,1000}(?:[eE][-+]?[0-9]{1,4})?")
+
+
+class Unreadable(Exception):
+    """A file cannot be imported; the text has neither its name nor any of its content."""
+
+
+class Plain(str):
+    """A plain (unquoted) scalar, which may mean a number."""
+
+    __slots__ = ()
+
+
+class Foreign(Struct, frozen=True):
+    """A value with an unsupported tag, such as a Python object."""
+
+
+class _ParserEvent(Protocol):
+    """An event of PyYAML's parser; each class has some of these attributes."""
+
+    @property
+    def anchor(self) -> str | None: ...
+    @property
+    def tag(self) -> str | None: ...
+    @property
+    def implicit(self) -> tuple[bool, bool]: ...
+    @property
+    def value(self) -> str: ...
+
+
+def read_yaml(data: bytes, *, max_depth: int) -> Any:
+    """Return the document of a YAML file.
+
+    Scalars are `str`, plain ones `Plain`; `!!binary` is bytes, a plain null is None.
+
+    Raises:
+        Unreadable: It is no YAML, nests deeper, or repeats itself too often.
+        ModuleNotFoundError: PyYAML is not installed.
+    """
+    try:
+        yaml = importlib.import_module("yaml")
+    except ModuleNotFoundError as exc:
+        raise ModuleNotFoundError(
+            "YAML needs PyYAML, of the extra `import`: pip install pyyaml", name="yaml"
+        ) from exc
+    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=_loader(yaml))
+    builder = _DocumentBuilder(max_depth)
+    try:
+        for event in events:
+            builder.take(event)
+    except yaml.YAMLError as exc:
+        if getattr(exc, "problem", None) == _SCANNER_TOO_DEEP:
+            raise Unreadable(f"nested deeper than {max_depth}") from exc
+        # Its text may quote the file.
+        mark = getattr(exc, "problem_mark", None)
+        where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
+        raise Unreadable(f"no YAML{where}") from exc
+    return builder.document
+
+
+def _loader(yaml: Any) -> Any:
+    """Return the loader class: the one in C if PyYAML was built with it."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def json_value(value: Any) -> Any:
+    """Return a YAML value as JSON, with plain scalars resolved to numbers and booleans.
+
+    Raises:
+        Unreadable: It holds a value that JSON has not.
+    """
+    if isinstance(value, Plain):
+        return _word(value)
+    if is_array(value):
+        return [json_value(item) for item in value]
+    if is_object(value):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, (bytes, Foreign)):
+        raise Unreadable("a JSON body with a value that JSON has not")
+    return value
+
+
+def _word(text: str) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else str(text)
+
+
+class _OpenNode(Struct):
+    """An open sequence or mapping.
+
+    Attributes:
+        items: Its values so far; of a mapping, alternating keys and values.
+        is_mapping: Whether it is a mapping.
+        is_foreign: Whether its tag is unsupported.
+        anchor: Its anchor, to which aliases refer.
+        size_before: Size of the document before it.
+    """
+
+    items: list[Any]
+    is_mapping: bool
+    is_foreign: bool
+    anchor: str | None
+    size_before: int
+
+
+class _DocumentBuilder:
+    """Builds the value of one document from the parser's events.
+
+    Args:
+        max_depth: Bound on nesting, aliases included.
+
+    Attributes:
+        document: The value; None before its end.
+    """
+
+    def __init__(self, max_depth: int) -> None:
+        self.document: Any = None
+        self._max_depth = max_depth
+        self._open: list[_OpenNode] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._size = 0  # characters and values
+        self._repeated = 0  # those that come from aliases
+        self._documents = 0
+
+    def take(self, event: _ParserEvent) -> None:
+        """Handle one event of the parser."""
+        match type(event).__name__:
+            case "ScalarEvent":
+                self._size += 1 + len(event.value)
+                self._put(_scalar(event), event.anchor, 1 + len(event.value))
+            case "MappingStartEvent":
+                self._start(event, is_mapping=True)
+            case "SequenceStartEvent":
+                self._start(event, is_mapping=False)
+            case "MappingEndEvent" | "SequenceEndEvent":
+                self._end()
+            case "AliasEvent":
+                self._alias(event.anchor or "")
+            case "DocumentStartEvent":
+                self._documents += 1
+                if self._documents > 1:
+                    raise Unreadable("several YAML documents, expected one")
+            case _:  # starts and ends of stream and document
+                pass
+
+    def _start(self, event: _ParserEvent, *, is_mapping: bool) -> None:
+        if len(self._open) >= self._max_depth:
+            raise Unreadable(f"nested deeper than {self._max_depth}")
+        foreign = event.tag not in (_DICT_TAGS if is_mapping else _LIST_TAGS)
+        self._open.append(_OpenNode([], is_mapping, foreign, event.anchor, self._size))
+        self._size += 1
+
+    def _end(self) -> None:
+        done = self._open.pop()
+        value: Any = done.items
+        if done.is_foreign:
+            value = Foreign()
+        elif done.is_mapping:
+            keys = done.items[::2]
+            if not all(isinstance(key, str) for key in keys):
+                raise Unreadable("a YAML mapping with a key that is no text")
+            value = dict(zip(map(str, keys), done.items[1::2], strict=True))
+        self._put(value, done.anchor, self._size - done.size_before)
+
+    def _alias(self, anchor: str) -> None:
+        """Add the anchored value; it is not copied, but counts as a copy."""
+        if anchor not in self._anchors:  # unknown, or still open and would contain itself
+            raise Unreadable("a YAML alias of nothing that is complete")
+        value, size = self._anchors[anchor]
+        self._size += size
+        self._repeated += size
+        if self._repeated > _MAX_REPEATED:
+            raise Unreadable(f"YAML aliases repeat more than {_MAX_REPEATED} characters")
+        if too_deep(value, self._max_depth - len(self._open)):
+            raise Unreadable(f"nested deeper than {self._max_depth}")
+        self._put(value, None, 0)
+
+    def _put(self, value: Any, anchor: str | None, size: int) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = (value, size)
+        if self._open:
+            self._open[-1].items.append(value)
+        else:
+            self.document = value
+
+
+def _scalar(event: _ParserEvent) -> Any:
+    # YAML has escapes for lone surrogates, which are no characters.
+    text = event.value if event.value.isascii() else clean(event.value)
+    if event.tag is None and event.implicit[0]:
+        return None if text in _NULLS else Plain(text)
+    if event.tag in _TEXT_TAGS:
+        return text
+    if event.tag in _WORD_TAGS:
+        return Plain(text)
+    if event.tag == _TAG + "null":
+        return None
+    if event.tag != _TAG + "binary":
+        return Foreign()
+    try:
+        return binascii.a2b_base64("".join(text.split()), strict_mode=True)
+    except ValueError as exc:
+        raise Unreadable("!!binary that is no base64") from exc
+
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZLIB_STARTS = (b"\x18", b"\x28", b"\x38", b"\x48", b"\x58", b"\x68", b"\x78")

@@ -12,14 +12,11 @@ from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.format import read_bounded, split_name
 from streamnorm.recording.importing.cassettes import cassette_entries
-from streamnorm.recording.importing.entries import Entry, recording_of
+from streamnorm.recording.importing.entries import Entry, Unreadable, read_yaml, recording_of
 from streamnorm.recording.importing.har import har_entries
-from streamnorm.recording.importing.yaml_reader import Unreadable, read_yaml
 from streamnorm.recording.operations import slug_of
 from streamnorm.recording.recorder import Recorder
 from streamnorm.recording.recording import Recording
-
-__all__ = ["import_file"]
 
 _LIMITS = Limits()
 # The levels around a JSON body in a file.

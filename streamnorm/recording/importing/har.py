@@ -30,11 +30,8 @@ from streamnorm.recording.format import (
     decode_companion,
     replace_file,
 )
-from streamnorm.recording.importing.entries import Entry, checked, kind_of
-from streamnorm.recording.importing.yaml_reader import Unreadable
+from streamnorm.recording.importing.entries import Entry, Unreadable, checked, kind_of
 from streamnorm.recording.recording import Recording, companion_of
-
-__all__ = ["export_har", "har_entries"]
 
 # HAR requires a date; recordings have none, and exports must be reproducible.
 _DATE = "1970-01-01T00:00:00.000Z"

@@ -7,7 +7,6 @@ bytes, `patterns` finds typical keys and tokens, `scrubbing` replaces both in a 
 arrives in chunks.
 """
 
-from streamnorm.recording.secrets.redaction import Secrets
-from streamnorm.recording.secrets.scrubbing import Scrubber
+from streamnorm.recording.secrets.redaction import Scrubber, Secrets
 
 __all__ = ["Scrubber", "Secrets"]

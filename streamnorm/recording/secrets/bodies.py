@@ -16,8 +16,6 @@ from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm.recording.secrets.credentials import in_header, in_json, is_secret_field
 
-__all__ = ["Field", "in_text", "text_of"]
-
 # Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
 _MAX_DECODED_BYTES = 32 * 1024 * 1024
 _MAX_DEPTH = Limits().max_json_depth

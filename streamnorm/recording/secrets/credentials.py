@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
+import binascii
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.secrets.authorization import in_authorization, in_value
-from streamnorm.recording.secrets.urls import in_url
-
-__all__ = [
-    "in_header",
-    "in_json",
-    "is_secret_field",
-    "is_secret_header",
-    "json_in",
-    "replace_strings",
-]
 
 _SECRET_HEADER = re.compile(
     "auth|cookie|credential|key|organization|passw|project|secret|session|token"
@@ -209,3 +200,187 @@ def _rule_below(name: str) -> _NameRule:
     """Return the rule for secret names inside the object of a field."""
     # For example the headers that a provider shall send to an MCP server.
     return is_secret_header if name.lower().endswith("headers") else is_secret_field
+
+
+# A name starts where none precedes, so that each text is read once.
+_PARAMETER = re.compile(
+    r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]++)\s*+=\s*+"
+    r'(?:"((?:[^"\\]|\\.)*+)"|([^\s,;"=][^\s,;"]*+))',
+    re.DOTALL,
+)
+_QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
+_PUBLIC_PARAMETERS = frozenset(
+    {"algorithm", "charset", "created", "domain", "error", "expires", "headers", "nc", "qop"}
+    | {"oauth_signature_method", "oauth_timestamp", "realm", "scope", "signedheaders", "stale"}
+    | {"ts", "uri", "userhash", "version"}
+)
+_TOKEN_SCHEMES = frozenset({"apikey", "api-key", "bearer", "dpop", "jwt", "key", "token"})
+# A shorter text is searched for together with its scheme.
+_LEAST = 6
+
+
+def in_authorization(value: str) -> Iterator[str]:
+    """Yield the credentials in the value of `Authorization`, whatever its scheme."""
+    scheme, rest = _split(value)
+    # Text that contains the value contains `rest`, too, unless that is too short to search for.
+    yield rest if len(rest) >= _LEAST else value
+    yield from _parts_of_scheme(scheme, rest)
+
+
+def in_value(value: str) -> Iterator[str]:
+    """Yield the credentials in the value of any header or field, behind a known scheme."""
+    scheme, rest = _split(value)
+    if scheme in _TOKEN_SCHEMES and len(rest.split()) == 1:
+        yield rest
+    elif scheme in ("basic", "digest") or scheme.startswith("aws4-"):
+        yield from _parts_of_scheme(scheme, rest)
+
+
+def _split(value: str) -> tuple[str, str]:
+    """Return the scheme in lower case, and what follows it: empty if there is none."""
+    scheme, _, rest = value.strip().replace("\t", " ").partition(" ")
+    return scheme.lower(), rest.strip()
+
+
+def _parts_of_scheme(scheme: str, rest: str) -> Iterator[str]:
+    if scheme == "basic":
+        yield from _in_basic(rest)
+        return
+    for match in _PARAMETER.finditer(rest):
+        name, quoted, plain = match.groups()
+        if name.lower() in _PUBLIC_PARAMETERS:
+            continue
+        value = plain or _QUOTED_PAIR.sub(r"\1", quoted or "")
+        yield value
+        if name.lower() == "credential":
+            # The key of SigV4, and behind it date, region and service.
+            yield value.partition("/")[0]
+
+
+def _in_basic(encoded: str) -> Iterator[str]:
+    try:
+        octets = b64decode(encoded + "==", validate=False)
+    except (binascii.Error, ValueError):
+        return
+    try:
+        pair = octets.decode()
+    except UnicodeDecodeError:
+        pair = octets.decode("latin-1")
+    user, colon, password = pair.partition(":")
+    # Some word that is no base64 decodes to something, too.
+    if colon and pair.isprintable():
+        yield encoded
+        yield pair
+        yield user
+        yield password
+
+
+# Matches every text: RFC 3986, appendix B.
+_URL = re.compile(r"([^:/?#]+:)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
+_PUBLIC_QUERY = frozenset({"alt", "api-version", "beta", "limit", "starting_after", "stream"})
+# Neither recorded nor secret: their values may occur in bodies, which must stay intact.
+_HARMLESS_QUERY = frozenset(
+    {"after", "before", "include", "include[]", "model", "order", "purpose"}
+)
+
+_TOKEN_NAMES = frozenset({"apikey", "auth", "hook", "key", "secret", "token", "webhook"})
+_MIN_NAMED_TOKEN_CHARS = 8
+_SEPARATORS = re.compile("[;:,]")
+# Letters and digits as no name has them: a UUID and a hyphenated name have shorter runs.
+_RANDOM = re.compile("(?=[A-Za-z]{0,15}[0-9])(?=[0-9]{0,15}[A-Za-z])[A-Za-z0-9]{16}")
+# In base64 for URLs hyphens and underscores may stand anywhere.
+_BASE64 = re.compile("[A-Za-z0-9_-]{32,}")
+_RANDOM_IN_BASE64 = (
+    *(re.compile("[A-Z]"), re.compile("[a-z]")),
+    re.compile("(?=[A-Za-z]{0,7}[0-9])[A-Za-z0-9]{8}"),
+)
+
+
+def _is_not_harmless(name: str) -> bool:
+    return name not in _PUBLIC_QUERY | _HARMLESS_QUERY
+
+
+def in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> Iterator[str]:
+    """Yield the credentials in a URL: userinfo, tokens in the path, and secret parameters.
+
+    Args:
+        url: The URL.
+        is_secret: Whether a parameter of query or fragment with this name, in lower case, is
+            a secret; by default all that are not known to be harmless.
+    """
+    _, authority, path, query, fragment = _parts(url)
+    userinfo = authority.rpartition("@")[0]
+    for value in (userinfo, *userinfo.partition(":")[::2]):
+        yield value
+        yield unquote(value)
+    yield from _in_path(path)
+    for name, value in _pairs(f"{query}&{fragment}"):
+        name = unquote_plus(name).lower()
+        if not is_secret(name):
+            continue
+        yield value
+        yield unquote(value)
+        plain = unquote_plus(value)
+        yield plain
+        yield from in_value(plain)
+        if name == "x-amz-credential":
+            # The key of SigV4, and behind it date, region and service.
+            yield plain.partition("/")[0]
+
+
+def _in_path(path: str) -> Iterator[str]:
+    before = ""
+    for segment in path.split("/"):
+        for part in _SEPARATORS.split(unquote(segment)):
+            name, equals, value = part.partition("=")
+            if equals and _names_token(name):
+                yield value
+            elif _is_token(part, before):
+                yield part
+        before = segment
+
+
+def _is_token(part: str, before: str) -> bool:
+    """Return whether a part of a path looks random, and is no id of an object."""
+    if _names_token(before):
+        return len(part) >= _MIN_NAMED_TOKEN_CHARS and re.search("[0-9]", part) is not None
+    # In `/v1/responses/resp_…` the name of a collection precedes an id.
+    if len(before) > 1 and before.endswith("s"):
+        return False
+    return _RANDOM.search(part) is not None or (
+        _BASE64.fullmatch(part) is not None and all(r.search(part) for r in _RANDOM_IN_BASE64)
+    )
+
+
+def _names_token(name: str) -> bool:
+    """Return whether a segment or a parameter names the token that follows."""
+    return name.lower().replace("-", "").replace("_", "").removesuffix("s") in _TOKEN_NAMES
+
+
+def public_url(url: str) -> str:
+    """Return a URL without userinfo, fragment and non-public parameters of the query."""
+    scheme, authority, path, query, _ = _parts(url)
+    host = authority.rpartition("@")[2]
+    kept = "&".join(
+        f"{name}={value}" if value else name
+        for name, value in _pairs(query)
+        if name.lower() in _PUBLIC_QUERY
+    )
+    return f"{scheme}{'//' if host else ''}{host}{path}{'?' if kept else ''}{kept}"
+
+
+def _parts(url: str) -> tuple[str, str, str, str, str]:
+    match = _URL.fullmatch(url)
+    assert match is not None  # noqa: S101 - it matches every text
+    scheme, authority, path, query, fragment = match.groups(default="")
+    return scheme, authority, path, query, fragment
+
+
+def _pairs(query: str) -> Iterator[tuple[str, str]]:
+    for pair in query.split("&"):
+        name, separator, value = pair.partition("=")
+        if separator:
+            yield name, value
+        elif name:
+            # A flag such as `?stream`, or a value without a name.
+            yield (name, "") if name.lower() in _PUBLIC_QUERY else ("", name)

@@ -8,8 +8,7 @@ import zlib
 import pytest
 
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.importing.entries import Entry, checked, decoded, recording_of
-from streamnorm.recording.importing.yaml_reader import Unreadable
+from streamnorm.recording.importing.entries import Entry, Unreadable, checked, decoded, recording_of
 
 CHAT_URL = "https://api.deepseek.com/v1/chat/completions"
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from streamnorm.recording.importing.yaml_reader import (
+from streamnorm.recording.importing.entries import (
     Foreign,
     Plain,
     Unreadable,

@@ -10,8 +10,7 @@ import pytest
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.secrets.credentials import in_header, in_json
-from streamnorm.recording.secrets.urls import in_url
+from streamnorm.recording.secrets.credentials import in_header, in_json, in_url
 
 URL = "https://api.example.com/v1/messages"
 KEY = "cAn4ry-qX8zuk7-wNd51"

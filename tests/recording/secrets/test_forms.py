@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from streamnorm.recording.secrets.forms import Forms, Span
-from streamnorm.recording.secrets.patterns import find_fields, find_tokens
+from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
 
 VALUE = "k3y/of é"
 ESCAPED = {

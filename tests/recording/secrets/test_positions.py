@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.secret_shapes import SHAPED
 
-from streamnorm.recording.secrets.positions import is_replaced, positions_in
+from streamnorm.recording.scanning import is_replaced, positions_in
 
 KEY = "cAn4ry-qX8zuk7-wNd51"
 URL = "https://api.example/v1"

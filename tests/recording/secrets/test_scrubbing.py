@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.secret_shapes import SHAPED
 
-from streamnorm.recording.secrets import Secrets, scrubbing
-from streamnorm.recording.secrets.forms import Forms, Span
-from streamnorm.recording.secrets.scrubbing import Finder, Scrubber
+from streamnorm.recording.secrets import Secrets, redaction
+from streamnorm.recording.secrets.patterns import Forms, Span
+from streamnorm.recording.secrets.redaction import Finder, Scrubber
 
 
 def scrub(text: str | bytes, **known: list[str]) -> bytes:
@@ -181,7 +181,7 @@ def test_single_bytes_cost_no_more_searches_than_one_body(
             searched += len(data)
             return super().find(data, low, high, fields=fields)
 
-    monkeypatch.setattr(scrubbing, "_STRIDE", 1024)
+    monkeypatch.setattr(redaction, "_STRIDE", 1024)
     stream = Scrubber(lambda: Counting(Forms([]), ()), lambda: None)
     for _ in range(20_000):
         stream.feed(b"a")
@@ -236,9 +236,9 @@ def test_chunking_does_not_change_the_output(body: bytes, cuts: list[int], strid
         body[start:end]
         for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(body)], strict=True)
     ]
-    for size in (scrubbing._STRIDE, stride):
+    for size in (redaction._STRIDE, stride):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(scrubbing, "_STRIDE", size)
+            patch.setattr(redaction, "_STRIDE", size)
             secrets = Secrets([*_KNOWN, _NAMED])
             stream = secrets.stream()
             out = b"".join([stream.feed(piece) for piece in pieces]) + stream.close()

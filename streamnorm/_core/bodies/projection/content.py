@@ -47,8 +47,6 @@ from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, object_in, string_of
 from streamnorm._core.losses import Losses
 
-__all__ = ["ContentProjector"]
-
 _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation; the tools are those of the request, too.
 _OFFERS = frozenset({"additional_tools", "tool_addition"})

@@ -17,14 +17,6 @@ from streamnorm._core.ids import Carried, carried_signature
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 
-__all__ = [
-    "holds_tags",
-    "is_signed_for",
-    "is_verified",
-    "restore_signatures",
-    "without_foreign_reasoning",
-]
-
 # A signature that was tagged, as text or in Base64.
 _TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
 

@@ -18,8 +18,6 @@ from streamnorm._core.bodies.request import InputMessage, Role, is_own, same_par
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["place_instructions", "without_prefill"]
-
 _INSTRUCTIONS = ("system", "developer")
 _FILLER = InputMessage("assistant", (Text("OK."),))
 

@@ -12,8 +12,6 @@ from streamnorm._core.bodies.files import canonical_base64
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["project_media"]
-
 F = TypeVar("F", bound=Audio | Document | Image | Video)
 
 _PDF = "application/pdf"  # which some clients send as an image

@@ -17,8 +17,6 @@ from streamnorm._core.bodies.request import OutputFormat, Request, Source, repla
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["project_options"]
-
 # Parts with passes of their own, and what every target has.
 _NO_OPTIONS = frozenset(
     ["model", "system", "messages", "tools", "tool_choice", "reasoning", "state", "extra", "source"]

@@ -46,8 +46,6 @@ from streamnorm._core.bodies.wire_fields import is_joint
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-__all__ = ["project_request"]
-
 # What is no plain word may be anything.
 _KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _MAX_KINDS = 3

@@ -15,14 +15,6 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import CustomTool, Tool
 
-__all__ = [
-    "fit_effort_to_tools",
-    "project_reasoning_options",
-    "reasoning_budget",
-    "reasons",
-    "without_unsigned_budget",
-]
-
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _BUDGETS = {
     "minimal": 1024,

@@ -24,8 +24,6 @@ from streamnorm._core.schemas.strict import (
 )
 from streamnorm._core.tools import Tool
 
-__all__ = ["ToolSchemas", "project_output_schema"]
-
 _OUTPUT = "output.schema"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 
-__all__ = ["REQUEST_CAPABILITIES"]
-
 _MARKED_BLOCKS = (
     "text image document tool_call tool_result server_tool_call server_tool_result opaque"
 )

@@ -5,12 +5,13 @@ https://platform.claude.com/docs/en/api/messages (read 2026-11-22).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeAlias
 
 from msgspec import structs
 
 from streamnorm._core.blocks import (
+    CacheMark,
     Document,
     Image,
     InputBlock,
@@ -26,30 +27,18 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import (
     boolean_in,
     object_at,
+    object_of,
     objects_in,
     required_text,
+    rest_of,
     text_in,
     unexpected,
     within,
 )
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError
+from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.ids import Signed, escape_id, unescape_id
-from streamnorm._core.json import is_array
-from streamnorm.dialects.anthropic.body.extra import (
-    add_rest,
-    mark_and_rest,
-    opaque_from_wire,
-    opaque_to_wire,
-    own_fields,
-)
-from streamnorm.dialects.anthropic.body.media import (
-    document_from_wire,
-    document_to_wire,
-    image_from_wire,
-    image_to_wire,
-    search_result_from_wire,
-)
+from streamnorm._core.json import compact, is_array, is_object, json_value
 from streamnorm.dialects.anthropic.citations import citation_from_wire, citation_to_wire
 from streamnorm.dialects.anthropic.reasoning import (
     redacted_from_wire,
@@ -64,7 +53,243 @@ from streamnorm.dialects.anthropic.tool_calls import (
     result_to_wire,
 )
 
-__all__ = ["block_to_wire", "blocks_from_wire", "content_to_wire", "text_from_wire"]
+DIALECT = "anthropic"
+
+Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
+
+_MARK = "cache_control"
+_PLAIN_MARK = frozenset({"type", "ttl"})
+_NEEDS_TYPE = frozenset({_MARK, "tool_choice"})
+
+
+def mark_and_rest(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
+    """Return the cache mark of a part, and its fields that are neither the mark nor mapped.
+
+    Fields of the mark that are unknown stay in `cache_control`, without its type.
+    """
+    rest = rest_of(value, mapped)
+    if rest is None:
+        return None, None
+    mark = rest.get(_MARK)
+    if mark is None:
+        return None, {DIALECT: rest}
+    if not is_object(mark):
+        raise unexpected(mark, "an object", f"$.{_MARK}")
+    if mark.get("type") != "ephemeral":
+        return None, {DIALECT: rest}
+    del rest[_MARK]
+    ttl = mark.get("ttl")
+    if ttl is not None and not isinstance(ttl, str):
+        raise unexpected(ttl, "a string", f"$.{_MARK}.ttl")
+    if more := rest_of(mark, {"type"} if ttl is None else {"type", "ttl"}):
+        rest[_MARK] = more
+    return CacheMark(ttl), {DIALECT: rest} if rest else None
+
+
+def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
+    """Return the `cache_control` of a mark."""
+    return {"type": "ephemeral"} if mark.ttl is None else {"type": "ephemeral", "ttl": mark.ttl}
+
+
+def own_fields(extra: Extra) -> dict[str, Any]:
+    """Return the fields of this dialect in the `extra` of a part."""
+    return extra.get(DIALECT, {}) if extra else {}
+
+
+def add_rest(value: dict[str, Any], mark: CacheMark | None, rest: dict[str, Any]) -> None:
+    """Add the cache mark of a part, and its fields that have no unified place.
+
+    An object without a type adds to the one that is written, and one with a type replaces it;
+    any other value is written where there is none.
+    """
+    if mark is not None:
+        value[_MARK] = mark_to_wire(mark)
+    for name, item in rest.items():
+        if not is_object(item):
+            value.setdefault(name, item)
+        elif "type" in item:
+            value[name] = item
+        elif is_object(written := value.get(name)):
+            value[name] = {**written, **item}
+        elif name not in _NEEDS_TYPE:  # of what is gone
+            value[name] = item
+
+
+def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
+    """Return a block that has no unified counterpart; its data lacks the mark."""
+    mark = block.get(_MARK)
+    if not (is_object(mark) and mark.keys() <= _PLAIN_MARK):
+        return OpaqueBlock(DIALECT, kind, compact(block))
+    cache, _ = mark_and_rest({_MARK: mark}, frozenset())
+    data = {name: item for name, item in block.items() if name != _MARK}
+    return OpaqueBlock(DIALECT, kind, compact(data), cache=cache)
+
+
+def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
+    """Return a block that has no unified counterpart.
+
+    Raises:
+        EncodeError: Its data are no JSON.
+    """
+    value: dict[str, Any] = json_value(block.data, "data", path)
+    if block.cache is not None:
+        value[_MARK] = mark_to_wire(block.cache)
+    return value
+
+
+_FILE = frozenset({"type", "source"})
+_TITLED = frozenset({"type", "source", "title"})
+_FOUND = frozenset({"type", "title"})
+_SOURCES = {
+    "base64": frozenset({"type", "media_type", "data"}),
+    "text": frozenset({"type", "media_type", "data"}),
+    "url": frozenset({"type", "url"}),
+    "file": frozenset({"type", "file_id"}),
+}
+_PDF = "application/pdf"
+
+
+def image_from_wire(block: dict[str, Any], server: str | None) -> Image | OpaqueBlock:
+    """Return an image; one with a source of an unknown type is opaque."""
+    source = object_of(block, "source") or {}
+    file = _source_from_wire(source)
+    if file is None:
+        return opaque_from_wire("image", block)
+    mark, extra = mark_and_rest(block, _FILE)
+    return Image(**file, cache=mark, extra=_with_source(extra, source))
+
+
+def document_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
+    """Return a document; one with a source of an unknown type is opaque.
+
+    A document of blocks of text is their text, with the blocks as an extra field.
+    """
+    source = object_of(block, "source") or {}
+    file = _source_from_wire(source)
+    title = text_in(block, "title")
+    mark, extra = mark_and_rest(block, _FILE if title is None else _TITLED)
+    if file is not None:
+        return Document(**file, title=title, cache=mark, extra=_with_source(extra, source))
+    text = _text_of(source.get("content"))
+    if text is None:
+        return opaque_from_wire("document", block)
+    extra = {DIALECT: {**own_fields(extra), "source": source}}
+    return Document("text/plain", text, title=title, cache=mark, extra=extra)
+
+
+def search_result_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
+    """Return a search result as a document of its text, with the rest as an extra field."""
+    text = _text_of(block.get("content"))
+    if text is None:
+        return opaque_from_wire("search_result", block)
+    title = text_in(block, "title")
+    mark, extra = mark_and_rest(block, _FOUND)
+    found = {DIALECT: {"search_result": own_fields(extra)}}
+    return Document("text/plain", text, title=title, cache=mark, extra=found)
+
+
+def image_to_wire(block: Image, path: str) -> dict[str, Any]:
+    """Return the `image` block.
+
+    Raises:
+        EncodeError: It is inline and has no media type, or it is nowhere.
+    """
+    value: dict[str, Any] = {"type": "image", "source": _source_to_wire(block, path)}
+    add_rest(value, block.cache, own_fields(block.extra))
+    return value
+
+
+def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[str, Any] | None:
+    """Return the `document` or `search_result` block; None if its media type is refused.
+
+    Raises:
+        EncodeError: It is inline and has no media type, or it is nowhere.
+    """
+    rest = own_fields(block.extra)
+    for name in ("search_result", "source"):
+        kept = rest.get(name)
+        if is_object(kept) and "content" in kept and _text_of(kept["content"]) != block.data:
+            rest = rest_of(rest, {name}) or {}  # the text has been replaced since
+    if is_object(found := rest.get("search_result")):
+        result = {"type": "search_result", "title": block.title or "", **found}
+        if block.cache is not None:
+            result["cache_control"] = mark_to_wire(block.cache)
+        return result
+    if _is_refused(block):
+        context.losses.add("document_dropped", "messages", "neither text nor PDF")
+        return None
+    value: dict[str, Any] = {"type": "document", "source": _source_to_wire(block, path)}
+    if value["source"]["type"] == "text" and block.media_type != "text/plain":
+        context.losses.add("media_type", "messages", "written as text/plain")
+    if block.title is not None:
+        value["title"] = block.title
+    add_rest(value, block.cache, rest)
+    return value
+
+
+def _is_refused(block: Document) -> bool:
+    """Return whether a document is known to be neither text nor PDF, or text by URL."""
+    media_type = block.media_type
+    if media_type is None or media_type == _PDF or (block.data is None and block.url is None):
+        return False
+    return block.data is None or not media_type.startswith("text/")
+
+
+def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a file, by its source; None if the type of the source is unknown."""
+    kind = source.get("type")
+    try:
+        if kind == "url":
+            return {"url": required_text(source, "url")}
+        if kind == "file":
+            return {"file_id": required_text(source, "file_id"), "issuer": DIALECT}
+        if kind == "text":
+            media_type = text_in(source, "media_type") or "text/plain"
+        elif kind == "base64":
+            media_type = required_text(source, "media_type")
+        else:
+            return None
+        return {"media_type": media_type, "data": required_text(source, "data")}
+    except DecodeError as exc:
+        raise within(exc, "$.source") from None
+
+
+def _with_source(extra: Extra, source: dict[str, Any]) -> Extra:
+    """Return extra fields with those of the source."""
+    rest = rest_of(source, _SOURCES[source["type"]])
+    return {DIALECT: {**own_fields(extra), "source": rest}} if rest else extra
+
+
+def _source_to_wire(block: Image | Document, path: str) -> dict[str, Any]:
+    if block.data is not None:
+        if block.media_type is None:
+            raise EncodeError("file without a media type, expected one", path=path)
+        if isinstance(block, Document) and block.media_type.startswith("text/"):
+            return {"type": "text", "media_type": "text/plain", "data": block.data}
+        return {"type": "base64", "media_type": block.media_type, "data": block.data}
+    if block.url is not None:
+        return {"type": "url", "url": block.url}
+    if block.file_id is not None:
+        return {"type": "file", "file_id": block.file_id}
+    raise EncodeError("file without content, expected data, a URL or an id", path=path)
+
+
+def _text_of(content: object) -> str | None:
+    """Return the text of content in blocks; None if one of them is no text."""
+    if isinstance(content, str):
+        return content
+    if not is_array(content):
+        return None
+    texts: list[str] = []
+    for block in content:
+        if not (is_object(block) and block.get("type") == "text"):
+            return None
+        text = block.get("text")
+        if not isinstance(text, str):
+            return None
+        texts.append(text)
+    return "\n".join(texts)
+
 
 _TEXT = frozenset({"type", "text"})
 _CITED_TEXT = frozenset({"type", "text", "citations"})

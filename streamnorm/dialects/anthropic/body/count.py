@@ -13,8 +13,6 @@ from streamnorm._core.bodies.fields import required_count
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, Written
 
-__all__ = ["COUNT"]
-
 _TOKENS = "input_tokens"
 
 

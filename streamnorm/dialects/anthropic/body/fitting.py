@@ -15,8 +15,6 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 
-__all__ = ["fit_body", "without_clearing"]
-
 _Body = dict[str, Any]
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})

@@ -21,18 +21,12 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.content import (
+    DIALECT,
     blocks_from_wire,
     content_to_wire,
+    own_fields,
     text_from_wire,
 )
-from streamnorm.dialects.anthropic.body.extra import DIALECT, own_fields
-
-__all__ = [
-    "messages_from_wire",
-    "messages_to_wire",
-    "system_from_wire",
-    "system_to_wire",
-]
 
 _MESSAGE = frozenset({"role", "content"})
 _ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}

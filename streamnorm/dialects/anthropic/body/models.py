@@ -23,9 +23,7 @@ from streamnorm._core.bodies.models import (
 )
 from streamnorm._core.codec import ModelsCodec
 from streamnorm._core.json import count_of
-from streamnorm.dialects.anthropic.body.extra import DIALECT
-
-__all__ = ["MODELS"]
+from streamnorm.dialects.anthropic.body.content import DIALECT
 
 _DEFAULT_SIZE, _MAX_SIZE = 20, 1000
 _FIELDS = {

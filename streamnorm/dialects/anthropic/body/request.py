@@ -5,45 +5,40 @@ https://platform.claude.com/docs/en/api/messages (read 2026-11-22).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import (
     boolean_in,
     integer_in,
     number_in,
     object_of,
+    required_text,
     rest_of,
     text_in,
     texts_in,
     within,
 )
-from streamnorm._core.bodies.request import Request, Source, request_source
+from streamnorm._core.bodies.request import (
+    OutputFormat,
+    ReasoningOptions,
+    Request,
+    Source,
+    request_source,
+)
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm.dialects.anthropic.body.betas import with_needed_betas
-from streamnorm.dialects.anthropic.body.extra import (
-    DIALECT,
-    add_rest,
-    mark_and_rest,
-    own_fields,
-)
+from streamnorm._core.json import is_array, is_object, objects_of
+from streamnorm.dialects.anthropic.body.content import DIALECT, add_rest, mark_and_rest, own_fields
 from streamnorm.dialects.anthropic.body.fitting import without_clearing
 from streamnorm.dialects.anthropic.body.messages import (
     messages_from_wire,
     messages_to_wire,
     system_from_wire,
     system_to_wire,
-)
-from streamnorm.dialects.anthropic.body.options import (
-    add_compaction,
-    add_output_config,
-    add_thinking,
-    compaction_from_wire,
-    output_from_wire,
-    reasoning_from_wire,
-    tier_from_wire,
 )
 from streamnorm.dialects.anthropic.body.tools import (
     add_tool_choice,
@@ -52,7 +47,285 @@ from streamnorm.dialects.anthropic.body.tools import (
     tools_from_wire,
 )
 
-__all__ = ["FIELD_PARTS", "read_request", "write_request"]
+_MODES: dict[str, Literal["off", "budget", "adaptive"]] = {
+    "enabled": "budget",
+    "adaptive": "adaptive",
+    "disabled": "off",
+}
+_TYPES = {mode: word for word, mode in _MODES.items()}
+_SHOWS = {"summarized": "auto", "omitted": "none"}
+_TIERS = {"auto": "auto", "standard_only": "default"}
+_COMPACTION = "compact_20260112"
+
+
+def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
+    """Return how much the model reasons: `thinking`, and the effort in `output_config`.
+
+    Raises:
+        DecodeError: A field is of another type.
+    """
+    thinking = object_of(body, "thinking")
+    config = object_of(body, "output_config")
+    try:
+        effort = None if config is None else text_in(config, "effort")
+    except DecodeError as exc:
+        raise within(exc, "$.output_config") from None
+    if thinking is None:
+        return None if effort is None else ReasoningOptions(effort=effort)
+    try:
+        word, budget = required_text(thinking, "type"), integer_in(thinking, "budget_tokens")
+        display = text_in(thinking, "display")
+    except DecodeError as exc:
+        raise within(exc, "$.thinking") from None
+    mapped = {"budget_tokens"}
+    if word in _MODES:
+        mapped.add("type")
+    if display in _SHOWS:
+        mapped.add("display")
+    rest = rest_of(thinking, mapped)
+    return ReasoningOptions(
+        _MODES.get(word),
+        effort,
+        budget,
+        # Updates are summaries, sent as they are made.
+        _SHOWS.get(display, "auto") if display is not None else None,
+        extra=None if rest is None else {DIALECT: rest},
+    )
+
+
+def add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: WriteContext) -> None:
+    """Add `thinking` to a body."""
+    value: dict[str, Any] = {}
+    if reasoning.mode is not None:
+        value["type"] = _TYPES[reasoning.mode]
+    if reasoning.budget_tokens is not None and reasoning.mode == "budget":
+        value["budget_tokens"] = reasoning.budget_tokens
+    rest = own_fields(reasoning.extra)
+    show = reasoning.show
+    if show is not None and reasoning.mode in ("budget", "adaptive"):
+        value["display"] = "omitted" if show == "none" else "summarized"
+        if show in ("concise", "detailed"):
+            context.losses.add("reasoning_summary", "request", "written as summarized")
+    elif show is not None and "display" not in rest:
+        context.losses.add("reasoning_summary", "request", "dropped without reasoning")
+    if reasoning.mode == "off":  # of what was asked for before
+        rest = {name: item for name, item in rest.items() if name != "display"}
+    value |= rest
+    if value:
+        body["thinking"] = value
+
+
+def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
+    """Return the form of the answer, and the field that has it; "" if none has.
+
+    It stood in a field `output_format` before it stood in `output_config`.
+
+    Raises:
+        DecodeError: A field is of another type.
+    """
+    config = object_of(body, "output_config") or {}
+    for owner, name, path in (
+        (config, "format", "$.output_config"),
+        (body, "output_format", "$"),
+    ):
+        try:
+            form = object_of(owner, name)
+            if form is None or form.get("type") != "json_schema":
+                continue
+            schema = object_of(form, "schema")
+        except DecodeError as exc:
+            raise within(exc, path) from None
+        rest = rest_of(form, {"type", "schema"})
+        extra = None if rest is None else {DIALECT: rest}
+        return OutputFormat("json_schema", schema, strict=True, extra=extra), name
+    return None, ""
+
+
+def add_output_config(body: dict[str, Any], request: Request, context: WriteContext) -> None:
+    """Add `output_config` to a body."""
+    config: dict[str, Any] = {}
+    reasoning, output = request.reasoning, request.output
+    if reasoning is not None and reasoning.effort is not None:
+        config["effort"] = reasoning.effort
+    if output is not None and output.kind == "json_schema":
+        config["format"] = {
+            "type": "json_schema",
+            "schema": output.schema or {},
+            **own_fields(output.extra),
+        }
+        for field in ("name", "description"):
+            if getattr(output, field) is not None:
+                context.losses.add(f"schema_{field}", "request", "dropped")
+        if output.strict is False:
+            context.losses.add("schema_strict", "request", "enforced")
+    if config:
+        body["output_config"] = config
+
+
+def tier_from_wire(body: dict[str, Any]) -> str | None:
+    """Return the service tier in OpenAI's word; None if there is no such word."""
+    return _TIERS.get(text_in(body, "service_tier") or "")
+
+
+def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, Any] | None]:
+    """Return the input tokens beyond which the context is compacted, and the other edits.
+
+    Where there are others, the compaction stands among them without its trigger.
+
+    Raises:
+        DecodeError: A field is of another type.
+    """
+    management = object_of(body, "context_management")
+    edits = None if management is None else management.get("edits")
+    if management is None or not is_array(edits):
+        return None, management
+    for number, edit in enumerate(edits):
+        if not is_object(edit) or edit.get("type") != _COMPACTION:
+            continue
+        trigger = edit.get("trigger")
+        if not is_object(trigger) or trigger.keys() != {"type", "value"}:
+            continue
+        tokens = trigger["value"]
+        if trigger["type"] != "input_tokens" or type(tokens) is not int:
+            continue
+        rest = {name: item for name, item in edit.items() if name != "trigger"}
+        if len(edits) == 1 and len(rest) == 1 and len(management) == 1:
+            return tokens, None
+        return tokens, {**management, "edits": [*edits[:number], rest, *edits[number + 1 :]]}
+    return None, management
+
+
+def add_compaction(body: dict[str, Any], tokens: int) -> None:
+    """Add the tokens beyond which the context is compacted to a body with its extra fields."""
+    trigger = {"type": "input_tokens", "value": tokens}
+    management = body.get("context_management")
+    edits = management.get("edits") if is_object(management) else None
+    edits = list(edits) if is_array(edits) else []
+    for number, edit in enumerate(edits):
+        if is_object(edit) and edit.get("type") == _COMPACTION and "trigger" not in edit:
+            edits[number] = {**edit, "trigger": trigger}
+            break
+    else:
+        edits.append({"type": _COMPACTION, "trigger": trigger})
+    body["context_management"] = {
+        **(management if is_object(management) else {}),
+        "edits": edits,
+    }
+
+
+_Body: TypeAlias = "dict[str, Any]"
+
+
+class _Beta(Struct, frozen=True):
+    """A beta, and the field that needs it.
+
+    Attributes:
+        name: Name of the beta.
+        is_needed: Returns whether a body has the field.
+        also: Other betas that enable the field.
+    """
+
+    name: str
+    is_needed: Callable[[_Body], bool]
+    also: tuple[str, ...] = ()
+
+
+def with_needed_betas(
+    body: _Body, betas: tuple[str, ...], can: BodyCapabilities
+) -> tuple[str, ...]:
+    """Return betas, and those after them that fields of a body need."""
+    known = can.allowed_betas
+    for beta in _BETAS:
+        names = [name for name in (beta.name, *beta.also) if known is None or name in known]
+        if not any(name in betas for name in names) and beta.name in names and beta.is_needed(body):
+            betas = (*betas, beta.name)
+    return betas
+
+
+def _tool_types(body: _Body) -> Iterator[str]:
+    for tool in objects_of(body.get("tools")):
+        if isinstance(kind := tool.get("type"), str):
+            yield kind
+
+
+def _has_toolset(body: _Body) -> bool:
+    return "mcp_toolset" in _tool_types(body)
+
+
+def _has_servers_alone(body: _Body) -> bool:
+    return bool(body.get("mcp_servers")) and not _has_toolset(body)
+
+
+def _has_tool(*prefixes: str) -> Callable[[_Body], bool]:
+    return lambda body: any(kind.startswith(prefixes) for kind in _tool_types(body))
+
+
+def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
+    """Return a function that says whether a body has edits that compact, or other edits."""
+
+    def has_edit(body: _Body) -> bool:
+        management = body.get("context_management")
+        edits = objects_of(management.get("edits")) if is_object(management) else []
+        return any(str(edit.get("type")).startswith("compact_") is compacts for edit in edits)
+
+    return has_edit
+
+
+def _has_system_field(field: str) -> Callable[[_Body], bool]:
+    """Return a function that says whether a system message of a body has a field."""
+    return lambda body: any(field in message for message in _system_messages(body))
+
+
+def _has_tool_change(body: _Body) -> bool:
+    return any(
+        block.get("type") in ("tool_addition", "tool_removal")
+        for message in _system_messages(body)
+        for block in objects_of(message["content"])
+    )
+
+
+def _system_messages(body: _Body) -> Iterator[_Body]:
+    return (message for message in body["messages"] if message["role"] == "system")
+
+
+def _has(owner: str, field: str) -> Callable[[_Body], bool]:
+    def has(body: _Body) -> bool:
+        value = body.get(owner)
+        return is_object(value) and value.get(field) is not None
+
+    return has
+
+
+def _has_updates(body: _Body) -> bool:
+    thinking = body.get("thinking")
+    return is_object(thinking) and thinking.get("display") == "updates"
+
+
+_MCP = ("mcp-client-2025-11-20", "mcp-client-2026-09-15")
+_COMPUTER_TOOLS = ("computer_20241022", "bash_20241022", "text_editor_20241022")
+
+_BETAS = (
+    _Beta(_MCP[0], _has_toolset, _MCP),
+    # Before there were toolsets, a server had the names of its tools.
+    _Beta("mcp-client-2025-04-04", _has_servers_alone, _MCP),
+    _Beta("context-management-2025-06-27", _has_edit(compacts=False)),
+    _Beta("compact-2026-01-12", _has_edit(compacts=True)),
+    _Beta(
+        "mid-conversation-output-config-2026-07-01",
+        _has_system_field("output_config"),
+        ("per-turn-control-2026-07-01",),  # as Claude Code names it
+    ),
+    _Beta("mid-conversation-system-clear-at-2026-08-21", _has_system_field("clear_at")),
+    _Beta("mid-conversation-tool-changes-2026-07-01", _has_tool_change),
+    _Beta("thinking-binding-controls-2026-08-01", _has("thinking", "block_binding")),
+    _Beta("thinking-display-updates-2026-08-18", _has_updates),
+    _Beta("task-budgets-2026-03-13", _has("output_config", "task_budget")),
+    _Beta("advisor-tool-2026-03-01", _has_tool("advisor_")),
+    _Beta("computer-use-2024-10-22", _has_tool(*_COMPUTER_TOOLS)),
+    _Beta("computer-use-2025-01-24", _has_tool("computer_20250124")),
+    _Beta("computer-use-2025-11-24", _has_tool("computer_20251124")),
+)
+
 
 _PATH = "/v1/messages"
 _BETA_HEADER = "anthropic-beta"

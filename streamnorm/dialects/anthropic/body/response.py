@@ -19,16 +19,13 @@ from streamnorm._core.json import string_of
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.anthropic import wire
-from streamnorm.dialects.anthropic.blocks.message import MessageBlocks
+from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
-from streamnorm.dialects.anthropic.body.content import block_to_wire
-from streamnorm.dialects.anthropic.body.extra import DIALECT
+from streamnorm.dialects.anthropic.body.content import DIALECT, block_to_wire
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
-
-__all__ = ["read_response", "revise_response", "write_response"]
 
 # Fields that a stream sends at its end.
 _STOP_FIELDS = ("stop_details", "container", "context_management")

@@ -6,55 +6,98 @@ any JSON: what has another type than the vendor's is the affair of another rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from streamnorm._core.codec import RequestCheck
-from streamnorm.dialects.anthropic.validate.request_checks import content, fields, options, turns
-from streamnorm.dialects.anthropic.validate.server_requests import SERVER_CHECKS
+from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.anthropic.validate import request_fields, request_messages, request_options
 
-__all__ = ["request_checks"]
+
+def _contents(facts: RequestFacts) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """Yield the blocks of each message, each with its path."""
+    messages = facts.body.get("messages")
+    for number, message in enumerate(messages if is_array(messages) else []):
+        content = message.get("content") if is_object(message) else None
+        yield [
+            (f"messages[{number}].content[{place}]", block)
+            for place, block in enumerate(content if is_array(content) else [])
+            if is_object(block)
+        ]
+
+
+def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield results of uses that no message before them has."""
+    known: set[object] = set()
+    for blocks in _contents(facts):
+        for path, block in blocks:
+            id = block.get("tool_use_id")
+            if block.get("type") == "tool_result" and isinstance(id, str) and id not in known:
+                yield Finding(f"{path}.tool_use_id", id, name=id)
+        known.update(
+            id
+            for _, block in blocks
+            if block.get("type") == "tool_use" and isinstance(id := block.get("id"), str)
+        )
+
+
+def text_after_result(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield texts that follow the result of a tool in one message."""
+    for blocks in _contents(facts):
+        has_result = False
+        for path, block in blocks:
+            if block.get("type") == "tool_result":
+                has_result = True
+            elif has_result and block.get("type") == "text":
+                yield Finding(path)
+
+
+SERVER_CHECKS: Mapping[str, RequestCheck] = {
+    check.__name__: check for check in (orphan_results, text_after_result)
+}
+
 
 _CHECKS: Mapping[str, RequestCheck] = {
     check.__name__: check
     for check in (
-        content.blank_texts,
-        content.document_media_types,
-        content.empty_contents,
-        content.empty_results,
-        content.empty_texts,
-        content.growing_lifetimes,
-        content.image_media_types,
-        content.inputs,
-        content.marked_empty_texts,
-        content.max_marks,
-        content.nested_marks,
-        content.redacted_data,
-        content.signatures,
-        content.tool_ids,
-        content.top_level_lifetime,
-        content.trailing_space,
-        fields.beta_fields,
-        fields.missing_fields,
-        fields.unknown_fields,
-        options.budget_below_max_tokens,
-        options.choice_without_tools,
-        options.deferred_tools,
-        options.fields_of_old_versions,
-        options.temperature_and_top_p,
-        options.temperature_while_thinking,
-        options.tool_references,
-        options.top_k_while_thinking,
-        options.top_p_while_thinking,
-        options.unknown_choice,
-        turns.duplicate_results,
-        turns.duplicate_uses,
-        turns.missing_results,
-        turns.missing_server_results,
-        turns.prefill,
-        turns.system_after_user,
-        turns.system_before_assistant,
-        turns.thinking_first,
-        turns.unexpected_results,
+        request_messages.blank_texts,
+        request_messages.document_media_types,
+        request_messages.empty_contents,
+        request_messages.empty_results,
+        request_messages.empty_texts,
+        request_messages.growing_lifetimes,
+        request_messages.image_media_types,
+        request_messages.inputs,
+        request_messages.marked_empty_texts,
+        request_messages.max_marks,
+        request_messages.nested_marks,
+        request_messages.redacted_data,
+        request_messages.signatures,
+        request_messages.tool_ids,
+        request_messages.top_level_lifetime,
+        request_messages.trailing_space,
+        request_fields.beta_fields,
+        request_fields.missing_fields,
+        request_fields.unknown_fields,
+        request_options.budget_below_max_tokens,
+        request_options.choice_without_tools,
+        request_options.deferred_tools,
+        request_options.fields_of_old_versions,
+        request_options.temperature_and_top_p,
+        request_options.temperature_while_thinking,
+        request_options.tool_references,
+        request_options.top_k_while_thinking,
+        request_options.top_p_while_thinking,
+        request_options.unknown_choice,
+        request_messages.duplicate_results,
+        request_messages.duplicate_uses,
+        request_messages.missing_results,
+        request_messages.missing_server_results,
+        request_messages.prefill,
+        request_messages.system_after_user,
+        request_messages.system_before_assistant,
+        request_messages.thinking_first,
+        request_messages.unexpected_results,
     )
 }
 

@@ -26,8 +26,6 @@ from streamnorm._core.shapes import (
     word,
 )
 
-__all__ = ["BLOCKS", "DELTAS", "EVENTS", "TOOLS"]
-
 _NULL_OR_COUNT = nullable(COUNT)
 _NULL_OR_OBJECT = nullable(OBJECT)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm.dialects.gemini.body.generation import OPTIONS
-from streamnorm.dialects.gemini.body.media import ISSUER
+from streamnorm.dialects.gemini.body.content import ISSUER
+from streamnorm.dialects.gemini.body.request import OPTIONS
 from streamnorm.dialects.gemini.wire import DIALECT
-
-__all__ = ["CAPABILITIES"]
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,

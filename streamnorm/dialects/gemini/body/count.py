@@ -17,8 +17,6 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import count_of
 from streamnorm.dialects.gemini.body.fields import camel
 
-__all__ = ["COUNT"]
-
 _REQUEST = "generateContentRequest"
 _TOKENS, _CACHED = "totalTokens", "cachedContentTokenCount"
 _VERSION = "/v1beta/"

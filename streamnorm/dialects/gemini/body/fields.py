@@ -16,8 +16,6 @@ from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["add_extra", "camel", "extra_of", "with_arrays"]
-
 _INNER = frozenset(
     {"functionCall", "functionResponse", "inlineData", "fileData", "streamableHttpTransport"}
     | {"generationConfig", "toolConfig", "functionCallingConfig"}

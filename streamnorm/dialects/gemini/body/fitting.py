@@ -14,8 +14,6 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.gemini.body.fields import camel
 
-__all__ = ["fit_body"]
-
 _CONTENTS, _PARTS = "contents", "parts"
 _SIGNATURE = "thoughtSignature"
 

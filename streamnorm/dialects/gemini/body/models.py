@@ -25,8 +25,6 @@ from streamnorm._core.codec import ModelsCodec
 from streamnorm._core.json import count_of
 from streamnorm.dialects.gemini.wire import DIALECT
 
-__all__ = ["MODELS"]
-
 _DEFAULT_SIZE, _MAX_SIZE = 50, 1000
 _PREFIX = "models/"
 _FIELDS = {

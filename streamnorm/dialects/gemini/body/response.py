@@ -61,11 +61,9 @@ from streamnorm.dialects.gemini.opaque import (
 )
 from streamnorm.dialects.gemini.reasoning import signature_to_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_to_wire
-from streamnorm.dialects.gemini.tool_calls.parts import server_call_to_wire, tool_call_to_wire
+from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.sse import Frame
-
-__all__ = ["read_response", "revise_response", "write_response"]
 
 # A message does not say whose its other fields are; these are Google's alone.
 _CANDIDATE_FIELDS = frozenset(

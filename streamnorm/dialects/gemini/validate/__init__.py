@@ -1,5 +1,5 @@
 """Strict validator of Gemini streams."""
 
-from streamnorm.dialects.gemini.validate.checker import GeminiChecker
+from streamnorm.dialects.gemini.validate.order import GeminiChecker
 
 __all__ = ["GeminiChecker"]

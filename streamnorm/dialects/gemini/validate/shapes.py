@@ -23,8 +23,6 @@ from streamnorm._core.shapes import (
     word,
 )
 
-__all__ = ["CHUNK", "DATA", "ERROR", "MODIFIERS", "VALUES"]
-
 
 def _base64(symbols: str) -> str:
     """Return a pattern of padded Base64 without bits behind its last byte."""

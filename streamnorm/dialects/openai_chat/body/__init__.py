@@ -6,8 +6,12 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.models import MODELS
-from streamnorm.dialects.openai_chat.body.reasoning_options import reasoning_from_wire
-from streamnorm.dialects.openai_chat.body.request import FIELD_PARTS, read_request, write_request
+from streamnorm.dialects.openai_chat.body.request import (
+    FIELD_PARTS,
+    read_request,
+    reasoning_from_wire,
+    write_request,
+)
 from streamnorm.dialects.openai_chat.body.response import (
     read_response,
     revise_response,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm.dialects.openai_chat.body.extra import DIALECT
-
-__all__ = ["CAPABILITIES"]
+from streamnorm.dialects.openai_chat.body.content import DIALECT
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
 

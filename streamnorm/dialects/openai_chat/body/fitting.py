@@ -17,8 +17,6 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_json, is_object, objects_of, string_of
 
-__all__ = ["fit_body"]
-
 _DETAILS = "reasoning_details"
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 _IN_PLACE_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")

@@ -8,21 +8,286 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import structs
 
-from streamnorm._core.blocks import InputBlock, Refusal, Text, ToolResult
-from streamnorm._core.bodies.fields import object_at, text_in, unexpected, unmapped, within
+from streamnorm._core.accumulate import accumulate
+from streamnorm._core.blocks import (
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.bodies.fields import (
+    array_in,
+    object_at,
+    object_of,
+    required_text,
+    text_in,
+    unexpected,
+    unfit,
+    unmapped,
+    within,
+)
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm.dialects.openai_chat.body.assistant import assistant_from_wire, assistant_to_wire
-from streamnorm.dialects.openai_chat.body.extra import DIALECT, add_extra, extra_of, mark_and_extra
-from streamnorm.dialects.openai_chat.body.parts import content_from_wire, content_to_wire
+from streamnorm._core.events import BlockStop, Event
+from streamnorm._core.failures import Fatal
+from streamnorm._core.ids import Signed
+from streamnorm._core.json import InvalidJSON, compact, convert
+from streamnorm._core.limits import Limits
+from streamnorm.dialects.openai_chat import wire
+from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
+from streamnorm.dialects.openai_chat.body.content import (
+    DIALECT,
+    add_extra,
+    content_from_wire,
+    content_to_wire,
+    extra_of,
+    mark_and_extra,
+    part_to_wire,
+)
+from streamnorm.dialects.openai_chat.options import StreamState
+from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, reasoning_from_wire
+from streamnorm.dialects.openai_chat.tool_calls import (
+    call_to_wire,
+    signature_from_wire,
+    signature_to_wire,
+)
 
-__all__ = ["messages_from_wire", "messages_to_wire"]
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+_MAPPED = frozenset(
+    {"role", "content", "name", "refusal", "tool_calls", "function_call", *_REASONING}
+)
+_CALL = frozenset({"id", "type", "function", "custom"})
+_FUNCTION = frozenset({"name", "arguments"})
+_CUSTOM = frozenset({"name", "input"})
+_GOOGLE = frozenset({"thought_signature"})
+# One of them makes a message.
+_CONTENT = ("content", "refusal", "tool_calls", "function_call", "audio")
+
+
+def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
+    """Return a message of the assistant: reasoning, content, refusal, then calls."""
+    blocks: list[InputBlock] = []
+    signatures: dict[str, str] = {}
+    opaque: list[dict[str, Any]] = []
+    if value.get("reasoning_details"):
+        signatures, opaque = _read_details(value, blocks)
+    elif text := text_in(value, "reasoning_content") or text_in(value, "reasoning"):
+        blocks.append(Reasoning((text,)))
+    content = value.get("content")
+    if content:
+        try:
+            blocks += content_from_wire(content)
+        except DecodeError as exc:
+            raise within(exc, "$.content") from exc
+    if refusal := text_in(value, "refusal"):
+        blocks.append(Refusal(refusal))
+    for number, call in enumerate(array_in(value, "tool_calls") or ()):
+        try:
+            block = _call(object_at(call, "$"))
+        except DecodeError as exc:
+            raise within(exc, f"$.tool_calls[{number}]") from exc
+        if signature := signatures.get(block.id):
+            block = structs.replace(block, signature=signature, issuer="google")
+        blocks.append(block)
+    if (function := object_of(value, "function_call")) is not None:
+        try:
+            blocks.append(_call({"function": function}))
+        except DecodeError as exc:
+            exc.path = exc.path.replace("$.function", "$.function_call", 1)
+            raise
+    return _assembled(value, blocks, opaque)
+
+
+def _assembled(
+    value: dict[str, Any], blocks: list[InputBlock], opaque: list[dict[str, Any]]
+) -> InputMessage:
+    if not blocks:
+        rest = unmapped(value, _MAPPED)
+        return InputMessage("assistant", (), text_in(value, "name"), extra_of(rest))
+    mark, extra = mark_and_extra(value, _MAPPED, {"reasoning_details": opaque} if opaque else None)
+    if mark is not None:
+        blocks[-1] = structs.replace(blocks[-1], cache=mark)
+    return InputMessage("assistant", tuple(blocks), text_in(value, "name"), extra)
+
+
+def _read_details(
+    value: dict[str, Any], blocks: list[InputBlock]
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Append the reasoning of OpenRouter's `reasoning_details`, read as in a stream.
+
+    Returns:
+        Google's signatures by the ids of their calls, and the details that are unknown.
+    """
+    try:
+        delta = convert({name: value.get(name) for name in _REASONING}, wire.Delta)
+        details = reasoning_from_wire(delta)
+        choice = ChoiceBlocks(0, StreamState(Limits(), lambda kind, where: None))
+        events: list[Event] = []
+        for detail in details:
+            choice.add_reasoning(detail, events)
+        signatures = dict(choice.calls.held_signatures)
+        choice.calls.held_signatures.clear()
+        events += [BlockStop(index) for index in choice.flush(events)]
+    except InvalidJSON as exc:
+        raise unfit(exc) from exc
+    except Fatal as exc:
+        raise DecodeError(exc.error.message, path="$.reasoning_details") from exc
+    blocks += accumulate(events).blocks
+    return signatures, [detail.opaque for detail in details if detail.opaque is not None]
+
+
+def _call(value: dict[str, Any]) -> ToolCall:
+    kind: Literal["function", "custom"] = "function"
+    if value.get("type") == "custom" or ("custom" in value and "function" not in value):
+        kind = "custom"
+    owner = object_at(value.get(kind), f"$.{kind}")
+    try:
+        name = required_text(owner, "name")
+    except DecodeError as exc:
+        raise within(exc, f"$.{kind}") from exc
+    sent = owner.get("arguments" if kind == "function" else "input")
+    arguments = sent if isinstance(sent, str) else "" if sent is None else compact(sent)
+    id = value.get("id")
+    if isinstance(id, str):
+        if len(value) == 3 and len(owner) == 2 and sent is not None and "type" in value:
+            return ToolCall(id, name, arguments, kind)
+    elif id is not None:
+        raise unexpected(id, "a string", "$.id")
+    return _unusual_call(value, owner, ToolCall(id or "", name, arguments, kind))
+
+
+def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) -> ToolCall:
+    """Return a call with its signature, its mark and its unmapped fields."""
+    inner = unmapped(owner, _FUNCTION if call.kind == "function" else _CUSTOM)
+    mapped = _CALL
+    signed = None
+    if (content := object_of(value, "extra_content")) is not None:
+        signed = signature_from_wire(content)
+        if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
+            mapped = _CALL | {"extra_content"}
+    signature, issuer, _ = signed or (None, None, None)
+    mark, extra = mark_and_extra(value, mapped, {call.kind: inner})
+    return structs.replace(call, signature=signature, issuer=issuer, cache=mark, extra=extra)
+
+
+def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str, Any]:
+    """Return a message of the assistant, its text before its calls.
+
+    Raises:
+        EncodeError: It has a block that has no field.
+    """
+    content: list[InputBlock] = []
+    calls: list[dict[str, Any]] = []
+    reasoning: list[Reasoning | RedactedReasoning] = []
+    signed: list[ToolCall] = []  # whose signatures stand in the details of reasoning
+    for block in message.blocks:
+        match block:
+            case Text() | Refusal() | OpaqueBlock():
+                content.append(block)
+            case ToolCall():
+                if context.capabilities.reasoning_form == "details" and block.signature:
+                    signed.append(block)
+                    block = structs.replace(block, signature=None, issuer=None)
+                calls.append(add_extra(call_to_wire(block), block.extra))
+            case Reasoning() | RedactedReasoning():
+                reasoning.append(block)
+            case other:
+                found = type(other).__name__
+                raise EncodeError(f"{found} in an assistant message, expected text", path="")
+    value: dict[str, Any] = {"role": "assistant"}
+    if message.name is not None:
+        value["name"] = message.name
+    if content and all(isinstance(block, Refusal) for block in content):
+        value["refusal"] = "".join(block.text for block in content if isinstance(block, Refusal))
+        content = []
+    written = _content_to_wire(content, context)
+    if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
+        written = _with_reasoning(written, _text_of(reasoning), context)
+    elif reasoning or signed:
+        value |= _reasoning_to_wire(reasoning, signed, context)
+    if written:
+        value["content"] = written
+    if calls:
+        value["tool_calls"] = calls
+    add_extra(value, message.extra)
+    if not any(name in value for name in _CONTENT):
+        value["content"] = ""
+    return value
+
+
+def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
+    """Return texts as one string, which all servers accept; parts if there is more than text."""
+    texts = [block.text for block in blocks if isinstance(block, Text) and block.extra is None]
+    if len(texts) < len(blocks):
+        return [part_to_wire(block, context) for block in blocks]
+    if len(texts) > 1:
+        context.losses.add("boundaries", "messages", "texts of the assistant joined")
+    return "".join(texts)
+
+
+def _with_reasoning(content: str | list[Any], text: str, context: WriteContext) -> str | list[Any]:
+    """Return the content after reasoning in tags, or after a part of reasoning as Mistral's."""
+    if context.capabilities.reasoning_form == "tags":
+        tagged = f"<think>{text}</think>"
+        if isinstance(content, str):
+            return tagged + content
+        return [{"type": "text", "text": tagged}, *content]
+    part = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content else []
+    return [part, *content]
+
+
+def _text_of(blocks: list[Reasoning | RedactedReasoning]) -> str:
+    return "\n\n".join(block.text for block in blocks if isinstance(block, Reasoning))
+
+
+def _reasoning_to_wire(
+    blocks: list[Reasoning | RedactedReasoning],
+    signed: list[ToolCall],
+    context: WriteContext,
+) -> dict[str, Any]:
+    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed.
+
+    Args:
+        blocks: The reasoning.
+        signed: Calls whose signatures OpenRouter has among the reasoning.
+        context: What the writer needs.
+    """
+    form = context.capabilities.reasoning_form
+    if form == "extra_content":  # of calls alone
+        context.losses.add("reasoning_dropped", "messages", "dropped")
+        return {}
+    is_plain = all(isinstance(block, Reasoning) and block.signature is None for block in blocks)
+    if is_plain and form == "field":
+        return {"reasoning_content": _text_of(blocks)}
+    details = ReasoningDetails()
+    written: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, RedactedReasoning):
+            written.append(details.redacted_to_wire(Signed(block.data, block.issuer, block.id)))
+            continue
+        detail = details.text_to_wire(block.text)
+        if block.signature is not None:
+            signature = Signed(block.signature, block.issuer, block.id)
+            detail |= details.signature_to_wire(signature)
+        written.append(detail)
+    written += [
+        details.call_signature_to_wire(call.id, call.signature or "", call.issuer)
+        for call in signed
+    ]
+    return {"reasoning_details": written}
+
 
 _PLAIN = frozenset({"role", "content", "name"})
 _RESULT = _PLAIN | {"tool_call_id"}

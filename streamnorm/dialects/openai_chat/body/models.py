@@ -22,9 +22,7 @@ from streamnorm._core.bodies.models import (
 )
 from streamnorm._core.codec import ModelsCodec
 from streamnorm._core.json import count_of
-from streamnorm.dialects.openai_chat.body.extra import DIALECT
-
-__all__ = ["MODELS"]
+from streamnorm.dialects.openai_chat.body.content import DIALECT
 
 _FIELDS = {
     "created": ModelField("created", seconds, int),

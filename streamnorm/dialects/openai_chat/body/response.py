@@ -23,16 +23,14 @@ from streamnorm._core.limits import StoredBytes
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.openai_chat import wire
-from streamnorm.dialects.openai_chat.body.extra import DIALECT
+from streamnorm.dialects.openai_chat.body.content import DIALECT
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
-from streamnorm.dialects.openai_chat.tool_calls.fragments import call_to_wire
+from streamnorm.dialects.openai_chat.tool_calls import call_to_wire
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
-
-__all__ = ["read_response", "revise_response", "write_response"]
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:

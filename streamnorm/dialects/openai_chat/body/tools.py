@@ -32,9 +32,7 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_chat.body.extra import DIALECT, add_extra, extra_of
-
-__all__ = ["choice_from_wire", "choice_to_wire", "tools_from_wire", "tools_to_wire"]
+from streamnorm.dialects.openai_chat.body.content import DIALECT, add_extra, extra_of
 
 _FUNCTION = frozenset({"name", "description", "parameters", "strict"})
 _CUSTOM = frozenset({"name", "description", "format"})

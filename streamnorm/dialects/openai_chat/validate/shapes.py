@@ -19,8 +19,6 @@ from streamnorm._core.shapes import (
     word,
 )
 
-__all__ = ["CALL_FRAGMENT", "CHUNK", "CUSTOM_START", "ERROR", "FUNCTION_START"]
-
 _NULL_OR_COUNT = nullable(COUNT)
 
 _TOKEN = object_of(

@@ -19,7 +19,7 @@ from streamnorm.dialects.openai_responses.body.response import (
     write_response,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
-from streamnorm.dialects.openai_responses.encode.response import echoed_fields
+from streamnorm.dialects.openai_responses.encode import echoed_fields
 
 __all__ = ["codec"]
 

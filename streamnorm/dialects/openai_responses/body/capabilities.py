@@ -5,8 +5,6 @@ from __future__ import annotations
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["CAPABILITIES"]
-
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
 _TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
 

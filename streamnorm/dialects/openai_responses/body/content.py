@@ -4,40 +4,77 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Set
 from typing import Any, Literal, TypeAlias
 
 from streamnorm._core.blocks import (
     Audio,
+    CacheMark,
     Document,
     Image,
     InputBlock,
     OpaqueBlock,
     Refusal,
+    ServerToolCall,
     Text,
     Video,
 )
-from streamnorm._core.bodies.fields import array_in, object_at, required_text, text_in, within
+from streamnorm._core.bodies.fields import (
+    array_in,
+    object_at,
+    required_text,
+    rest_of,
+    text_in,
+    within,
+)
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import object_in, objects_of
-from streamnorm.dialects.openai_responses.body.extra import (
-    extra_of,
-    mark_and_extra,
-    mark_to_wire,
-    own_fields,
-)
+from streamnorm._core.json import compact, is_object, object_in, objects_of, string_of
 from streamnorm.dialects.openai_responses.citations import citation_from_wire, citation_to_wire
 from streamnorm.dialects.openai_responses.opaque import block_from_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = [
-    "ISSUER",
-    "Owner",
-    "blocks_from_wire",
-    "content_to_wire",
-    "output_part_to_wire",
-]
+Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
+
+_MARK = "prompt_cache_breakpoint"
+
+
+def extra_of(value: dict[str, Any], mapped: Set[str]) -> Extra:
+    """Return the fields of a part that are not mapped."""
+    rest = rest_of(value, mapped)
+    return None if rest is None else {DIALECT: rest}
+
+
+def mark_and_extra(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
+    """Return the cache mark of a content part, and its fields that are not mapped.
+
+    A mark with other fields than these, or in another mode, is an unmapped field.
+    """
+    rest = rest_of(part, mapped)
+    if rest is None:
+        return None, None
+    mark = rest.get(_MARK)
+    if not is_object(mark) or mark.get("mode") != "explicit" or not mark.keys() <= {"mode", "ttl"}:
+        return None, {DIALECT: rest}
+    ttl = mark.get("ttl")
+    if ttl is not None and not isinstance(ttl, str):
+        return None, {DIALECT: rest}
+    del rest[_MARK]
+    return CacheMark(ttl), {DIALECT: rest} if rest else None
+
+
+def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
+    """Return the field of a cache mark; {} for none."""
+    if mark is None:
+        return {}
+    ttl = {} if mark.ttl is None else {"ttl": mark.ttl}
+    return {_MARK: {"mode": "explicit", **ttl}}
+
+
+def own_fields(extra: Extra) -> dict[str, Any]:
+    """Return the fields of this dialect in the `extra` of a part."""
+    return extra.get(DIALECT, {}) if extra else {}
 
 
 Owner: TypeAlias = Literal["message", "call", "custom"]
@@ -228,3 +265,23 @@ def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
         return {"type": "refusal", "refusal": block.text}
     citations = [citation_to_wire(citation, len(block.text)) for citation in block.citations]
     return {"type": "output_text", "text": block.text, "annotations": citations}
+
+
+def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
+    """Return a call that the server executes; its arguments are its other fields."""
+    kind, id = string_of(item, "type"), string_of(item, "id")
+    fields = rest_of(item, {"id", "type", "status"}) or {}
+    status = {"status": item["status"]} if "status" in item else {}
+    extra = {DIALECT: status} if status else None
+    name = string_of(item, "name") or kind
+    return ServerToolCall(id, name, compact(fields) if fields else "", kind, extra=extra)
+
+
+def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
+    """Return a call that the server executes as an item."""
+    item: dict[str, Any] = {"type": block.kind}
+    if block.id:
+        item["id"] = block.id
+    if block.kind.endswith("_call"):
+        item["status"] = "completed"
+    return {**item, **object_in(block.arguments or "{}"), **own_fields(block.extra)}

@@ -13,8 +13,6 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.openai_responses.body.tools import type_in_tools
 
-__all__ = ["fit_body"]
-
 # An id of an item that was minted here.
 _MINTED_ID = re.compile(r"[a-z]+_sn_")
 

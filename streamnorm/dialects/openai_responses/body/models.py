@@ -24,8 +24,6 @@ from streamnorm._core.codec import ModelsCodec
 from streamnorm._core.json import count_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
-__all__ = ["MODELS"]
-
 _FIELDS = {
     "created": ModelField("created", seconds, int),
     "owned_by": ModelField("owner", text, str),

@@ -7,26 +7,38 @@ Codex, opencode and LangChain send beyond it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
 
-from streamnorm._core.blocks import OpaqueBlock, ServerToolResult
+from streamnorm._core.blocks import CacheMark, OpaqueBlock, ServerToolResult, Text
 from streamnorm._core.bodies.fields import (
     boolean_in,
     integer_in,
     number_in,
+    object_at,
+    object_of,
+    required_text,
+    rest_of,
     text_in,
+    texts_in,
     unexpected,
+    within,
 )
-from streamnorm._core.bodies.request import Request, Source, is_own, request_source
+from streamnorm._core.bodies.request import (
+    OutputFormat,
+    ReasoningOptions,
+    Request,
+    Source,
+    is_own,
+    request_source,
+)
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import is_array, object_in
+from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
-from streamnorm.dialects.openai_responses.body.extra import own_fields
-from streamnorm.dialects.openai_responses.body.options import OPTIONS, add_options
-from streamnorm.dialects.openai_responses.body.read_input import InputReader
+from streamnorm.dialects.openai_responses.body.content import extra_of, own_fields
+from streamnorm.dialects.openai_responses.body.messages import InputReader, input_to_wire
 from streamnorm.dialects.openai_responses.body.tools import (
     CLIENT_SEARCH,
     choice_from_wire,
@@ -34,10 +46,7 @@ from streamnorm.dialects.openai_responses.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
-from streamnorm.dialects.openai_responses.body.write_input import input_to_wire
 from streamnorm.dialects.openai_responses.wire import DIALECT
-
-__all__ = ["FIELD_PARTS", "read_request", "write_request"]
 
 _PATH = "/v1/responses"
 
@@ -193,3 +202,219 @@ def _added_tools(request: Request) -> set[object]:
             elif isinstance(block, ServerToolResult) and block.kind == "tool_search_output":
                 keys |= {_key(tool) for tool in tools_from_wire(block.content)}
     return keys
+
+
+_Value: TypeAlias = dict[str, Any]
+_Reader: TypeAlias = Callable[[_Value, _Value, _Value], None]
+
+_LOGPROBS = "message.output_text.logprobs"
+_KINDS: dict[str, Literal["text", "json_object", "json_schema"]] = {
+    "text": "text",
+    "json_object": "json_object",
+    "json_schema": "json_schema",
+}
+_FORMAT = frozenset({"type", "schema", "name", "description", "strict"})
+_TEXT = frozenset({"format", "verbosity"})
+_REASONING = frozenset({"effort", "summary"})
+_COMPACTION = {"type", "compact_threshold"}
+
+
+def _read_text(body: _Value, fields: _Value, extra: _Value) -> None:
+    """Read `text`: the form of the answer, and its length."""
+    value = object_at(body["text"], "$.text")
+    try:
+        form = object_of(value, "format")
+        if form is not None:
+            fields["output"] = _format_from_wire(form)
+        if (verbosity := text_in(value, "verbosity")) is not None:
+            fields["verbosity"] = verbosity
+    except DecodeError as exc:
+        raise within(exc, "$.text") from None
+    _store_rest(value, {name for name in _TEXT if value.get(name) is not None}, "text", extra)
+
+
+def _format_from_wire(form: _Value) -> OutputFormat:
+    try:
+        kind = _KINDS.get(word := required_text(form, "type"))
+        if kind is None:
+            raise unexpected(word, "text, json_object or json_schema", "$.type")
+        return OutputFormat(
+            kind,
+            object_of(form, "schema"),
+            text_in(form, "name"),
+            text_in(form, "description"),
+            boolean_in(form, "strict"),
+            extra_of(form, {name for name in _FORMAT if form.get(name, "") is not None}),
+        )
+    except DecodeError as exc:
+        raise within(exc, "$.format") from None
+
+
+def _read_reasoning(body: _Value, fields: _Value, extra: _Value) -> None:
+    value = object_at(body["reasoning"], "$.reasoning")
+    try:
+        effort, show = text_in(value, "effort"), text_in(value, "summary")
+    except DecodeError as exc:
+        raise within(exc, "$.reasoning") from None
+    mapped = {name for name in _REASONING if value.get(name) is not None}
+    rest = extra_of(value, mapped)
+    if effort is None and show is None:
+        extra["reasoning"] = value
+    else:
+        fields["reasoning"] = ReasoningOptions(effort=effort, show=show, extra=rest)
+
+
+def _read_include(body: _Value, fields: _Value, extra: _Value) -> None:
+    names = texts_in(body, "include") or ()
+    rest = [name for name in names if name != _LOGPROBS]
+    if len(rest) < len(names):
+        fields["logprobs"] = True
+    if rest or not names:
+        extra["include"] = rest
+
+
+def _read_conversation(body: _Value, fields: _Value, extra: _Value) -> None:
+    value = body["conversation"]
+    if not isinstance(value, str | dict):
+        raise unexpected(value, "a string or an object", "$.conversation")
+    _state(fields)["conversation"] = value
+
+
+def _read_previous(body: _Value, fields: _Value, extra: _Value) -> None:
+    _state(fields)["previous_response_id"] = text_in(body, "previous_response_id")
+
+
+def _read_prompt(body: _Value, fields: _Value, extra: _Value) -> None:
+    _state(fields)["prompt"] = object_at(body["prompt"], "$.prompt")
+
+
+def _read_background(body: _Value, fields: _Value, extra: _Value) -> None:
+    if boolean_in(body, "background"):
+        _state(fields)["background"] = True
+    else:
+        extra["background"] = False
+
+
+def _state(fields: _Value) -> _Value:
+    state: _Value = fields.setdefault("state", {})
+    return state
+
+
+def _read_cache_options(body: _Value, fields: _Value, extra: _Value) -> None:
+    value = object_at(body["prompt_cache_options"], "$.prompt_cache_options")
+    try:
+        ttl = text_in(value, "ttl")
+    except DecodeError as exc:
+        raise within(exc, "$.prompt_cache_options") from None
+    if value.get("mode") != "implicit":
+        extra["prompt_cache_options"] = value
+        return
+    fields["cache"] = CacheMark(ttl)
+    mapped = {"mode"} if ttl is None else {"mode", "ttl"}
+    _store_rest(value, mapped, "prompt_cache_options", extra)
+
+
+def _read_compaction(body: _Value, fields: _Value, extra: _Value) -> None:
+    """Read `context_management`, which has one entry today."""
+    value = body["context_management"]
+    if not is_array(value):
+        raise unexpected(value, "an array", "$.context_management")
+    entry = value[0] if len(value) == 1 else None
+    if is_object(entry) and entry.keys() == _COMPACTION and entry["type"] == "compaction":
+        threshold = entry["compact_threshold"]
+        if type(threshold) is int:
+            fields["compact_at_tokens"] = threshold
+            return
+    extra["context_management"] = value
+
+
+def _read_metadata(body: _Value, fields: _Value, extra: _Value) -> None:
+    value = object_at(body["metadata"], "$.metadata")
+    if all(isinstance(text, str) for text in value.values()):
+        fields["metadata"] = value
+    else:
+        extra["metadata"] = value
+
+
+def _read_system(body: _Value, fields: _Value, extra: _Value) -> None:
+    fields["system"] = (Text(required_text(body, "instructions")),)
+
+
+def _store_rest(value: _Value, mapped: set[str], name: str, extra: _Value) -> None:
+    rest = rest_of(value, mapped)
+    if rest is not None or not value:
+        extra[name] = rest or {}
+
+
+OPTIONS: dict[str, _Reader] = {
+    "background": _read_background,
+    "context_management": _read_compaction,
+    "conversation": _read_conversation,
+    "include": _read_include,
+    "instructions": _read_system,
+    "metadata": _read_metadata,
+    "previous_response_id": _read_previous,
+    "prompt": _read_prompt,
+    "prompt_cache_options": _read_cache_options,
+    "reasoning": _read_reasoning,
+    "text": _read_text,
+}
+"""Readers of the options, by name; none of them is given a null."""
+
+
+def add_options(body: _Value, request: Request, own: _Value) -> None:
+    """Add the options of a request to a body.
+
+    Args:
+        body: The body.
+        request: The request.
+        own: Its fields of this dialect that are not mapped.
+    """
+    if request.reasoning is not None and (reasoning := _reasoning_to_wire(request.reasoning)):
+        body["reasoning"] = reasoning
+    text: _Value = {}
+    if request.output is not None:
+        text["format"] = _format_to_wire(request.output)
+    if request.verbosity is not None:
+        text["verbosity"] = request.verbosity
+    if text:
+        body["text"] = text
+    if request.logprobs:
+        body["include"] = [_LOGPROBS]
+    if request.cache is not None:
+        ttl = {} if request.cache.ttl is None else {"ttl": request.cache.ttl}
+        body["prompt_cache_options"] = {"mode": "implicit", **ttl}
+    if request.compact_at_tokens is not None:
+        threshold = request.compact_at_tokens
+        body["context_management"] = [{"type": "compaction", "compact_threshold": threshold}]
+    state = request.state or {}
+    body |= {name: value for name, value in state.items() if name != "item_reference"}
+    for name, value in own.items():
+        body[name] = _added(body.get(name), value)
+
+
+def _added(option: Any, rest: Any) -> Any:
+    """Return an option with what is not mapped of it."""
+    if is_object(option) and is_object(rest):
+        return {**option, **rest}
+    if is_array(option) and is_array(rest):
+        return [*rest, *option]
+    return option if rest is None else rest
+
+
+def _reasoning_to_wire(options: ReasoningOptions) -> _Value:
+    effort = options.effort or ("none" if options.mode == "off" else None)
+    value: _Value = {} if effort is None else {"effort": effort}
+    if options.show not in (None, "none"):
+        value["summary"] = options.show
+    return value | own_fields(options.extra)
+
+
+def _format_to_wire(output: OutputFormat) -> _Value:
+    value: _Value = {"type": output.kind}
+    if output.kind == "json_schema":
+        # Two dialects have no names, and this one demands one.
+        value |= {"name": output.name or "response", "schema": output.schema or {}}
+        said = {"description": output.description, "strict": output.strict}
+        value |= {name: field for name, field in said.items() if field is not None}
+    return value | own_fields(output.extra)

@@ -27,8 +27,6 @@ from streamnorm._core.messages import Message
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
-__all__ = ["read_response", "revise_response", "write_response"]
-
 _OBJECT = "response"
 _PARTS = {"message": ("content",), "reasoning": ("summary", "content")}
 """Fields of items that hold parts."""

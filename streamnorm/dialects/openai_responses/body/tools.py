@@ -32,17 +32,8 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_responses.body.extra import extra_of, own_fields
+from streamnorm.dialects.openai_responses.body.content import extra_of, own_fields
 from streamnorm.dialects.openai_responses.wire import DIALECT
-
-__all__ = [
-    "CLIENT_SEARCH",
-    "choice_from_wire",
-    "choice_to_wire",
-    "tools_from_wire",
-    "tools_to_wire",
-    "type_in_tools",
-]
 
 _Value: TypeAlias = dict[str, Any]
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
+from zlib import crc32
 
+from streamnorm._core.blocks import Block, Refusal, ToolCall
+from streamnorm._core.codec import BlockOpener
 from streamnorm._core.events import Event, StreamError
-from streamnorm._core.failures import Fatal
-from streamnorm._core.json import string_of
-from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
-from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
-
-__all__ = ["Item", "align_parts", "extra_fields", "id_of", "malformed", "part_position"]
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import rejoin, string_of
+from streamnorm._core.limits import USUAL_FIELDS_BYTES, Limits, StoredBytes, value_bytes
+from streamnorm._core.text import TextBuffer
 
 T = TypeVar("T")
 
@@ -149,3 +150,190 @@ def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:
     if len(received) != len(positions):
         return received
     return dict(zip(positions, (received[index] for index in sorted(received)), strict=True))
+
+
+# A reasoning block stores a key for each summary, a message with one part stores two.
+_KEYS_PER_BLOCK = 16
+
+
+class ResponseBlockOpener:
+    """Opens the blocks of one response, within its limits.
+
+    Args:
+        limits: Bounds.
+        note: Records a `Note` of a kind and a location.
+        server: Name of the server, which may decide who issued encrypted reasoning.
+
+    Attributes:
+        has_tool_call: Whether a call for the client to execute was opened.
+        has_refusal: Whether a refusal was opened.
+    """
+
+    def __init__(
+        self, limits: Limits, note: Callable[[str, str], None], server: str | None = None
+    ) -> None:
+        self.has_tool_call = False
+        self.has_refusal = False
+        self.note = note
+        self.server = server
+        self._limits = limits
+        self._opener = BlockOpener(limits, note)
+        self._keys = 0
+        self._call_ids: dict[str, None] = {}
+
+    def begin_response(self, id: str) -> None:
+        """Mint missing call ids from the id of the response."""
+        self._opener.seed = (id,)
+
+    def open(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
+        """Append the start of a block and return its index.
+
+        Raises:
+            Fatal: The block is a call of the client's tools with the id of another one.
+        """
+        if isinstance(block, ToolCall):
+            self.has_tool_call = True
+            if block.id in self._call_ids:  # the client could not tell their results apart
+                raise Fatal(StreamError("malformed", "second call with one id, expected another"))
+            if block.id:
+                self._call_ids[block.id] = None
+        self.has_refusal = self.has_refusal or isinstance(block, Refusal)
+        return self._opener.open(block, events, extra=extra)
+
+    def count_stored(self, size: int = 0) -> None:
+        """Count an item, a part or a key that is stored, with `size` bytes of text.
+
+        Raises:
+            Fatal: More is stored than the limits allow.
+        """
+        self._keys += 1
+        self._opener.store(size)
+        if self._keys > _KEYS_PER_BLOCK * self._limits.max_blocks:
+            raise too_large("max_blocks", self._limits.max_blocks)
+
+    @property
+    def stored(self) -> StoredBytes:
+        """Counter of what the decoder stores."""
+        return self._opener.stored
+
+    def store_text(self, text: str) -> int:
+        """Count text that is stored, and return its bytes.
+
+        Raises:
+            Fatal: More is stored than the limits allow.
+        """
+        return self._opener.store_text(text)
+
+    def store_usage(self, extra: dict[str, Any] | None) -> None:
+        """Count the unknown fields of the last usage, in place of those of the one before.
+
+        Raises:
+            Fatal: More is stored than the limits allow.
+        """
+        self._opener.store_usage(extra)
+
+
+class TextProgress:
+    """Length and checksum of the part of a text that has arrived.
+
+    Attributes:
+        high_surrogate: First half of a surrogate pair, if the text ends in one.
+        uncounted: Deltas that the delta run has appended since the last `count`; none
+            holds half a surrogate pair.
+    """
+
+    __slots__ = ("_crc", "_length", "high_surrogate", "uncounted")
+
+    def __init__(self) -> None:
+        self.high_surrogate = ""
+        self.uncounted: list[str] = []
+        self._length = 0  # characters
+        self._crc = 0  # of the text in UTF-8, so that the text need not be stored
+
+    @property
+    def length(self) -> int:
+        """Characters so far."""
+        self.count()
+        return self._length
+
+    def add(self, delta: str) -> str:
+        """Add a delta and return its text, without half a surrogate pair at its end."""
+        self.count()
+        if self.high_surrogate:
+            delta, self.high_surrogate = rejoin(self.high_surrogate, delta)
+        try:
+            data = delta.encode()
+        except UnicodeEncodeError:
+            delta, self.high_surrogate = rejoin("", delta)
+            data = delta.encode()
+        self._append(delta, data)
+        return delta
+
+    def count(self) -> None:
+        """Count the deltas in `uncounted`."""
+        if self.uncounted:
+            text = "".join(self.uncounted)
+            self.uncounted.clear()
+            self._append(text, text.encode())
+
+    def add_missing_tail(self, complete_text: str) -> str | None:
+        """Add and return what no delta carried of `complete_text`; None if they disagree."""
+        length = self.length
+        if len(complete_text) < length or crc32(complete_text[:length].encode()) != self._crc:
+            return None
+        tail = complete_text[length:]
+        if self.high_surrogate:
+            half, _ = rejoin("", self.high_surrogate + "\udc00")
+            if not tail or (tail[0] != "\ufffd" and ord(tail[0]) >> 10 != ord(half) >> 10):
+                return None
+            self.high_surrogate = ""
+        return self.add(tail)
+
+    def holds(self, complete_text: str) -> bool:
+        """Return whether the text so far is `complete_text`."""
+        if self.high_surrogate or len(complete_text) != self.length:
+            return False
+        # A delta may be half a surrogate pair, which no text holds.
+        return crc32(complete_text.encode("utf-8", "surrogatepass")) == self._crc
+
+    def flush(self) -> str:
+        """Return the replacement character for half a surrogate pair at the end, if any."""
+        if not self.high_surrogate:
+            return ""
+        self.high_surrogate = ""
+        return self.add("\ufffd")
+
+    def _append(self, text: str, data: bytes) -> None:
+        self._length += len(text)
+        self._crc = crc32(data, self._crc)
+
+
+class StoredText(TextProgress):
+    """A text of which also the characters are stored.
+
+    The delta run counts the bytes of what it adds to `uncounted`.
+
+    Args:
+        store: Counts text that is stored, or raises the error of too much.
+    """
+
+    __slots__ = ("_store", "_stored")
+
+    def __init__(self, store: Callable[[str], object]) -> None:
+        super().__init__()
+        self._store = store
+        self._stored = TextBuffer()
+
+    def add(self, delta: str) -> str:
+        self._store(delta)
+        return super().add(delta)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        self.count()
+        return self._stored.text()
+
+    def _append(self, text: str, data: bytes) -> None:
+        super()._append(text, data)
+        self._stored.append(text)

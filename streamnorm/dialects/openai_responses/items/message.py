@@ -12,17 +12,15 @@ from streamnorm._core.json import is_array, objects_of, string_of
 from streamnorm.dialects.openai_responses import opaque, wire
 from streamnorm.dialects.openai_responses.citations import citation_from_wire
 from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
+    ResponseBlockOpener,
+    TextProgress,
     align_parts,
     extra_fields,
     malformed,
     part_position,
 )
-from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
-
-__all__ = ["MessageItem"]
 
 PartKind: TypeAlias = type[Text | Refusal]
 

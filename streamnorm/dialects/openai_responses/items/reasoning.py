@@ -13,19 +13,17 @@ from streamnorm._core.events import BlockStop, Event, ReasoningDelta, SignatureD
 from streamnorm._core.json import objects_of, string_of
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.delta_run import OpenText
-from streamnorm.dialects.openai_responses.items.block_opener import ResponseBlockOpener
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
+    ResponseBlockOpener,
+    TextProgress,
     align_parts,
     extra_fields,
     malformed,
     part_position,
 )
-from streamnorm.dialects.openai_responses.items.text_progress import TextProgress
 from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.openai_responses.wire import DeltaEvent, SummaryTextDelta
-
-__all__ = ["CONTENT", "SUMMARY", "ReasoningItem", "field_of"]
 
 SUMMARY, CONTENT = "summary", "content"
 """Fields of the item: its summaries, and its reasoning text."""

@@ -16,8 +16,6 @@ from typing import Any
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object, string_of
 
-__all__ = ["request_checks"]
-
 # Codex 0.169 writes metadata in items for OpenAI.
 _MESSAGE_FIELDS = frozenset({"content", "id", "phase", "role", "status", "type"}) | {
     "internal_chat_message_metadata_passthrough"

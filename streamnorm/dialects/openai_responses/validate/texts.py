@@ -17,8 +17,6 @@ from msgspec import Struct, field
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import is_count
 
-__all__ = ["TEXT_EVENTS", "ItemTexts", "TextEvent"]
-
 Action: TypeAlias = Literal["start", "delta", "annotation", "complete", "end"]
 
 

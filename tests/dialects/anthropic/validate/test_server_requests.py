@@ -8,7 +8,7 @@ import pytest
 from support.rule_rows import RuleRow
 
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.anthropic.validate.server_requests import SERVER_CHECKS
+from streamnorm.dialects.anthropic.validate.requests import SERVER_CHECKS
 
 TEXT = {"type": "text", "text": "Hi"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}

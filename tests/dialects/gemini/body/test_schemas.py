@@ -8,7 +8,7 @@ import pytest
 
 import streamnorm
 from streamnorm import DecodeError
-from streamnorm.dialects.gemini.body.schemas import json_schema
+from streamnorm.dialects.gemini.body.tools import json_schema
 
 
 @pytest.mark.parametrize(

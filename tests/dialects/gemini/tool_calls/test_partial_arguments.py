@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamnorm import Limits
 from streamnorm._core.failures import Fatal
 from streamnorm._core.limits import StoredBytes
-from streamnorm.dialects.gemini.tool_calls.partial_arguments import PartialArguments
+from streamnorm.dialects.gemini.tool_calls import PartialArguments
 
 texts = st.text('aé—🙂"\\\n', max_size=6)
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts

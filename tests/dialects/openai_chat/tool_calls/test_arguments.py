@@ -11,7 +11,7 @@ from support.seeded import Draws, draws
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
 from streamnorm._core.limits import StoredBytes
-from streamnorm.dialects.openai_chat.tool_calls.arguments import Arguments
+from streamnorm.dialects.openai_chat.tool_calls import Arguments
 
 END = chunk({}, "tool_calls") + DONE
 A, B = '{"a":1}', '{"b":2}'

@@ -33,7 +33,7 @@ from support.rule_rows import RuleRow
 
 from streamnorm import validate_request
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.openai_chat.validate.server_requests import SERVER_CHECKS
+from streamnorm.dialects.openai_chat.validate.requests import SERVER_CHECKS
 
 DEEPSEEK_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."
 DEEPSEEK_UNFORCED = "Thinking mode does not support this tool_choice"

@@ -19,8 +19,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm.dialects.openai_responses.encode.encoder import ResponsesEncoder
-from streamnorm.dialects.openai_responses.encode.response import echoed_fields
+from streamnorm.dialects.openai_responses.encode import ResponsesEncoder, echoed_fields
 from streamnorm.sse import SSEDecoder
 
 # What Open Responses asks of every response.

@@ -34,7 +34,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.dialects.openai_responses.items.server_tools import SERVER_TOOL_TYPES
+from streamnorm.dialects.openai_responses.items.tool_calls import SERVER_TOOL_TYPES
 
 
 @pytest.mark.parametrize("type", sorted(SERVER_TOOL_TYPES))

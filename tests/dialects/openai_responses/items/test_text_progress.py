@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.dialects.openai_responses.items.text_progress import StoredText, TextProgress
+from streamnorm.dialects.openai_responses.items.item import StoredText, TextProgress
 
 
 def progress_after(*deltas: str) -> TextProgress:

@@ -1,0 +1,365 @@
+"""A stream as an ASGI response, for Starlette, FastAPI or no framework at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Any, Self, TypeVar, cast
+
+import anyio
+from msgspec import structs
+
+from streamnorm._bodies import encode_message
+from streamnorm._core.bodies.request import Reply
+from streamnorm._core.errors import EncodeError, NotAStream, ProtocolError, UpstreamError
+from streamnorm._core.events import Event, Failed, MessageStop, StreamError, Truncated
+from streamnorm._core.failures import answer_failure, response_status
+from streamnorm._core.json import compact
+from streamnorm._core.losses import Loss
+from streamnorm._core.messages import MessageSource
+from streamnorm._registry import encoder, lookup
+from streamnorm.aio import Stream
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",  # nginx would collect the stream
+}
+
+
+class EventStreamResponse:
+    """Send a stream of bytes to an ASGI server.
+
+        @app.post("/v1/messages")
+        async def messages(request: Request) -> Response:
+            stream = streamnorm.connect(client, "POST", url, json=..., to="anthropic")
+            return streamnorm.EventStreamResponse(stream)
+
+    The first chunk is read before the headers are sent: a failure until then becomes an
+    error response in the client's dialect, with the provider's status, 504 for a timeout or
+    502 for all else.  A later failure is reported by the stream itself, as an error event;
+    if it cannot, the response is left incomplete.  The stream is closed on every path, as
+    soon as the client disconnects.
+
+    If Starlette is imported, an instance is also a `starlette.responses.Response`.
+
+    Args:
+        stream: The stream to send, from `connect` with `to`, `transcode` or `tap`.
+        status: HTTP status of the response if the stream begins.
+        headers: Further headers; they override the default ones.
+        keepalive_s: Seconds of silence after which a ping in the client's dialect is
+            sent; None to send none.
+
+    Attributes:
+        status_code: The HTTP status.
+        raw_headers: The headers as sent.
+        background: Called after the response if it is not None; FastAPI sets it.
+    """
+
+    media_type = "text/event-stream"
+
+    def __new__(
+        cls,
+        stream: Stream[bytes],
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        keepalive_s: float | None = None,
+    ) -> Self:
+        """Make the instance a Starlette response, too, if Starlette is imported."""
+        return super().__new__(framework_class(cls))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        """Let a FastAPI path operation declare the class as its return type."""
+        return any_schema()
+
+    def __init__(
+        self,
+        stream: Stream[bytes],
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        keepalive_s: float | None = None,
+    ) -> None:
+        self.status_code = status
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        self.raw_headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in {**_HEADERS, **given}.items()
+        ]
+        self.background: Callable[[], Awaitable[None]] | None = None
+        self._stream = stream
+        self._keepalive_s = keepalive_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response.
+
+        Raises:
+            StreamnormError: The stream failed, and no error event or response reports it.
+        """
+        try:
+            async with open_exchange(receive, send) as exchange:
+                await self._respond(exchange)
+        finally:
+            await self._stream.aclose()
+        if self.background is not None:
+            await self.background()
+
+    async def _respond(self, exchange: Exchange) -> None:
+        stream = self._stream
+        first = None
+        try:
+            first = await anext(stream)
+        except StopAsyncIteration:
+            pass
+        except (UpstreamError, NotAStream, ProtocolError):
+            match stream.outcome:
+                case Failed(error) | Truncated(error):
+                    await send_error(exchange, error, stream.error_body)
+                    return
+                case _:  # the caller passed a stream that was closed or broken already
+                    raise
+        await exchange.start(self.status_code, self.raw_headers)
+        send = exchange.send
+        if first is not None:
+            await send(first)
+            if self._keepalive_s is not None:
+                keep_alive = KeepAlive(exchange, stream.ping, self._keepalive_s)
+                exchange.tasks.start_soon(keep_alive.run)
+                send = keep_alive.send
+            async for chunk in stream:
+                await send(chunk)
+        await send(b"", more=False)
+
+
+class MessageResponse:
+    """Read a stream to its end, and send its message to an ASGI server as one JSON body.
+
+        @app.post("/v1/messages")
+        async def messages(request: Request) -> Response:
+            stream = streamnorm.connect(client, "POST", url, json=...)
+            return streamnorm.MessageResponse(stream, to="anthropic")
+
+    It answers a client that asked for no stream, and is the twin of `EventStreamResponse`.
+    A stream that fails or breaks off, at whatever event, becomes an error response in the
+    client's dialect, with the provider's status, 504 for a timeout or 502 for all else; no
+    part of a message is ever sent.  Of several answers the first is sent.  The stream is closed
+    on every path, as soon as the client disconnects.
+
+    If Starlette is imported, an instance is also a `starlette.responses.Response`.
+
+    Args:
+        stream: The stream to read, from `events` or from `connect` without `to`.
+        to: Dialect of the client.
+        status: HTTP status of the response if the stream completes.
+        headers: Further headers; they override the default ones.
+        reply: What `encode_request` returned for the request that is answered.
+        model: Model to name in place of the one that answered.
+        created: When the message was made, in seconds since 1970; None = as the provider
+            says, or 0.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be written.
+
+    Attributes:
+        status_code: The HTTP status.
+        raw_headers: The headers as sent, without the length.
+        background: Called after the response if it is not None; FastAPI sets it.
+        losses: What the client's dialect could not carry, once the response is sent.
+    """
+
+    media_type = "application/json"
+
+    def __new__(
+        cls,
+        stream: Stream[Event],
+        *,
+        to: str,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        reply: Reply | None = None,
+        model: str | None = None,
+        created: float | None = None,
+    ) -> Self:
+        """Make the instance a Starlette response, too, if Starlette is imported."""
+        return super().__new__(framework_class(cls))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        """Let a FastAPI path operation declare the class as its return type."""
+        return any_schema()
+
+    def __init__(
+        self,
+        stream: Stream[Event],
+        *,
+        to: str,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        reply: Reply | None = None,
+        model: str | None = None,
+        created: float | None = None,
+    ) -> None:
+        self.status_code = status
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        self.raw_headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in {"content-type": self.media_type, **given}.items()
+        ]
+        self.background: Callable[[], Awaitable[None]] | None = None
+        self.losses: tuple[Loss, ...] = ()
+        self._stream = stream
+        self._to = encoder(to).dialect
+        self._reply = reply
+        self._model = model
+        self._created = created
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response.
+
+        Raises:
+            LocalProtocolError: The stream was closed before it ended.
+        """
+        try:
+            async with open_exchange(receive, send) as exchange:
+                await self._respond(exchange)
+        finally:
+            await self._stream.aclose()
+        if self.background is not None:
+            await self.background()
+
+    async def _respond(self, exchange: Exchange) -> None:
+        stream = self._stream
+        try:
+            async for event in stream:
+                if isinstance(event, MessageStop) and event.choice:
+                    choice = f"choice {event.choice}"
+                    self.losses += (Loss("choices", choice, 1, "dropped"),)
+        except (UpstreamError, NotAStream, ProtocolError):
+            if not isinstance(stream.outcome, Failed | Truncated):
+                raise  # the caller passed a stream that was closed or broken already
+        match stream.outcome:
+            case Failed(error) | Truncated(error):
+                await send_error(exchange, error, self._error_body)
+            case _:
+                await self._send_message(exchange)
+
+    async def _send_message(self, exchange: Exchange) -> None:
+        try:
+            message = self._stream.message
+            source = MessageSource(self._stream.dialect or "", None, message)
+            encoded = encode_message(
+                structs.replace(message, source=source),
+                self._to,
+                reply=self._reply,
+                model=self._model,
+                created=self._created,
+            )
+        except EncodeError as exc:
+            await send_error(exchange, answer_failure(exc), self._error_body)
+            return
+        self.losses += encoded.losses
+        body = compact(encoded.body).encode()
+        await send_json(exchange, self.status_code, self.raw_headers, body)
+
+    def _error_body(self, error: StreamError) -> bytes:
+        # The vendor's own fields of an error belong to its dialect alone.
+        is_own = self._stream.dialect == lookup(self._to).name
+        return encoder(self._to, extras=is_own).error_body(error)
+
+
+async def send_error(
+    exchange: Exchange, error: StreamError, error_body: Callable[[StreamError], bytes]
+) -> None:
+    """Send an error response: with the provider's status, 504 for a timeout or 502 for all else.
+
+    Args:
+        exchange: Where to send it.
+        error: How the stream failed.
+        error_body: Returns the body, in the client's dialect.
+    """
+    status = response_status(error)
+    body = error_body(structs.replace(error, status_hint=status))
+    await send_json(exchange, status, [(b"content-type", b"application/json")], body)
+
+
+async def send_json(
+    exchange: Exchange, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    """Send a complete response with its length."""
+    await exchange.start(status, [*headers, (b"content-length", b"%d" % len(body))])
+    await exchange.send(body, more=False)
+
+
+class KeepAlive:
+    """Send the chunks of a response, and a ping after each `interval_s` of silence.
+
+    Silence begins when a send returns, so a chunk must have been sent before.
+
+    Args:
+        exchange: Where to send chunks and pings.
+        ping: Returns a ping in the client's dialect; empty if the stream has ended or
+            the dialect has none.
+        interval_s: Seconds from the end of one send to the next ping.
+    """
+
+    def __init__(self, exchange: Exchange, ping: Callable[[], bytes], interval_s: float) -> None:
+        self._exchange = exchange
+        self._ping = ping
+        self._interval_s = interval_s
+        # A server blocks a send while its write buffer is full; a ping must wait for it.
+        self._lock = anyio.Lock()
+        self._next_ping_at = anyio.current_time() + interval_s
+
+    async def run(self) -> None:
+        """Send pings until `ping` returns an empty one."""
+        while True:
+            await anyio.sleep_until(self._next_ping_at)
+            async with self._lock:
+                if anyio.current_time() < self._next_ping_at:  # a chunk was sent meanwhile
+                    continue
+                ping = self._ping()
+                if not ping:
+                    return
+                await self._send(ping, more=True)
+
+    async def send(self, body: bytes, *, more: bool = True) -> None:
+        """Send a chunk of the body; `more=False` completes the response."""
+        async with self._lock:
+            await self._send(body, more=more)
+
+    async def _send(self, body: bytes, *, more: bool) -> None:
+        await self._exchange.send(body, more=more)
+        self._next_ping_at = anyio.current_time() + self._interval_s
+
+
+T = TypeVar("T")
+
+
+def framework_class(cls: type[T]) -> type[T]:
+    """Return a subclass of a class and of Starlette's `Response`, if Starlette is imported.
+
+    FastAPI sends only instances of that unchanged, and has always imported Starlette.
+    """
+    starlette = sys.modules.get("starlette.responses")
+    if starlette is None:
+        return cls
+    return _joined(cls, starlette.Response)  # type: ignore[arg-type]  # classes are hashable
+
+
+@lru_cache
+def _joined(cls: type[T], base: type) -> type[T]:
+    """Return a subclass of both, or `cls` if it is one already."""
+    if issubclass(cls, base):
+        return cls
+    return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base
+
+
+def any_schema() -> Any:
+    """Return the schema that lets a FastAPI path operation declare a class as its return type."""
+    from pydantic_core import core_schema
+
+    return core_schema.any_schema()

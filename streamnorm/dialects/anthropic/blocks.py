@@ -1,0 +1,497 @@
+"""Content blocks: from wire events to unified blocks.
+
+Read `message.py` first (which block an event belongs to), then `open_block.py` (a block
+between its start and its stop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct, field
+
+from streamnorm._core.blocks import (
+    Block,
+    Citation,
+    OpaqueBlock,
+    Reasoning,
+    ServerToolCall,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.codec import BlockOpener, Delta
+from streamnorm._core.events import (
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    ReasoningDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.json import clean, is_json, objects_of, rejoin, string_of
+from streamnorm._core.limits import (
+    OBJECT_BYTES,
+    USUAL_FIELDS_BYTES,
+    Limits,
+    StoredBytes,
+    text_bytes,
+    value_bytes,
+)
+from streamnorm._core.text import LONG_CHARS, TextBuffer
+from streamnorm.dialects.anthropic import wire
+from streamnorm.dialects.anthropic.citations import citation_from_wire
+from streamnorm.dialects.anthropic.opaque import event_from_wire, opaque_from_wire, with_compaction
+from streamnorm.dialects.anthropic.reasoning import redacted_from_wire, signature_from_wire
+from streamnorm.dialects.anthropic.tool_calls import (
+    CALL_TYPES,
+    call_from_wire,
+    input_from_wire,
+    result_from_wire,
+    same_input,
+)
+
+MAX_FRESH = 64
+"""Fragments of a call's input that are packed and counted at once."""
+
+
+class OpenBlock(Struct):
+    """A content block between its start and its stop.
+
+    Attributes:
+        unified: The unified block, empty if it grows by deltas.
+        extra: Fields of the start that are not mapped to `unified`.
+        start_text: Text or thinking in the start.
+        start_signature: Signature in the start; a signature delta replaces it.
+        start_input: Input in the start; deltas replace it.
+        start_citations: Citations in the start.
+        index: Unified index; -1 while the `BlockStart` is held.
+        delta: An empty delta of the block; None before `BlockStart` and if it does not grow.
+        has_deltas: Whether a delta with text, thinking or input has arrived.
+        fragments: Input of a call so far; empty for other blocks.
+        carry: High surrogate at the end of the last delta.
+        signature: Signature of the last signature delta, as spelt on the wire.
+        stored_bytes: Bytes that are counted as stored until the block stops, but for
+            `fragments`.
+    """
+
+    unified: Block
+    extra: dict[str, Any] = {}
+    start_text: str = ""
+    start_signature: str = ""
+    start_input: str = ""
+    start_citations: tuple[Citation, ...] = ()
+    index: int = -1
+    delta: Delta | None = None
+    has_deltas: bool = False
+    fragments: TextBuffer = field(default_factory=TextBuffer)
+    carry: str = ""
+    signature: str = ""
+    stored_bytes: int = 0
+
+    def append_fragment(self, text: str, stored: StoredBytes) -> bool:
+        """Store a fragment of a call's input; False, and nothing changes, if it is too much.
+
+        Fragments are counted in batches, so that the one that ends the next batch is refused.
+        """
+        fresh = self.fragments.fresh
+        if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
+            fresh.append(text)
+            return True
+        if stored.left < 0:
+            return False
+        fresh.append(text)
+        stored.left -= self.fragments.pack()
+        return True
+
+
+def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
+    """Return the block of a `content_block_start`, not yet numbered."""
+    match block:
+        case {"type": "text"}:
+            return OpenBlock(
+                Text(),
+                wire.unmapped(block, "type", "text", "citations"),
+                start_text=clean(wire.text_of(block, "text")),
+                start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
+            )
+        case {"type": "thinking"}:
+            return OpenBlock(
+                Reasoning(),
+                wire.unmapped(block, "type", "thinking", "signature"),
+                start_text=clean(wire.text_of(block, "thinking")),
+                start_signature=string_of(block, "signature"),
+            )
+        case {"type": "redacted_thinking", "data": str(data)}:
+            return OpenBlock(redacted_from_wire(data, server), wire.unmapped(block, "type", "data"))
+        case {"type": str(kind), "name": str(name)} if kind in CALL_TYPES and name:
+            return OpenBlock(
+                call_from_wire(kind, name, block),
+                wire.unmapped(block, "type", "id", "name", "input"),
+                start_input=input_from_wire(block, raw_input),
+            )
+        case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
+            extra = wire.unmapped(block, "type", "tool_use_id", "content")
+            return OpenBlock(result_from_wire(kind, id, block), extra)
+        case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
+            raise malformed(f"{kind} lacks a field, expected all that are required")
+        case {"type": str(kind)}:
+            return OpenBlock(opaque_from_wire(kind, block))
+        case _:
+            raise malformed("content block without a type, expected one")
+
+
+def malformed(message: str) -> Fatal:
+    """Return the error of a stream whose blocks violate the protocol."""
+    return Fatal(StreamError("malformed", message))
+
+
+_KINDS: dict[type[Block], tuple[type[Block], ...]] = {
+    Text: (Text,),
+    Reasoning: (Reasoning,),
+    ToolCall: (ToolCall, ServerToolCall),
+}
+_NAMES: dict[type[Block], str] = {Text: "text", Reasoning: "thinking", ToolCall: "tool_use"}
+_DELTAS: dict[type[Block], type[Delta]] = {
+    Text: TextDelta,
+    Reasoning: ReasoningDelta,
+    ToolCall: JSONDelta,
+    ServerToolCall: JSONDelta,
+}
+_WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
+    wire.TextDelta: TextDelta,
+    wire.ThinkingDelta: ReasoningDelta,
+    wire.InputJSONDelta: JSONDelta,
+}
+
+
+class MessageBlocks:
+    """The open blocks of one message.
+
+    Blocks are found by their index on the wire, which is only a key; unified indexes
+    count the blocks in the order of their starts.
+
+    Args:
+        server: Name of the server, which decides who issued signatures.
+        limits: Bounds.
+        note: Called with each deviation that is accepted.
+
+    Attributes:
+        has_client_call: Whether the message contains a client tool call.
+        unfinished_calls: Number of client tool calls that stopped with incomplete arguments.
+        may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
+        opener: Opens the blocks, and counts what is stored.
+    """
+
+    def __init__(
+        self, server: str | None, limits: Limits, note: Callable[[str, str], None]
+    ) -> None:
+        self.has_client_call = False
+        self.unfinished_calls = 0
+        self.may_split_pairs = False
+        self._server = server
+        self.opener = BlockOpener(limits, note)
+        self._note = note
+        self._open: dict[object, OpenBlock] = {}
+        self._indexes: dict[object, int] = {}  # unified by wire index, stopped blocks too
+        self._contents: dict[object, int] = {}  # hash of what a stopped block holds, by wire index
+        self._implied: tuple[object, object] | None = None  # key of the open block without a start
+        self._call_ids: set[str] = set()
+
+    def begin_message(self, id: str) -> None:
+        """Mint ids of calls from the id of the message."""
+        self.opener.seed = (id,)
+
+    def is_unknown(self, wire_index: object) -> bool:
+        """Return whether the open block at an index is of a type that has no unified block."""
+        block = self._open.get(wire_index)
+        return block is not None and isinstance(block.unified, OpaqueBlock)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a block has not stopped."""
+        return bool(self._open)
+
+    def appendable_block(self, wire_index: object, kind: type[wire.Delta]) -> OpenBlock | None:
+        """Return the open block that a delta only extends; None if it must be read in full."""
+        block = self._open.get(wire_index)
+        if block is None or not block.has_deltas or block.carry or block.signature:
+            return None
+        return block if _WIRE_DELTAS[kind] is type(block.delta) else None
+
+    def start(
+        self, wire_index: object, block: dict[str, Any], raw_input: str | None, events: list[Event]
+    ) -> None:
+        """Open the block of a `content_block_start`.
+
+        Args:
+            wire_index: Its index on the wire; None if it has none.
+            block: The content block.
+            raw_input: Its input as spelt on the wire.
+            events: Where to append.
+
+        Raises:
+            Fatal: It lacks a required field, its index or the id of its call was used
+                before, or it passes a bound.
+        """
+        opened = open_block(block, raw_input, self._server)
+        self._stop_implied(events)
+        if wire_index in self._indexes or wire_index in self._open:
+            raise malformed("content_block_start at an index in use, expected a new index")
+        key = object() if wire_index is None else wire_index
+        self._open[key] = opened
+        if isinstance(opened.unified, OpaqueBlock) and opened.unified.kind == "compaction":
+            # Held until its delta, which completes it; blocks are numbered as they start.
+            self._store(opened, value_bytes(block) + OBJECT_BYTES)
+            return
+        self._store(opened, max(value_bytes(block) - USUAL_FIELDS_BYTES, 0))
+        self._emit_start(key, opened, events)
+        if opened.start_text:
+            events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
+        events += [CitationDelta(opened.index, citation) for citation in opened.start_citations]
+
+    def whole(
+        self, position: int, block: dict[str, Any], raw_input: str | None, events: list[Event]
+    ) -> None:
+        """Emit a block of `message_start`, which has no events of its own.
+
+        Blocks that follow have later indexes: the SDKs append them.
+        """
+        self.start(position, block, raw_input, events)
+        self.stop(position, events)
+
+    def text(self, wire_index: object, text: str, events: list[Event]) -> None:
+        """Append a text delta."""
+        if not text or self._repeats(wire_index, Text, text):
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Text):
+            block = self._implied_at(wire_index, Text, events)
+        if (text := self._without_repeat(block, text)) and (
+            text := self._join_surrogates(block, text)
+        ):
+            events.append(TextDelta(block.index, text))
+
+    def thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
+        """Append a thinking delta, in a new block if the open one is signed."""
+        if not text:
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Reasoning):
+            block = self._implied_at(wire_index, Reasoning, events)
+        if not (text := self._without_repeat(block, text)):
+            return
+        if block.signature:
+            block = self._continue_unsigned(block, events)
+        if text := self._join_surrogates(block, text):
+            events.append(ReasoningDelta(block.index, text))
+
+    def input(self, wire_index: object, text: str, events: list[Event]) -> None:
+        """Append a delta of a tool's input."""
+        if not text or self._repeats(wire_index, ToolCall, text):
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, _KINDS[ToolCall]):
+            block = self._only_open(wire_index, ToolCall)
+        block.has_deltas = True
+        if text := self._join_surrogates(block, text):
+            if not block.append_fragment(text, self.opener.stored):
+                raise too_large("max_accumulated_bytes", self.opener.stored.bound)
+            events.append(JSONDelta(block.index, text))
+
+    def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
+        """Sign a thinking block; a second, different signature signs an empty block."""
+        if not signature or self._repeats(wire_index, Reasoning, signature):
+            return
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Reasoning):
+            block = self._only_open(wire_index, Reasoning)
+        if block.signature == signature:
+            self._note("resent_signature", "thinking")
+            return
+        if block.signature:
+            block = self._continue_unsigned(block, events)
+        self._store(block, text_bytes(signature))
+        block.signature = signature
+        self._flush_carry(block, events)
+        issued = signature_from_wire(clean(signature), self._server)
+        events.append(SignatureDelta(block.index, *issued))
+
+    def cite(self, wire_index: object, citation: dict[str, Any], events: list[Event]) -> None:
+        """Add a citation to a text block."""
+        block = self._open.get(wire_index)
+        if block is None or not isinstance(block.unified, Text):
+            block = self._only_open(wire_index, Text)
+        events.append(CitationDelta(block.index, citation_from_wire(citation)))
+
+    def is_held(self, wire_index: object) -> bool:
+        """Return whether the start of a block is held until its `compaction_delta` arrives."""
+        return self._held_compaction(wire_index) is not None
+
+    def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
+        """Complete a held `compaction` block; False if no such block is held."""
+        compaction = self._held_compaction(wire_index)
+        if compaction is None:
+            return False
+        block = self._open[wire_index]
+        block.unified = with_compaction(compaction, fields)
+        self._emit_start(wire_index, block, events)
+        return True
+
+    def _held_compaction(self, wire_index: object) -> OpaqueBlock | None:
+        block = self._open.get(wire_index)
+        if block is None or block.index >= 0 or not isinstance(block.unified, OpaqueBlock):
+            return None
+        return block.unified
+
+    def unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
+        """Emit an event of an unknown type, with the block that its `index` names."""
+        index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
+        events.append(event_from_wire(name, value, index))
+
+    def stop(self, wire_index: object, events: list[Event]) -> None:
+        """Close a block; a stop without an index closes the only open one."""
+        if wire_index is None and len(self._open) == 1:
+            (wire_index,) = self._open
+        block = self._open.pop(wire_index, None)
+        if block is None:
+            self._note("extra_block_stop", "block")
+            return
+        self._emit_stop(wire_index, block, events)
+        if self._implied is not None and self._implied[1] == wire_index:
+            self._stop_implied(events)
+
+    def finish(self, events: list[Event]) -> None:
+        """Close all blocks that are still open, at the end of the message."""
+        self._stop_implied(events)
+        for key, block in sorted(self._open.items(), key=lambda item: item[1].index):
+            self._note("missing_block_stop", "block")
+            self._emit_stop(key, block, events)
+        for _ in range(self.unfinished_calls):
+            self._note("unfinished_arguments", "tool call")
+
+    def _store(self, block: OpenBlock, size: int) -> None:
+        """Count what is stored of a block until it stops."""
+        self.opener.store(size)
+        block.stored_bytes += size
+
+    def _emit_start(self, key: object, block: OpenBlock, events: list[Event]) -> None:
+        started = block.unified
+        if isinstance(started, ToolCall | ServerToolCall):
+            if started.id in self._call_ids:
+                raise malformed("second call of one id, expected another id")
+            if started.id:
+                self._call_ids.add(started.id)
+            self.has_client_call = self.has_client_call or isinstance(started, ToolCall)
+        block.index = self.opener.open(started, events, extra=block.extra)
+        if type(started) in _DELTAS:
+            block.delta = _DELTAS[type(started)](block.index, "")
+        if isinstance(key, int):
+            self._indexes[key] = block.index
+
+    def _emit_stop(self, key: object, block: OpenBlock, events: list[Event]) -> None:
+        if block.index < 0:
+            self._emit_start(key, block, events)
+        self.opener.stored.release(block.stored_bytes)
+        self._flush_carry(block, events)
+        content: str = block.signature or block.start_signature
+        if isinstance(block.unified, ToolCall | ServerToolCall):
+            content = self._whole_input(block)
+        elif not block.has_deltas and not content:
+            content = block.start_text
+        if content and isinstance(key, int):
+            self._contents[key] = hash((_DELTAS[type(block.unified)], content))
+        if block.start_input and not block.has_deltas:
+            events.append(JSONDelta(block.index, block.start_input))
+        if block.start_signature and not block.signature:
+            issued = signature_from_wire(block.start_signature, self._server)
+            events.append(SignatureDelta(block.index, *issued))
+        events.append(BlockStop(block.index))
+
+    def _whole_input(self, call: OpenBlock) -> str:
+        """Return the input of a call that stops, and count a client call with broken input."""
+        self.opener.store(call.fragments.pack())
+        told, whole = call.start_input, call.fragments.text()
+        self.opener.stored.release(text_bytes(whole))
+        if told and whole and not same_input(told, whole):
+            raise malformed("deltas of another input than that of the start, expected the same")
+        whole = whole or told
+        if isinstance(call.unified, ToolCall) and whole and not is_json(whole):
+            self.unfinished_calls += 1
+        return whole
+
+    def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
+        """Replace a signed block by a new one: a signature covers only what precedes it."""
+        key = next(key for key, block in self._open.items() if block is signed)
+        self.opener.stored.release(signed.stored_bytes)
+        self._flush_carry(signed, events)
+        events.append(BlockStop(signed.index))
+        block = self._open[key] = OpenBlock(Reasoning(), has_deltas=signed.has_deltas)
+        self._emit_start(key, block, events)
+        return block
+
+    def _stop_implied(self, events: list[Event]) -> None:
+        if self._implied is not None:
+            key, self._implied = self._implied, None
+            self._emit_stop(key, self._open.pop(key), events)
+
+    def _repeats(self, wire_index: object, kind: type[Block], content: str) -> bool:
+        """Return whether a delta only repeats what a stopped block holds, and note that."""
+        held = self._contents.get(wire_index)
+        if held is None or held != hash((_DELTAS[kind], content)):
+            return False
+        self._note("resent_delta", kind.__name__)
+        return True
+
+    def _only_open(self, wire_index: object, kind: type[Block]) -> OpenBlock:
+        """Return the block of a delta without an index: the only open one of its kind."""
+        alike = [block for block in self._open.values() if isinstance(block.unified, _KINDS[kind])]
+        if wire_index is not None or len(alike) != 1:
+            raise malformed(f"delta of no open {_NAMES[kind]} block, expected one at its index")
+        self._note("misplaced_delta", kind.__name__)
+        return alike[0]
+
+    def _implied_at(
+        self, wire_index: object, kind: type[Text | Reasoning], events: list[Event]
+    ) -> OpenBlock:
+        """Return the block of text or thinking at the index of an open block of another kind.
+
+        SGLang sends text amid a tool's input (sgl-project/sglang#24293), LiteLLM thinking amid
+        text (BerriAI/litellm#33224): that is a block of its own, until the next block starts,
+        if no other block of the kind is open.
+        """
+        key = (kind, wire_index)
+        if key not in self._open:
+            alike = any(isinstance(block.unified, kind) for block in self._open.values())
+            host = self._open.get(wire_index)
+            if alike or host is None or host.delta is None:
+                return self._only_open(wire_index, kind)
+            self._stop_implied(events)
+            self._implied = key
+            self._open[key] = OpenBlock(Text() if kind is Text else Reasoning())
+            self._emit_start(key, self._open[key], events)
+        self._note("misplaced_delta", kind.__name__)
+        return self._open[key]
+
+    def _without_repeat(self, block: OpenBlock, text: str) -> str:
+        """Return `text`, or "" if it is a first delta that repeats the text of the start."""
+        if block.has_deltas:
+            return text
+        block.has_deltas = True
+        if text != block.start_text:
+            return text
+        self._note("resent_text", type(block.unified).__name__)
+        return ""
+
+    def _join_surrogates(self, block: OpenBlock, text: str) -> str:
+        if self.may_split_pairs or block.carry:
+            text, block.carry = rejoin(block.carry, text)
+        return text
+
+    def _flush_carry(self, block: OpenBlock, events: list[Event]) -> None:
+        if block.carry:
+            carry, block.carry = clean(block.carry), ""
+            events.append(_DELTAS[type(block.unified)](block.index, carry))

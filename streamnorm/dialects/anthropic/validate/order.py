@@ -1,0 +1,319 @@
+"""Strict validator of Anthropic Messages streams: the order of events, and their fields.
+
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21), and the
+needs of clients: the official helpers append blocks as they start and look them up by
+`index`; they, LangChain and others drop frames without an `event` line; Claude Code ignores
+text and input in the start of a block, and blocks that do not stop.
+
+    stream  = ping* message_start (block | ping)* message_delta+ message_stop
+            | ping* message_start, whole and with its stop_reason, message_stop
+    block k = content_block_start(k) (delta(k) | ping)* content_block_stop(k)
+
+An `error` may come anywhere and ends the stream.  Undocumented types are violations, even
+though the vendor may add types: clients end the session at them.
+
+Four things that the vendor leaves open are legal.  Thinking may be unsigned, since only
+the vendor can sign.  A tool without arguments may have no input.  Input may be incomplete
+JSON if the stop reason explains it; tools that stream eagerly may end so as well, but
+nothing in the stream marks them, and clients raise.  White space may be a block of its own,
+as between cited texts, unless it is all the text of a message, which the API rejects as input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, field
+
+from streamnorm._core.codec import Checker
+from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm._core.shapes import found, holds_object, is_count, misnamed, parse_object, problems
+from streamnorm.dialects.anthropic.validate.shapes import BLOCKS, DELTAS, EVENTS, TOOLS
+from streamnorm.sse import Frame
+
+_ANYWHERE = frozenset({"ping", "error"})
+
+
+class AnthropicChecker(Checker):
+    """Strict validator of one Messages stream."""
+
+    def __init__(self) -> None:
+        self._blocks = BlockChecker()
+        self._has_begun = False  # message_start has arrived, or its absence was reported
+        self._has_message = False
+        self._is_ending = False  # message_delta has arrived
+        self._stop_is_checked = False
+        self._stop_reason: str | None = None  # "" if it is of the wrong type
+        self._terminal = ""  # type of the event that ended the stream
+
+    def read(self, frame: Frame) -> Iterator[str]:
+        if self._terminal:
+            yield f"frame after {self._terminal}, expected nothing"
+            return
+        event, parse_problems = parse_object(frame.data)
+        yield from parse_problems
+        kind = frame.event
+        if event is not None:
+            yield from misnamed(event, frame.event, EVENTS)
+            if isinstance(event.get("type"), str):
+                kind = event["type"]
+            if kind in EVENTS:
+                yield from problems(EVENTS[kind], event, "")
+                yield from self._check_order(kind)
+                yield from self._check_event(kind, event)
+        self._has_begun = self._has_begun or kind == "message_start"
+        if kind in ("message_stop", "error"):
+            self._terminal = kind
+
+    def missing(self) -> list[str]:
+        if self._terminal:
+            return []
+        if not self._has_begun:
+            return ["no message_start, expected it first"]
+        missing = list(self._blocks.left_open("the stream ends"))
+        if self._stop_reason is None:
+            missing.append("no stop_reason, expected a message_delta with one")
+        return [*missing, "no message_stop, expected it last"]
+
+    def _check_order(self, kind: str) -> Iterator[str]:
+        if not self._has_begun and kind != "message_start" and kind not in _ANYWHERE:
+            self._has_begun = True
+            yield f"{kind} comes first, expected message_start"
+        if self._is_ending and kind.startswith("content_block"):
+            yield f"{kind} after message_delta, expected message_stop"
+
+    def _check_event(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
+        match kind:
+            case "content_block_delta":
+                yield from self._blocks.delta(event)
+            case "content_block_start":
+                yield from self._blocks.start(event)
+            case "content_block_stop":
+                yield from self._blocks.stop(event)
+            case "message_start":
+                yield from self._message_start(event)
+            case "message_delta":
+                yield from self._message_delta(event)
+            case "message_stop":
+                yield from self._message_stop()
+            case _:
+                return
+
+    def _message_start(self, event: dict[str, Any]) -> Iterator[str]:
+        if self._has_message:
+            yield "second message_start, expected one"
+            return
+        self._has_message = True
+        message = event.get("message")
+        if not is_object(message):
+            return
+        content = message.get("content")
+        blocks: list[object] = content if is_array(content) else []
+        for index, block in enumerate(blocks):
+            yield from self._blocks.whole(index, block)
+        self._stop_reason = _string_or_none(message.get("stop_reason"))
+        if self._stop_reason is not None and not blocks:
+            yield "message.stop_reason without content, expected null"
+
+    def _message_delta(self, event: dict[str, Any]) -> Iterator[str]:
+        yield from self._blocks.left_open("message_delta")
+        self._is_ending = True
+        delta = event.get("delta")
+        if not is_object(delta):
+            self._stop_reason = ""  # reported by `problems`
+            return
+        reason, matched = delta.get("stop_reason"), delta.get("stop_sequence")
+        self._stop_reason = _string_or_none(reason)
+        if self._stop_reason is None:
+            return
+        if reason == "stop_sequence" and matched is None:
+            yield "no delta.stop_sequence, expected the one that stop_reason says was met"
+        if reason != "stop_sequence" and isinstance(matched, str):
+            yield f"delta.stop_sequence is {found(matched)}, expected null by stop_reason"
+        yield from self._check_stop()
+
+    def _message_stop(self) -> Iterator[str]:
+        yield from self._blocks.left_open("message_stop")
+        if self._stop_reason is None:
+            yield "message_stop without a stop_reason, expected a message_delta with one"
+        yield from self._check_stop()
+
+    def _check_stop(self) -> Iterator[str]:
+        """Yield, once, the conflicts between the stop reason and the blocks."""
+        if self._stop_is_checked:
+            return
+        self._stop_is_checked = True
+        yield from self._blocks.check_message(self._stop_reason)
+        if self._stop_reason == "tool_use" and not self._blocks.client_tools:
+            yield "stop_reason is tool_use without a tool_use block, expected another"
+        if self._stop_reason == "end_turn" and self._blocks.client_tools:
+            yield "stop_reason is end_turn with a tool_use block, expected tool_use"
+
+
+def _string_or_none(value: object) -> str | None:
+    """Return a string or None as it is; "" for another type, which `problems` reports."""
+    return value if value is None or isinstance(value, str) else ""
+
+
+_DELTAS_OF = {
+    "text": frozenset({"text_delta", "citations_delta"}),
+    "thinking": frozenset({"thinking_delta", "signature_delta"}),
+    "compaction": frozenset({"compaction_delta"}),
+    **dict.fromkeys(TOOLS, frozenset({"input_json_delta"})),
+}
+_EMPTY_AT_START = {"text": ("text",), "thinking": ("thinking", "signature")}
+_CUT_SHORT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+_TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+class _CheckedBlock(Struct):
+    kind: str
+    position: int  # in the order of starts
+    has_text: bool = False
+    is_blank: bool = True
+    input: list[str] = field(default_factory=list)
+    is_signed: bool = False
+
+
+class BlockChecker:
+    """Strict validator of the blocks of one message.
+
+    Attributes:
+        client_tools: Number of `tool_use` blocks.
+    """
+
+    def __init__(self) -> None:
+        self.client_tools = 0
+        self._count = 0  # of starts
+        self._next_index = 0
+        self._started: set[int] = set()
+        self._open: dict[int, _CheckedBlock] = {}
+        # Open blocks whose missing stop has not been reported.
+        self._unreported: dict[int, None] = {}
+        self._ids: set[str] = set()
+        self._blank_index: int | None = None  # of a block of white space
+        self._has_text = False
+        self._bad_inputs: dict[int, tuple[int, int]] = {}  # position and size, by index
+
+    def whole(self, index: int, block: object) -> Iterator[str]:
+        """Yield the problems of a block in `message_start`, which has no events."""
+        self._started.add(index)
+        self._next_index = index + 1
+        if not is_object(block):
+            return
+        kind = string_of(block, "type")
+        yield from self._check_call(index, kind, block)
+        text = block.get("text")
+        if kind == "text" and isinstance(text, str):
+            yield from self._check_text(index, text != "", not text.strip())
+
+    def start(self, event: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems of a `content_block_start` beyond its fields."""
+        index = event["index"] if is_count(event.get("index")) else self._next_index
+        # A lower index that is unused fills a gap, which was reported at the gap.
+        if index > self._next_index or index in self._started:
+            yield f"block {index} starts, expected {self._next_index}"
+        yield from self.left_open("content_block_start")
+        block = event.get("content_block")
+        kind = ""
+        if is_object(block):
+            kind = string_of(block, "type")
+            yield from self._check_call(index, kind, block)
+            yield from self._check_empty(index, kind, block)
+        self._open[index] = _CheckedBlock(kind, self._count)
+        self._unreported[index] = None
+        self._count += 1
+        self._started.add(index)
+        self._next_index = max(self._next_index, index + 1)
+
+    def delta(self, event: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems of a `content_block_delta` beyond its fields."""
+        index = event.get("index")
+        if not is_count(index):
+            return
+        block = self._open.get(index)
+        if block is None:
+            yield f"content_block_delta of block {index}, expected an open block"
+            return
+        delta = event.get("delta")
+        kind = string_of(delta, "type") if is_object(delta) else ""
+        if not is_object(delta) or kind not in DELTAS:
+            return
+        if block.kind in BLOCKS and kind not in _DELTAS_OF.get(block.kind, ()):
+            yield f"{kind} in block {index}, expected a delta of {block.kind}"
+            return
+        if block.is_signed:
+            yield f"{kind} of block {index} after its signature, expected content_block_stop"
+        block.is_signed = block.is_signed or kind == "signature_delta"
+        text = delta.get("text")
+        if isinstance(text, str) and text:
+            block.has_text = True
+            block.is_blank = block.is_blank and not text.strip()
+        if isinstance(fragment := delta.get("partial_json"), str):
+            block.input.append(fragment)
+
+    def stop(self, event: dict[str, Any]) -> Iterator[str]:
+        """Yield the problems of a `content_block_stop`, and of the text of its block."""
+        index = event.get("index")
+        if not is_count(index):
+            return
+        block = self._open.pop(index, None)
+        self._unreported.pop(index, None)
+        if block is None:
+            yield f"content_block_stop of block {index}, expected an open block"
+            return
+        if block.kind == "text":
+            yield from self._check_text(index, block.has_text, block.is_blank)
+        text = "".join(block.input)
+        if text and not holds_object(text):
+            self._bad_inputs[index] = (block.position, len(text))
+
+    def left_open(self, event: str) -> Iterator[str]:
+        """Yield, once each, the blocks that should have stopped before `event`."""
+        for index in self._unreported:
+            yield f"{event} while block {index} is open, expected content_block_stop"
+        self._unreported.clear()
+
+    def check_message(self, stop_reason: str | None) -> Iterator[str]:
+        """Yield the problems of blocks that depend on the stop reason or on other blocks."""
+        for index, (position, size) in self._bad_inputs.items():
+            # A limit or a refusal can only cut short the last block.
+            if stop_reason not in _CUT_SHORT or position != self._count - 1:
+                yield f"input of block {index} in {size} characters is no JSON object, expected one"
+        if self._blank_index is not None and not self._has_text:
+            yield f"block {self._blank_index} is white space, all the text there is, expected none"
+
+    def _check_call(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
+        """Count a call, whose id must be one that the API accepts as input."""
+        if kind not in TOOLS:
+            return
+        self.client_tools += kind == "tool_use"
+        id = block.get("id")
+        if not isinstance(id, str) or not id:
+            return
+        if not _TOOL_ID.fullmatch(id):
+            yield f"id of block {index} in {len(id)} characters, expected letters, digits, _ and -"
+        if id in self._ids:
+            yield f"id of block {index} is that of another, expected its own"
+        self._ids.add(id)
+
+    def _check_empty(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
+        """Yield content of the start that belongs in deltas."""
+        for name in _EMPTY_AT_START.get(kind, ()):
+            if isinstance(text := block.get(name), str) and text:
+                yield f"block {index} starts with {name} of {len(text)} characters, expected none"
+        if kind in TOOLS and is_object(value := block.get("input")) and value:
+            caller = block.get("caller")
+            # A call made by code has its input in the start.
+            if not is_object(caller) or caller.get("type") == "direct":
+                yield f"block {index} starts with input of {len(value)} keys, expected none"
+
+    def _check_text(self, index: int, has_text: bool, is_blank: bool) -> Iterator[str]:
+        if not has_text:
+            yield f"block {index} is an empty text, expected text or no block"
+        elif is_blank:
+            self._blank_index = index
+        else:
+            self._has_text = True

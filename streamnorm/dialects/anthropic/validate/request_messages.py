@@ -1,0 +1,379 @@
+"""The order of messages and of their calls and results, as Anthropic demands it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise, zip_longest
+from typing import Any, NamedTuple
+
+from streamnorm._core.codec import Finding, RequestFacts
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.anthropic.validate.request_fields import (
+    Message,
+    blocks_of,
+    kind_of,
+    messages_of,
+    tools_of,
+)
+
+_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+
+
+class _Turn(NamedTuple):
+    """Consecutive messages of one role, which the vendor joins.
+
+    Attributes:
+        role: Their role.
+        number: Position of the first one.
+        blocks: Their blocks, each with its path.
+    """
+
+    role: str
+    number: int
+    blocks: list[tuple[str, dict[str, Any]]]
+
+
+def _turns(messages: list[Message]) -> list[_Turn]:
+    turns: list[_Turn] = []
+    for message in messages:
+        if not turns or turns[-1].role != message.role:
+            turns.append(_Turn(message.role, message.number, []))
+        path = f"messages[{message.number}].content"
+        content = message.value.get("content")
+        for number, block in enumerate(content if is_array(content) else ()):
+            if is_object(block):
+                turns[-1].blocks.append((f"{path}[{number}]", block))
+        if isinstance(content, str):
+            turns[-1].blocks.extend((path, block) for block in message.blocks)
+    return turns
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    return kind_of(block) == "tool_result"
+
+
+def _ids(turn: _Turn, kind: str, field: str) -> list[str]:
+    return [
+        id
+        for _, block in turn.blocks
+        if kind_of(block) == kind and isinstance(id := block.get(field), str)
+    ]
+
+
+def missing_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield turns that call tools and have no results at the beginning of the next turn."""
+    turns = _turns(messages_of(facts.body))
+    for turn, after in zip_longest(turns, turns[1:]):
+        calls = _ids(turn, "tool_use", "id")
+        if turn.role != "assistant" or not calls:
+            continue
+        answered: list[object] = []
+        for _, block in after.blocks if after is not None else ():
+            if not _is_result(block):
+                break
+            answered.append(block.get("tool_use_id"))
+        if missing := [id for id in calls if id not in answered]:
+            yield Finding(f"messages[{turn.number}]", name=", ".join(missing))
+
+
+def unexpected_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield results of calls that the turn before them does not have."""
+    if is_object(facts.body.get("thread")):  # whose first turns the vendor has
+        return
+    before: list[str] = []
+    for turn in _turns(messages_of(facts.body)):
+        for path, block in turn.blocks if turn.role == "user" else ():
+            id = block.get("tool_use_id")
+            if _is_result(block) and isinstance(id, str) and id not in before:
+                yield Finding(path, name=id)
+        before = _ids(turn, "tool_use", "id")
+
+
+def duplicate_uses(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield calls with the id of an earlier one."""
+    seen: set[str] = set()
+    for turn in _turns(messages_of(facts.body)):
+        for path, block in turn.blocks:
+            id = block.get("id")
+            if kind_of(block) == "tool_use" and isinstance(id, str):
+                if id in seen:
+                    yield Finding(f"{path}.id", id)
+                seen.add(id)
+
+
+def duplicate_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield second results of one call."""
+    for turn in _turns(messages_of(facts.body)):
+        seen: set[str] = set()
+        for path, block in turn.blocks:
+            id = block.get("tool_use_id")
+            if _is_result(block) and isinstance(id, str):
+                if id in seen:
+                    yield Finding(f"{path}.tool_use_id", name=id)
+                seen.add(id)
+
+
+def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield calls of server tools that have no result although the conversation went on.
+
+    A call may wait while nothing but calls and results follow it.
+    """
+    blocks = [place for turn in _turns(messages_of(facts.body)) for place in turn.blocks]
+    last_other = max(
+        (number for number, (_, block) in enumerate(blocks) if not _waits(block)), default=-1
+    )
+    answered = {
+        id
+        for _, block in blocks
+        if _is_any_result(block) and isinstance(id := block.get("tool_use_id"), str)
+    }
+    for path, block in blocks[: last_other + 1]:
+        id = block.get("id")
+        if kind_of(block) in _SERVER_CALLS and isinstance(id, str) and id not in answered:
+            yield Finding(path, name=id)
+
+
+def _waits(block: dict[str, Any]) -> bool:
+    """Return whether a block may follow a call of a server tool that has no result yet."""
+    kind = kind_of(block)
+    return kind == "tool_use" or kind in _SERVER_CALLS or _is_any_result(block)
+
+
+def _is_any_result(block: dict[str, Any]) -> bool:
+    return kind_of(block).endswith("tool_result")
+
+
+def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the first block of an answer that goes on and begins with no thinking.
+
+    With a budget, the vendor wants thinking first where calls of the last answer were made, and
+    where the answer is to be continued.
+    """
+    thinking = facts.body.get("thinking")
+    if not is_object(thinking) or thinking.get("type") != "enabled":
+        return
+    messages = messages_of(facts.body)
+    turns = [turn for turn in _turns(messages) if turn.role == "assistant" and turn.blocks]
+    if turns and (_ids(turns[-1], "tool_use", "id") or _is_prefilled(messages)):
+        path, block = turns[-1].blocks[0]
+        if kind_of(block) not in _THINKING:
+            yield Finding(f"{path}.type", name=kind_of(block))
+
+
+def prefill(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a last message of the assistant, unless it waits for tools of the server."""
+    messages = messages_of(facts.body)
+    if _is_prefilled(messages):
+        yield Finding(f"messages[{messages[-1].number}]")
+
+
+def _is_prefilled(messages: list[Message]) -> bool:
+    """Return whether the last message is an answer that waits for nothing."""
+    if not messages or messages[-1].role != "assistant":
+        return False
+    blocks = messages[-1].blocks
+    last = blocks[-1] if blocks else {}
+    kind = kind_of(last)
+    return not (kind == "compaction" or kind in _SERVER_CALLS or _is_any_result(last))
+
+
+def system_after_user(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages of the system that stand after none of the user."""
+    before = ""
+    is_paused = False
+    for message in messages_of(facts.body):
+        if message.role == "system" and before != "user" and not is_paused:
+            yield Finding(f"messages[{message.number}]")
+        before = message.role
+        last = message.blocks[-1] if message.blocks else {}
+        is_paused = before == "assistant" and _is_any_result(last)
+
+
+def system_before_assistant(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages of the system that stand neither before one of the assistant nor last."""
+    messages = messages_of(facts.body)
+    for message, after in pairwise(messages):
+        if message.role == "system" and after.role != "assistant":
+            yield Finding(f"messages[{message.number}]")
+
+
+_MAX_MARKS = 4
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")  # in either alphabet
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+
+
+def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield messages of the user or the assistant whose content is empty.
+
+    The last message may be of the assistant and empty.
+    """
+    messages = messages_of(facts.body)
+    for message in messages:
+        content = message.value.get("content")
+        is_last = message is messages[-1] and message.role == "assistant"
+        if content in ("", []) and message.role != "system" and not is_last:
+            yield Finding(f"messages[{message.number}].content", name=f"messages.{message.number}")
+
+
+def empty_texts(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield text blocks without a character, named by the field that they stand in."""
+    for block in blocks_of(facts.body):
+        if block.type == "text" and block.value.get("text") == "":
+            yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
+
+
+def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield texts of white space alone, named by the field that they stand in."""
+    for block in blocks_of(facts.body):
+        if block.type == "text" and _is_blank(block.value.get("text")):
+            yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
+    for message in messages_of(facts.body):
+        if _is_blank(message.value.get("content")):
+            yield Finding(f"messages[{message.number}].content", name="messages")
+
+
+def _is_blank(text: object) -> bool:
+    return isinstance(text, str) and text.isspace()
+
+
+def trailing_space(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a last text of the assistant that ends in white space."""
+    messages = messages_of(facts.body)
+    if not messages or messages[-1].role != "assistant" or not messages[-1].blocks:
+        return
+    last = messages[-1]
+    text = last.blocks[-1].get("text")
+    if isinstance(text, str) and text != text.rstrip():
+        yield Finding(f"messages[{last.number}].content")
+
+
+def empty_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield tool results whose content is an array without elements."""
+    for block in blocks_of(facts.body):
+        if block.type == "tool_result" and block.value.get("content") == []:
+            yield Finding(f"{block.path}.content", name=f"{block.typed_location}.content")
+
+
+# Cache marks
+
+
+def _marks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the path and the value of each cache mark in the order of the prompt."""
+    holders = [(f"tools[{number}]", tool) for number, _, tool in tools_of(body)]
+    holders += [(block.path, block.value) for block in blocks_of(body)]
+    for path, holder in holders:
+        mark = holder.get("cache_control")
+        if is_object(mark):
+            yield f"{path}.cache_control", mark
+    mark = body.get("cache_control")  # stands for one on the last block
+    if is_object(mark):
+        yield "cache_control", mark
+
+
+def max_marks(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the first cache mark that is one too many."""
+    marks = list(_marks(facts.body))
+    if len(marks) > _MAX_MARKS:
+        yield Finding(marks[_MAX_MARKS][0], count=len(marks), limit=_MAX_MARKS)
+
+
+def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield cache marks of an hour after one of five minutes, the default."""
+    is_short = False
+    for path, mark in _marks(facts.body):
+        if mark.get("ttl") == "1h":
+            if is_short:
+                yield Finding(f"{path}.ttl")
+        else:
+            is_short = True
+
+
+def top_level_lifetime(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a mark of the request with another lifetime than the mark of the last block."""
+    whole = facts.body.get("cache_control")
+    messages = messages_of(facts.body)
+    blocks = messages[-1].blocks if messages else ()
+    mark = blocks[-1].get("cache_control") if blocks else None
+    if is_object(whole) and is_object(mark) and _lifetime(whole) != _lifetime(mark):
+        yield Finding("cache_control.ttl")
+
+
+def _lifetime(mark: dict[str, Any]) -> object:
+    return mark.get("ttl") or "5m"
+
+
+def nested_marks(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield cache marks in the content of tool results."""
+    for block in blocks_of(facts.body):
+        if block.in_result and block.value.get("cache_control") is not None:
+            yield Finding(f"{block.path}.cache_control", name=block.location)
+
+
+def marked_empty_texts(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield text blocks without a character that have a cache mark."""
+    for block in blocks_of(facts.body):
+        is_empty = block.type == "text" and block.value.get("text") == ""
+        if is_empty and block.value.get("cache_control") is not None:
+            yield Finding(f"{block.path}.text", name=f"{block.location}.text")
+
+
+# Media, ids, inputs, signatures
+
+
+def image_media_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield inline images of other types than the vendor's four."""
+    yield from _media_types(facts, "image", _IMAGES)
+
+
+def document_media_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield documents in Base64 that are no PDF."""
+    yield from _media_types(facts, "document", frozenset({"application/pdf"}))
+
+
+def _media_types(facts: RequestFacts, kind: str, known: frozenset[str]) -> Iterator[Finding]:
+    for block in blocks_of(facts.body):
+        source = block.value.get("source") if block.type == kind else None
+        if not is_object(source) or source.get("type") != "base64":
+            continue
+        media_type = source.get("media_type")
+        if not (isinstance(media_type, str) and media_type in known):
+            path, location = f"{block.path}.source", f"{block.typed_location}.source.base64"
+            yield Finding(f"{path}.media_type", media_type, name=f"{location}.media_type")
+
+
+def tool_ids(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield ids of calls with other characters than letters, digits, `_` and `-`."""
+    for block in blocks_of(facts.body):
+        name = "tool_use_id" if block.type == "tool_result" else "id"
+        id = block.value.get(name) if block.type in ("tool_use", "tool_result") else None
+        if isinstance(id, str) and _ID.fullmatch(id) is None:
+            yield Finding(f"{block.path}.{name}", id, name=f"{block.typed_location}.{name}")
+
+
+def inputs(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield inputs of calls that are no objects."""
+    for block in blocks_of(facts.body):
+        value = block.value.get("input") if block.type in _CALLS else None
+        if value is not None and not is_object(value):
+            yield Finding(f"{block.path}.input", name=f"{block.typed_location}.input")
+
+
+def signatures(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield signatures of thinking that the vendor cannot have issued."""
+    yield from _forged(facts, "thinking", "signature")
+
+
+def redacted_data(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield data of redacted thinking that the vendor cannot have issued."""
+    yield from _forged(facts, "redacted_thinking", "data")
+
+
+def _forged(facts: RequestFacts, kind: str, name: str) -> Iterator[Finding]:
+    for block in blocks_of(facts.body):
+        value = block.value.get(name) if block.type == kind else None
+        if isinstance(value, str) and _BASE64.fullmatch(value) is None:
+            yield Finding(f"{block.path}.{name}", name=block.location)

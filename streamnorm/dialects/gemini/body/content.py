@@ -1,0 +1,563 @@
+"""Parts of a request's contents as blocks, and back.
+
+https://ai.google.dev/api/caching#Part (read 2026-11-23).  A part has one datum and any number
+of modifiers, among them the signature of what the model wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from streamnorm._core.blocks import (
+    Audio,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+from streamnorm._core.bodies.fields import (
+    array_in,
+    object_at,
+    object_of,
+    text_in,
+    unexpected,
+    unmapped,
+    within,
+)
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.ids import Signed
+from streamnorm._core.json import compact, is_object, json_value, objects_of, string_of
+from streamnorm._core.limits import Limits, StoredBytes
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
+from streamnorm.dialects.gemini.reasoning import (
+    is_decodable,
+    redacted_from_wire,
+    redacted_to_wire,
+    signature_from_wire,
+)
+from streamnorm.dialects.gemini.tool_calls import PartialArguments, server_call_from_wire
+from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
+
+_NO_RAW = RawPart()
+_MODIFIERS = frozenset({"thought", "thoughtSignature"})
+_FREQUENT = ("functionCall", "functionResponse")
+_PLACEHOLDERS = frozenset(
+    {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
+)
+"""Documented values that stand for a signature, and are none."""
+
+
+def read_part(part: Any, blocks: list[InputBlock]) -> None:
+    """Append the blocks of one part.
+
+    Raises:
+        DecodeError: It is no part, has several data, or a field of another type than the
+            vendor's.
+    """
+    if not is_object(part):
+        raise unexpected(part, "an object", "$")
+    text = part.get("text")
+    if type(text) is str and len(part) == 1:
+        blocks.append(Text(text))
+        return
+    field, value, others = _datum(camel(part))
+    if field == "text":
+        blocks += _texts(value, others)
+        return
+    try:
+        blocks.append(_block(field, value, others))
+    except DecodeError as exc:
+        raise within(exc, f"$.{field}") from None
+
+
+def _datum(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+    """Return the field with the data of a part, its value, and the other fields."""
+    for field in _FREQUENT:
+        value = part.get(field)
+        if value is None:
+            continue
+        if len(part) == 1:
+            return field, value, {}
+        if len(part) == 2 and "thoughtSignature" in part:
+            return field, value, {"thoughtSignature": part["thoughtSignature"]}
+    try:
+        field = data_field(part)
+    except Fatal as fatal:
+        raise DecodeError(fatal.error.message, path="$") from None
+    others = {
+        key: item
+        for key, item in part.items()
+        if key != field and (key, item) not in (("text", ""), ("thought", False))
+    }
+    return field, part.get(field), others
+
+
+def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
+    match field:
+        case "functionCall" if is_object(value):
+            signed = _signature(modifiers.pop("thoughtSignature", None))
+            return call_from_wire(value, signed, modifiers)
+        case "functionResponse" if is_object(value):
+            return result_from_wire(value, modifiers)
+        case "inlineData" | "fileData" if is_object(value) and not modifiers.get("thought"):
+            return file_from_wire(field, value, modifiers)
+        case "executableCode" | "toolCall" if is_object(value):
+            call, text = server_call_from_wire(field, value, _NO_RAW)
+            return ServerToolCall(call.id, call.name, text, kind=field, extra=extra_of(modifiers))
+        case "codeExecutionResult" | "toolResponse" if is_object(value):
+            id = string_of(value, "id")
+            return ServerToolResult(id, field, value, extra=extra_of(modifiers))
+        case _:
+            return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(modifiers))
+
+
+def _signature(value: object) -> Signed | None:
+    """Return the signature in a field, and who issued it; None if it has none."""
+    if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
+        return None
+    return signature_from_wire(value)
+
+
+def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
+    """Return the blocks of text or of a thought."""
+    text = text_in({"text": value}, "text") or ""
+    thought, wire = others.get("thought") is True, others.get("thoughtSignature")
+    redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
+    if redacted is not None:
+        plain = Reasoning((text,)) if thought else Text(text)
+        return [plain, redacted] if text else [redacted]
+    signed = _signature(wire)
+    extra = extra_of(
+        {key: item for key, item in others.items() if key not in _MODIFIERS or item is None}
+    )
+    if thought:
+        return [Reasoning((text,) if text else (), *(signed or ()), extra=extra)]
+    signature, issuer, _ = signed or (None, None, None)
+    return [Text(text, signature=signature, issuer=issuer, extra=extra)]
+
+
+def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
+    """Return a block that is no call and no result as a part.
+
+    Raises:
+        EncodeError: The dialect has no part for it.
+    """
+    match block:
+        case Text(text):
+            part: dict[str, Any] = {"text": text}
+            if block.signature is not None:
+                _sign(part, block, context)
+        case Reasoning():
+            part = {"text": block.text, "thought": True}
+            if len(block.parts) > 1:
+                context.losses.add("reasoning_parts", "messages", "joined by a blank line")
+            if block.signature is not None:
+                _sign(part, block, context)
+        case RedactedReasoning():
+            part = {"text": "", "thought": True, "thoughtSignature": redacted_to_wire(block)}
+        case Image() | Document() | Audio() | Video():
+            return file_to_wire(block, context)
+        case ServerToolCall(_, _, arguments, kind):
+            part = {kind: json_value(arguments, "arguments")}
+        case ServerToolResult(_, kind, content):
+            part = {kind: dict(content) if is_object(content) else content}
+        case OpaqueBlock(_, kind, data):
+            part = {kind: json_value(data, "data")}
+        case _:
+            raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
+    return part if block.extra is None else add_extra(part, block.extra)
+
+
+def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
+    """Add the signature of a block; another vendor's is of no use to Google, nor a cut one."""
+    if block.issuer == ISSUER and is_decodable(block.signature or ""):
+        part["thoughtSignature"] = block.signature
+    else:
+        context.losses.add("signature_dropped", "messages", "dropped")
+
+
+File: TypeAlias = Image | Document | Audio | Video
+
+ISSUER = "google"
+
+_MAPPED_OF_FILES = frozenset({"mimeType", "data", "fileUri"})
+_OWN_FILES = ("gs://", "https://generativelanguage.googleapis.com/")
+_URL_SAFE = str.maketrans("-_", "+/")
+_LEVELS = {
+    "low": "MEDIA_RESOLUTION_LOW",
+    "high": "MEDIA_RESOLUTION_HIGH",
+    "original": "MEDIA_RESOLUTION_ULTRA_HIGH",
+}
+_DETAILS = {level: detail for detail, level in _LEVELS.items()}
+_VIDEO_HOSTS = frozenset({"youtube.com", "www.youtube.com", "youtu.be"})
+_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "html": "text/html",
+    "csv": "text/csv",
+    "json": "application/json",
+    "wav": "audio/wav",
+    "mp3": "audio/mp3",
+    "ogg": "audio/ogg",
+    "flac": "audio/flac",
+    "aac": "audio/aac",
+    "mp4": "video/mp4",
+    "mov": "video/mov",
+    "webm": "video/webm",
+}
+_KINDS: dict[str, type[File]] = {"image": Image, "audio": Audio, "video": Video}
+_DEFAULT_TYPES: dict[type, str] = {
+    Image: "image/jpeg",
+    Document: "application/pdf",
+    Audio: "audio/mp3",
+    Video: "video/mp4",
+}
+
+
+def file_from_wire(
+    field: str, value: dict[str, Any], modifiers: dict[str, Any]
+) -> File | OpaqueBlock:
+    """Return a file as a block: opaque if no other block can hold it.
+
+    Args:
+        field: `inlineData` or `fileData`.
+        value: Its object.
+        modifiers: The other fields of the part, for the block to keep.
+    """
+    wire = camel(value)
+    media_type, data, uri = wire.get("mimeType"), wire.get("data"), wire.get("fileUri")
+    fields = dict(modifiers)
+    for name, item in wire.items():
+        if name not in _MAPPED_OF_FILES:
+            fields[f"{field}.{name}"] = item
+    block: File | None = None
+    if field == "fileData" and isinstance(uri, str) and isinstance(media_type, str | None):
+        block = _stored(media_type, uri, fields)
+    elif field == "inlineData" and isinstance(data, str) and isinstance(media_type, str):
+        block = _inline(media_type, data.translate(_URL_SAFE), fields)
+    if block is not None:
+        return block
+    return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(dict(modifiers)))
+
+
+def _stored(media_type: str | None, uri: str, fields: dict[str, Any]) -> File:
+    kind = _kind(media_type or _guessed(uri) or "")
+    if kind is Audio or kind is Video:
+        return kind(media_type, url=uri, extra=extra_of(fields))
+    detail = _detail(fields) if kind is Image else None
+    own = uri.startswith(_OWN_FILES)
+    url, id, issuer = (None, uri, ISSUER) if own else (uri, None, None)
+    if kind is Image:
+        return Image(
+            media_type, url=url, file_id=id, detail=detail, issuer=issuer, extra=extra_of(fields)
+        )
+    return Document(media_type, url=url, file_id=id, issuer=issuer, extra=extra_of(fields))
+
+
+def _inline(media_type: str, data: str, fields: dict[str, Any]) -> File | None:
+    data += "=" * (-len(data) % 4)
+    kind = _kind(media_type)
+    if kind is Image:
+        detail = _detail(fields)
+        return Image(media_type, data, detail=detail, extra=extra_of(fields))
+    if media_type.startswith("text/"):
+        try:
+            data = base64.b64decode(data, validate=True).decode()
+        except (binascii.Error, ValueError):
+            return None
+    return kind(media_type, data, extra=extra_of(fields))
+
+
+def _kind(media_type: str) -> type[File]:
+    return _KINDS.get(media_type.partition("/")[0], Document)
+
+
+def _detail(fields: dict[str, Any]) -> str | None:
+    """Take the resolution out of the fields of a part, if it has a unified word."""
+    resolution = fields.get("mediaResolution")
+    if not is_object(resolution) or len(resolution) != 1:
+        return None
+    level = resolution.get("level")
+    detail = _DETAILS.get(level) if isinstance(level, str) else None
+    if detail is not None:
+        del fields["mediaResolution"]
+    return detail
+
+
+def _guessed(uri: str) -> str | None:
+    """Return the media type that the suffix of a URI's path stands for."""
+    address = uri.partition("?")[0].partition("#")[0]
+    host, _, path = address.partition("://")[2].partition("/")
+    if host in _VIDEO_HOSTS:
+        return _TYPES["mp4"]
+    return _TYPES.get(path.rpartition(".")[2].lower()) if "." in path else None
+
+
+def file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
+    """Return a file as the fields of its part."""
+    uri = block.url
+    if isinstance(block, Image | Document) and block.file_id is not None:
+        uri = block.file_id
+    if isinstance(block, Document) and block.title is not None:
+        context.losses.add("title", "messages", "dropped")
+    if uri is not None:
+        part = {"fileData": _address(block, uri, context)}
+    else:
+        data = block.data or ""
+        media_type = block.media_type or _DEFAULT_TYPES[type(block)]
+        if media_type.startswith("text/"):
+            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
+        part = {"inlineData": {"mimeType": media_type, "data": data}}
+    if isinstance(block, Image) and block.detail in _LEVELS:
+        part["mediaResolution"] = {"level": _LEVELS[block.detail]}
+    return add_extra(part, block.extra)
+
+
+def _address(block: File, uri: str, context: WriteContext) -> dict[str, str]:
+    if block.media_type is not None:
+        return {"mimeType": block.media_type, "fileUri": uri}
+    guessed = _guessed(uri)
+    if uri.partition("://")[2].partition("/")[0] in _VIDEO_HOSTS:
+        return {"fileUri": uri}  # as the API has it
+    if guessed is None or _kind(guessed) is not type(block):
+        guessed = _DEFAULT_TYPES[type(block)]
+    context.losses.add("media_type_guessed", "messages", f"written as {guessed}")
+    return {"mimeType": guessed, "fileUri": uri}
+
+
+_MAPPED_OF_CALLS = frozenset({"id", "name", "args", "partialArgs"})
+
+
+def call_from_wire(
+    value: dict[str, Any], signed: Signed | None, modifiers: dict[str, Any]
+) -> InputBlock:
+    """Return a `functionCall` as a call; opaque if it is a fragment of one.
+
+    Args:
+        value: The `functionCall`.
+        signed: Its signature; None if it has none.
+        modifiers: The other fields of its part, for the call to keep.
+
+    Raises:
+        DecodeError: A field has another type than the vendor's.
+    """
+    is_plain = len(value) == 3 and "id" in value and "name" in value and "args" in value
+    wire = value if is_plain else camel(value)
+    id, name = text_in(wire, "id") or "", text_in(wire, "name")
+    if not name or wire.get("willContinue"):
+        return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=extra_of(modifiers))
+    args = object_of(wire, "args")
+    arguments = "" if args is None else compact(args)
+    if args is None and wire.get("partialArgs"):
+        arguments = _joined(objects_of(wire["partialArgs"]))
+    own = {} if is_plain else unmapped(wire, _MAPPED_OF_CALLS)
+    if own:
+        modifiers = {f"functionCall.{key}": item for key, item in own.items()} | modifiers
+    signature, issuer, _ = signed or (None, None, None)
+    extra = extra_of(modifiers)
+    return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)
+
+
+def _joined(entries: list[dict[str, Any]]) -> str:
+    """Return the arguments that came in fragments."""
+    arguments = PartialArguments(Limits(), StoredBytes())
+    try:
+        text = "".join([arguments.write(entry) for entry in entries]) + arguments.finish()
+    except Fatal as fatal:
+        raise DecodeError(
+            f"{fatal.error.message}, expected arguments", path="$.partialArgs"
+        ) from None
+    if not arguments.is_whole:
+        raise DecodeError("arguments that were cut, expected whole ones", path="$.partialArgs")
+    return text
+
+
+def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
+    """Return a call as a part.
+
+    Args:
+        call: The call.
+        context: Reads the arguments, and counts what a double cannot hold.
+
+    Raises:
+        EncodeError: The arguments are no JSON object.
+    """
+    args = context.arguments_of(call, "")
+    count_inexact_numbers(call.arguments, context)
+    wire: dict[str, Any] = {}
+    if call.id and context.capabilities.call_ids:
+        wire["id"] = call.id
+    wire["name"] = call.name
+    wire["args"] = args
+    part: dict[str, Any] = {"functionCall": wire}
+    if call.signature is not None:
+        if call.issuer == ISSUER and is_decodable(call.signature):
+            part["thoughtSignature"] = call.signature
+        else:
+            context.losses.add("signature_dropped", "messages", "dropped")
+    return part if call.extra is None else add_extra(part, call.extra)
+
+
+# A double holds any number of fifteen digits.  To search for many digits, or for an exponent,
+# among bytes that are either costs a tenth of what the expression does.
+_CHARACTER_KINDS = bytes(
+    ord("0") if chr(byte) in "0123456789." else ord("e") if chr(byte) in "eE" else ord(" ")
+    for byte in range(256)
+)
+_MANY_DIGITS = b"0" * 16
+_EXPONENT = b"0e"
+_SUSPECT = re.compile(r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}")
+_MAX_DIGITS = 400
+
+
+def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
+    """Count the numbers of a JSON text that change as doubles, as Google stores them."""
+    kinds = arguments.encode("utf-8", "replace").translate(_CHARACTER_KINDS)
+    if _MANY_DIGITS not in kinds and _EXPONENT not in kinds:
+        return
+    if _SUSPECT.search(arguments) is None:
+        return
+
+    inexact: list[str] = []
+
+    def check(text: str) -> None:
+        if not _is_exact(text):
+            inexact.append(text[:1])
+
+    try:
+        json.loads(arguments, parse_int=check, parse_float=check)
+    except (ValueError, RecursionError):
+        return  # broken arguments are an error, or have been repaired
+    for _ in inexact:
+        context.losses.add("number_precision", "messages", "stored as a double")
+
+
+def _is_exact(text: str) -> bool:
+    if len(text) > _MAX_DIGITS:
+        return False
+    exact, double = Decimal(text), float(text)
+    is_integer = text.lstrip("-").isdecimal()
+    return exact == (Decimal(double) if is_integer else Decimal(repr(double)))
+
+
+_MAPPED_OF_RESULTS = frozenset({"id", "name", "response", "parts"})
+_OUTPUT, _ERROR = "output", "error"
+_FILES = ("inlineData", "fileData")
+
+
+def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolResult:
+    """Return a `functionResponse` as a result.
+
+    Args:
+        value: The `functionResponse`.
+        modifiers: The other fields of its part, for the result to keep.
+
+    Raises:
+        DecodeError: A field has another type than the vendor's.
+    """
+    is_plain = len(value) == 3 and "id" in value and "name" in value and "response" in value
+    wire = value if is_plain else camel(value)
+    id, name = text_in(wire, "id") or "", text_in(wire, "name") or ""
+    response = object_of(wire, "response")
+    is_error, text, original = (False, "", None) if response is None else _response(response)
+    content: tuple[Any, ...] = (Text(text),) if text else ()
+    if is_plain:
+        return ToolResult(id, content, is_error, name, original, extra=extra_of(modifiers))
+    parts = array_in(wire, "parts") or ()
+    content += tuple([_part(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
+    own = {
+        f"functionResponse.{key}": item for key, item in unmapped(wire, _MAPPED_OF_RESULTS).items()
+    }
+    extra = extra_of({**own, **modifiers})
+    return ToolResult(id, content, is_error, name, original, extra=extra)
+
+
+def _response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
+    """Return whether a response is an error, its text, and its JSON unless the text says all."""
+    if len(response) != 1:
+        text = compact(response)
+        return False, text, text
+    key, value = next(iter(response.items()))
+    if key not in (_OUTPUT, _ERROR):
+        text = compact(response)
+        return False, text, text
+    if isinstance(value, str):
+        return key == _ERROR, value, None
+    return key == _ERROR, compact(value), compact(response)
+
+
+def _part(part: object, path: str) -> Any:
+    """Return a file of a result; opaque if it is none."""
+    try:
+        wire = camel(object_at(part, "$"))
+    except DecodeError as exc:
+        raise within(exc, path) from None
+    for field in _FILES:
+        value = wire.get(field)
+        if is_object(value):
+            modifiers = {key: item for key, item in wire.items() if key != field}
+            return file_from_wire(field, value, modifiers)
+    kind = next(iter(wire), "")
+    return OpaqueBlock(DIALECT, kind, compact(wire.get(kind)))
+
+
+def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict[str, Any]:
+    """Return a result as a part.
+
+    Args:
+        result: The result.
+        name: Name of the tool.
+        context: Counts what the response cannot carry.
+
+    Raises:
+        EncodeError: Its value, or a file of it, is no JSON.
+    """
+    texts: list[str] = []
+    files: list[dict[str, Any]] = []
+    for block in result.content:
+        match block:
+            case Text(text):
+                if files:
+                    context.losses.add("order_lost", "messages", "text written before the files")
+                texts.append(text)
+            case OpaqueBlock(_, kind, data):
+                files.append({kind: json_value(data, "data")})
+            case file:
+                files.append(file_to_wire(file, context))
+    if len(texts) > 1:
+        context.losses.add("boundaries", "messages", "texts of a result joined")
+    wire: dict[str, Any] = {}
+    if result.tool_call_id and context.capabilities.call_ids:
+        wire["id"] = result.tool_call_id
+    wire["name"] = name
+    if result.value is not None:
+        wire["response"] = json_value(result.value, "value")
+    else:
+        wire["response"] = {_ERROR if result.is_error else _OUTPUT: "".join(texts)}
+    if files:
+        wire["parts"] = files
+    part = {"functionResponse": wire}
+    return part if result.extra is None else add_extra(part, result.extra)

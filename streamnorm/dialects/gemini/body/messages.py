@@ -1,0 +1,223 @@
+"""Contents of a request as messages, and back.
+
+https://ai.google.dev/api/caching#Content (read 2026-11-23).  What the model wrote is the piece
+of a stream in each part: clients send back what they received, so that parts of one kind are
+one block.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from streamnorm._core.blocks import (
+    InputBlock,
+    Reasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.bodies.fields import array_in, unexpected, unmapped, within
+from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.json import compact, is_array, is_object, string_of
+from streamnorm.dialects.gemini.body.content import (
+    ISSUER,
+    block_to_wire,
+    call_to_wire,
+    read_part,
+    result_to_wire,
+)
+from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
+from streamnorm.dialects.gemini.wire import DIALECT
+
+_MAPPED = frozenset({"role", "parts"})
+# `function` is what the role of results was called before; the SDKs of third parties send it.
+_ROLES: dict[str | None, Role] = {
+    None: "user",
+    "": "user",
+    "user": "user",
+    "model": "assistant",
+    "function": "user",
+    "tool": "user",
+}
+_FORMER_ROLES = frozenset({"function", "tool"})
+
+
+def message_from_wire(content: dict[str, Any]) -> InputMessage:
+    """Return a content as a message.
+
+    Raises:
+        DecodeError: It is none of the dialect.
+    """
+    word, parts = content.get("role"), content.get("parts")
+    fields: dict[str, Any] = {}
+    if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
+        wire = with_arrays(camel(content), "parts")
+        word, parts = wire.get("role"), array_in(wire, "parts") or []
+        fields = unmapped(wire, _MAPPED)
+    role = _ROLES.get(word) if isinstance(word, str | None) else None
+    if role is None:
+        raise unexpected(word, "user or model", "$.role")
+    blocks: list[InputBlock] = []
+    for number, part in enumerate(parts):
+        try:
+            read_part(part, blocks)
+        except DecodeError as exc:
+            raise within(exc, f"$.parts[{number}]") from None
+    if word in _FORMER_ROLES:
+        fields["role"] = word
+    if role == "assistant" and len(blocks) > 1:
+        kinds = set(map(type, blocks))
+        if ToolResult in kinds:
+            blocks = _with_server_results(blocks, parts)
+        if len(kinds) < len(blocks):
+            blocks = _joined(blocks)
+    message = InputMessage(role, tuple(blocks), extra=extra_of(fields))
+    source = Source(DIALECT, content, message)
+    return InputMessage(role, message.blocks, None, message.extra, source)
+
+
+def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[InputBlock]:
+    """Return the blocks of the model with the calls that it has the results of as the server's.
+
+    With `mcpServers` the provider itself calls functions, and reports both.
+    """
+    answered = {
+        block.tool_call_id or block.name for block in blocks if isinstance(block, ToolResult)
+    }
+    found: list[InputBlock] = []
+    for part in parts:
+        part = camel(part)
+        value = part.get("functionCall") or part.get("functionResponse")
+        if not is_object(value):
+            read_part(part, found)
+            continue
+        id, name = string_of(value, "id"), string_of(value, "name")
+        extra = extra_of({key: item for key, item in part.items() if item is not value})
+        if "functionResponse" in part:
+            found.append(ServerToolResult(id, "functionResponse", value, extra=extra))
+        elif (id or name) in answered:
+            found.append(ServerToolCall(id, name, compact(value), "functionCall", extra=extra))
+        else:
+            read_part(part, found)
+    return found
+
+
+def _joined(blocks: list[InputBlock]) -> list[InputBlock]:
+    """Return the blocks of the model with adjacent pieces of one text or thought as one."""
+    joined: list[InputBlock] = []
+    run: list[InputBlock] = []
+    for block in blocks:
+        if run and not _continues(run[-1], block):
+            joined.append(_whole(run))
+            run = []
+        run.append(block)
+    return [*joined, _whole(run)]
+
+
+def _whole(pieces: list[InputBlock]) -> InputBlock:
+    last = pieces[-1]
+    if len(pieces) == 1:
+        return last
+    text = "".join([piece.text for piece in pieces if isinstance(piece, Text | Reasoning)])
+    if isinstance(last, Reasoning):
+        parts = (text,) if text else ()
+        return Reasoning(parts, last.signature, last.issuer, last.id, extra=last.extra)
+    return Text(text)
+
+
+def _continues(last: InputBlock, block: InputBlock) -> bool:
+    """Return whether a block of the model is a piece of the last one."""
+    match last, block:
+        case (Text(), Text()):
+            is_piece = block.signature is None and block.extra is None
+        case (Reasoning(), Reasoning()):
+            # Google's own signature stays on the part that it came with.
+            is_piece = block.signature is None or block.issuer != ISSUER
+        case _:
+            return False
+    return is_piece and last.signature is None and last.extra is None
+
+
+class ContentsWriter:
+    """Write the messages of one request, in order.
+
+    Args:
+        context: Capabilities and losses.
+    """
+
+    def __init__(self, context: WriteContext) -> None:
+        self._context = context
+        self._placeholder = context.capabilities.signature_placeholder
+        self._names: dict[str, str] = {}  # of tools, by the ids of their calls
+
+    def write(self, messages: tuple[InputMessage, ...]) -> list[dict[str, Any]]:
+        """Return the contents.
+
+        Raises:
+            EncodeError: A message has no legal form.
+        """
+        contents: list[dict[str, Any]] = []
+        for number, message in enumerate(messages):
+            if message.role == "assistant":
+                for block in message.blocks:
+                    if isinstance(block, ToolCall) and block.id:
+                        self._names[block.id] = block.name
+            content: dict[str, Any] | None = unchanged_source(message, DIALECT)
+            if content is None:
+                if message.role == "assistant" and not message.blocks:  # the API wants parts
+                    losses = self._context.losses
+                    losses.add("empty_message_dropped", "messages", "nothing in it was written")
+                    continue
+                write = partial(self._content, message, number)
+                content = self._context.written(message, number, write)
+            contents.append(content)
+        return contents
+
+    def _content(self, message: InputMessage, number: int) -> dict[str, Any]:
+        if message.role not in ("user", "assistant"):
+            raise EncodeError(
+                f"{message.role} message, expected one of user or assistant",
+                path=f"messages[{number}]",
+            )
+        parts: list[dict[str, Any]] = []
+        try:
+            parts.extend(map(self._part, message.blocks))
+        except EncodeError as exc:
+            path = f"messages[{number}].blocks[{len(parts)}]"
+            raise EncodeError(exc.args[0], path=path) from exc
+        if message.role == "assistant":
+            self._complete_turn(message.blocks, parts)
+            return add_extra({"role": "model", "parts": parts}, message.extra)
+        former = (message.extra or {}).get(DIALECT, {}).get("role")
+        return add_extra({"role": former or "user", "parts": parts}, message.extra)
+
+    def _part(self, block: InputBlock) -> dict[str, Any]:
+        match block:
+            case ToolCall():
+                return call_to_wire(block, self._context)
+            case ToolResult():
+                name = self._names.get(block.tool_call_id) or block.name
+                if not name:
+                    raise EncodeError("result of no call, expected the name of its tool", path="")
+                return result_to_wire(block, name, self._context)
+            case _:
+                return block_to_wire(block, self._context)
+
+    def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
+        """Sign the first call of a turn, and count the blocks that readers join."""
+        losses = self._context.losses
+        for last, block in pairwise(blocks):
+            if _continues(last, block):
+                losses.add("boundaries", "messages", "adjacent blocks joined")
+        for block, part in zip(blocks, parts, strict=True):
+            if isinstance(block, ToolCall):
+                if "thoughtSignature" not in part and self._placeholder is not None:
+                    part["thoughtSignature"] = self._placeholder
+                    losses.add("signature_placeholder", "messages", "signed with it")
+                return

@@ -1,0 +1,416 @@
+"""Tool calls: their parts, arguments in fragments, and which part belongs to which call."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import ServerToolCall, ToolCall
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal, store_bytes, too_large
+from streamnorm._core.json import clean, compact, is_json, objects_of, rejoin, string_of
+from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_bytes
+from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
+
+_MAPPED = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+
+
+class CallPart(Struct):
+    """A `functionCall` part: a whole call or one fragment of a call.
+
+    Attributes:
+        id: Id of the call; empty if it has none.
+        name: Name of the tool; empty in a later fragment.
+        arguments: JSON text of `args`, byte for byte as on the wire; None without `args`.
+        entries: `partialArgs`.
+        goes_on: Whether more fragments of the call follow.
+        rest: Fields without a unified field.
+    """
+
+    id: str
+    name: str
+    arguments: str | None
+    entries: list[dict[str, Any]]
+    goes_on: bool
+    rest: dict[str, Any]
+
+
+def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
+    """Return a `functionCall` with the JSON text of its arguments.
+
+    Raises:
+        Fatal: It has both whole arguments and fragments.
+    """
+    entries = objects_of(call.get("partialArgs"))
+    goes_on = _goes_on(call) or any(map(_goes_on, entries))
+    arguments = _arguments(call.get("args"), raw)
+    if arguments is not None and (entries or goes_on):
+        if call["args"]:
+            raise contradiction("whole arguments beside fragments")
+        arguments = None
+    rest = {key: item for key, item in call.items() if key not in _MAPPED}
+    id, name = string_of(call, "id"), string_of(call, "name")
+    return CallPart(id, name, arguments, entries, goes_on, rest)
+
+
+def _goes_on(value: dict[str, Any]) -> bool:
+    return value.get("willContinue") is True
+
+
+def _arguments(value: Any, raw: RawCall | None) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return clean(value)
+    text = bytes(raw.args).decode() if raw is not None else ""
+    return text or compact(value)
+
+
+def server_call_from_wire(
+    field: str, value: dict[str, Any], raw: RawPart
+) -> tuple[ServerToolCall, str]:
+    """Return a call of `executableCode` or `toolCall`, and its JSON text as its arguments."""
+    if field == "executableCode":
+        name, text = "code_execution", raw.executable_code
+    else:
+        name, text = string_of(value, "toolType"), raw.tool_call
+    call = ServerToolCall(string_of(value, "id"), name, kind=field)
+    return call, bytes(text).decode() or compact(value)
+
+
+def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> dict[str, Any]:
+    """Return a call as the fields of its part."""
+    function = {"id": call.id, "name": call.name, "args": raw_json(arguments or "{}")}
+    part: dict[str, Any] = {"functionCall": function}
+    return part if signature is None else {**part, "thoughtSignature": signature}
+
+
+def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
+    """Return a call that the provider executed as the fields of its part."""
+    return {call.kind: raw_json(arguments or "{}")}
+
+
+def contradiction(found: str) -> Fatal:
+    """Return the error of a call that contradicts what came before it."""
+    return Fatal(StreamError("malformed", f"function call with {found}"))
+
+
+_STEP = re.compile(
+    r"""\.([^.\[\]]+)|\[([0-9]{0,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+)
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class _Container(Struct):
+    """An object or list that is open in the JSON text.
+
+    Attributes:
+        step: Its key or position in the container around it.
+        is_list: Whether it is a list.
+        keys: Keys of an object so far.
+        count: Number of values so far.
+        stored_bytes: Bytes of the keys that are counted as stored.
+    """
+
+    step: str | int
+    is_list: bool
+    keys: set[str]
+    count: int = 0
+    stored_bytes: int = 0
+
+
+class PartialArguments:
+    """Serialize the `partialArgs` of one call as fragments of one JSON object.
+
+    Args:
+        limits: `max_json_depth` bounds the steps of a path.
+        stored: Counter of the keys that are stored of open objects.
+    """
+
+    def __init__(self, limits: Limits, stored: StoredBytes) -> None:
+        self._limits = limits
+        self._stored = stored
+        self._open: list[_Container] = []  # outermost first
+        self._string: list[str | int] | None = None  # path of the unfinished string
+        self._carry = ""  # high surrogate at its end
+
+    def write(self, entry: dict[str, Any]) -> str:
+        """Return the JSON text that an entry adds.
+
+        Raises:
+            Fatal: The entry has no path, or one that was already closed, or another than that
+                of an unfinished string, or its value is none.
+        """
+        path, ends_list = self._path(entry.get("jsonPath"))
+        _check_value(entry)
+        if self._string is None:
+            return self._go_to(path, ends_list, entry)
+        if path != self._string or (_has_value(entry) and "stringValue" not in entry):
+            raise _malformed("a value within an unfinished string")
+        return self._continue_string(entry)
+
+    def finish(self) -> str:
+        """Return the text that closes all containers.
+
+        An unfinished string is not closed: its end was never sent.
+        """
+        return self._close(0) if self._string is None else self._half_character()
+
+    def cut(self) -> str:
+        """Return text behind which the arguments are unfinished: their end was never sent."""
+        return self._half_character() if self._open else "{"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is open."""
+        return self._string is None and not self._open
+
+    def _go_to(self, path: list[str | int], ends_list: bool, entry: dict[str, Any]) -> str:
+        if not self._open:
+            opening = "{"
+            self._open.append(_Container("", is_list=False, keys=set()))
+        else:
+            opening = ""
+        common = 0
+        while (
+            common < min(len(path), len(self._open) - 1)
+            and self._open[common + 1].step == path[common]
+        ):
+            common += 1
+        if common == len(path) and not _has_value(entry):
+            # `[]` closes an open list; any other path that is open adds nothing.
+            return opening + (self._close(common) if ends_list and path else "")
+        if common == len(path):
+            raise _malformed("a value for what is open")
+        out = [opening, self._close(common + 1)]
+        for number, step in enumerate(path[common:], common):
+            out.append(self._enter(step))
+            if number + 1 < len(path):
+                out.append(self._begin(step, is_list=isinstance(path[number + 1], int)))
+        if _has_value(entry):
+            out.append(self._value(path, entry))
+        else:
+            out.append(self._begin(path[-1], is_list=ends_list))
+        return "".join(out)
+
+    def _enter(self, step: str | int) -> str:
+        """Return the comma and the key before a value of the innermost container."""
+        container = self._open[-1]
+        comma = "," if container.count else ""
+        container.count += 1
+        if isinstance(step, int):
+            if not container.is_list or step != container.count - 1:
+                raise _malformed("a path out of order")
+            return comma
+        if container.is_list or step in container.keys:
+            raise _malformed("a path out of order")
+        size = OBJECT_BYTES + text_bytes(step)
+        store_bytes(self._stored, size)
+        container.stored_bytes += size
+        container.keys.add(step)
+        return f"{comma}{compact(step)}:"
+
+    def _begin(self, step: str | int, *, is_list: bool) -> str:
+        self._open.append(_Container(step, is_list=is_list, keys=set()))
+        return "[" if is_list else "{"
+
+    def _close(self, depth: int) -> str:
+        closed = ["]" if container.is_list else "}" for container in reversed(self._open[depth:])]
+        self._stored.release(sum(container.stored_bytes for container in self._open[depth:]))
+        del self._open[depth:]
+        return "".join(closed)
+
+    def _value(self, path: list[str | int], entry: dict[str, Any]) -> str:
+        if "stringValue" in entry:
+            self._string = path
+            return '"' + self._continue_string(entry)
+        value = entry.get("numberValue", entry.get("boolValue"))
+        return compact(value)
+
+    def _continue_string(self, entry: dict[str, Any]) -> str:
+        """Return a fragment of the open string, with its end unless more follows."""
+        text, self._carry = rejoin(self._carry, entry.get("stringValue", ""))
+        text = compact(text)[1:-1]
+        return text if entry.get("willContinue") is True else text + self._end_string()
+
+    def _end_string(self) -> str:
+        self._string = None
+        return self._half_character() + '"'
+
+    def _half_character(self) -> str:
+        carry, self._carry = clean(self._carry), ""
+        return carry
+
+    def _path(self, path: Any) -> tuple[list[str | int], bool]:
+        """Return the steps of a path and whether it ends in `[]`."""
+        if not isinstance(path, str) or not path.startswith("$"):
+            raise _malformed("no path")
+        steps: list[str | int] = []
+        position, ends_list = 1, False
+        while position < len(path):
+            match = _STEP.match(path, position)
+            if match is None or ends_list:
+                raise _malformed("a path that is none")
+            position = match.end()
+            if match[2] == "":
+                ends_list = True
+            else:
+                steps.append(_step(match))
+            if len(steps) >= self._limits.max_json_depth:
+                raise too_large("max_json_depth", self._limits.max_json_depth)
+        return steps, ends_list
+
+
+def _step(match: re.Match[str]) -> str | int:
+    if match[2]:
+        return int(match[2])
+    if match[1]:
+        return clean(match[1])
+    return clean(_ESCAPED.sub(r"\1", match[3] or match[4] or ""))
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "stringValue": (str,),
+    "numberValue": (int, float),
+    "boolValue": (bool,),
+    "nullValue": (str, int, type(None)),
+}
+"""Types of the values of an entry, which has at most one."""
+
+
+def _has_value(entry: dict[str, Any]) -> bool:
+    return any(key in entry for key in _TYPES)
+
+
+def _check_value(entry: dict[str, Any]) -> None:
+    values = [key for key in _TYPES if key in entry]
+    if len(values) > 1:
+        raise _malformed(f"{len(values)} values in one entry")
+    # JSON's `true` is an `int` for Python, and a number that is not finite is read as None.
+    if values and type(entry[values[0]]) not in _TYPES[values[0]]:
+        raise _malformed(f"a {values[0]} of another type")
+
+
+def _malformed(found: str) -> Fatal:
+    return Fatal(StreamError("malformed", f"partial arguments with {found}"))
+
+
+class OpenCall(Struct):
+    """An open call whose arguments come in fragments.
+
+    Attributes:
+        index: Index of its block.
+        id: Id of the call; empty if it came without one.
+        name: Name of the tool.
+        arguments: The arguments so far.
+    """
+
+    index: int
+    id: str
+    name: str
+    arguments: PartialArguments
+
+    def is_continued_by(self, part: CallPart) -> bool:
+        """Return whether a part is a fragment of this call and not the start of another.
+
+        Raises:
+            Fatal: The part names this call and contradicts it, or names no call that is open.
+        """
+        if not part.name and part.id in ("", self.id):
+            is_same = True
+        elif part.id:
+            is_same = part.id == self.id
+        else:  # a start without an id has no arguments yet
+            is_same = part.name == self.name and (bool(self.id) or bool(part.entries))
+        if is_same and part.name not in ("", self.name):
+            raise contradiction("another name for the call of its id")
+        if is_same and part.arguments is not None:
+            if part.name and not part.id:
+                return False
+            raise contradiction("whole arguments for a call that came in fragments")
+        if not is_same and not part.name:
+            raise contradiction("the id of another call than the open one")
+        return is_same
+
+
+class CandidateCalls:
+    """The calls of one candidate so far, and which of them have their result."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[tuple[str, str], tuple[str, int]] = {}  # name and hash of the content
+        self._cut: dict[str, None] = {}  # names of calls whose arguments never ended
+        self._unfinished = 0
+        self._unanswered: dict[str, str] = {}  # names of client tool calls by id
+        self._running: list[str] = []  # ids of the provider's calls
+
+    @property
+    def awaits_client(self) -> bool:
+        """Whether a client tool call has no result."""
+        return bool(self._unanswered)
+
+    @property
+    def unfinished(self) -> int:
+        """Number of client tool calls whose arguments are no whole JSON."""
+        return self._unfinished
+
+    def repeats(self, what: str, id: str, name: str, content: str) -> bool:
+        """Return whether a call or result repeats that of its id; store it if it is new.
+
+        Raises:
+            Fatal: It is another than that of its id.
+        """
+        if not id:
+            return False
+        found, known = (name, hash(content)), self._by_id.get((what, id))
+        if known is not None and known != found:
+            raise contradiction(f"the id of another {what}")
+        self._by_id[what, id] = found
+        return known is not None
+
+    def check_start(self, part: CallPart) -> None:
+        """Check that the start of a call is no fragment of a call that was cut.
+
+        Raises:
+            Fatal: It may be one.
+        """
+        if part.entries and not part.id and part.name in self._cut:
+            raise contradiction("arguments for a call that was cut")
+
+    def start(self, id: str, name: str) -> None:
+        """Store a client tool call."""
+        self._unanswered[id] = name
+
+    def start_server_call(self, id: str) -> None:
+        """Store a call that the provider executes."""
+        self._running.append(id)
+
+    def complete(self, arguments: str) -> None:
+        """Judge whole arguments: text that is no JSON is unfinished."""
+        self._unfinished += bool(arguments) and not is_json(arguments)
+
+    def cut(self, name: str) -> None:
+        """Store that the arguments of a call never ended."""
+        self._unfinished += 1
+        self._cut[name] = None
+
+    def answer(self, id: str, name: str) -> str:
+        """Return the id of the client tool call that a result answers; its tool has run."""
+        if not id:
+            id = next((known for known, tool in self._unanswered.items() if tool == name), "")
+        self._unanswered.pop(id, None)
+        return id
+
+    def answer_server_call(self, id: str) -> str:
+        """Return the id of the provider's call that a result answers.
+
+        Raises:
+            Fatal: It has no id, and several calls have no result.
+        """
+        if not id and len(self._running) > 1:
+            raise contradiction(f"a result without an id after {len(self._running)} calls")
+        id = id or next(iter(self._running), "")
+        if id in self._running:
+            self._running.remove(id)
+        return id

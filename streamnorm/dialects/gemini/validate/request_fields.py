@@ -1,0 +1,390 @@
+"""Checks of what Google refuses: fields, parts, the order of turns, tools and options.
+
+Parts of a request that several checks visit are in `parts.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from streamnorm._core.codec import Finding, RequestFacts
+from streamnorm._core.json import is_array, is_object
+
+MODEL = "model"
+"""The role of the model."""
+
+_UPPER = re.compile("[A-Z]")
+_DATA = (
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+)
+"""The fields of a part of which it has one."""
+
+
+class Field(NamedTuple):
+    """A field of a request.
+
+    Attributes:
+        path: Path as the client wrote it.
+        location: Path in the vendor's spelling, for messages.
+        value: Value of the field; None if it is missing.
+    """
+
+    path: str
+    location: str
+    value: Any
+
+
+class Part(NamedTuple):
+    """A part of a content.
+
+    Attributes:
+        path: Path as the client wrote it.
+        location: Path in the vendor's spelling, for messages.
+        value: The JSON object.
+        data: Data fields of the part, by `lowerCamelCase` name.
+    """
+
+    path: str
+    location: str
+    value: dict[str, Any]
+    data: dict[str, Field]
+
+
+class Content(NamedTuple):
+    """A content of the conversation.
+
+    Attributes:
+        number: Position in `contents`.
+        path: Path of the content.
+        role: Its role; the user's if it has none.
+        parts: Its parts.
+        value: The JSON object.
+    """
+
+    number: int
+    path: str
+    role: str
+    parts: tuple[Part, ...]
+    value: dict[str, Any]
+
+    def with_data(self, name: str) -> list[Part]:
+        """Return the parts that have a data field."""
+        return [part for part in self.parts if name in part.data]
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a field as the protocol buffers spell it."""
+    return _UPPER.sub(lambda upper: f"_{upper[0].lower()}", name)
+
+
+def field_of(holder: dict[str, Any], name: str, path: str = "", location: str = "") -> Field:
+    """Return a field of an object, in either spelling.
+
+    Args:
+        holder: The object.
+        name: Name of the field in `lowerCamelCase`.
+        path: Path of the object; "" for the body.
+        location: Location of the object.
+    """
+    spelt = snake_case(name)
+    found = spelt if holder.get(name) is None and spelt in holder else name
+    return Field(_within(path, found), _within(location, spelt), holder.get(found))
+
+
+def _within(holder: str, name: str) -> str:
+    return f"{holder}.{name}" if holder else name
+
+
+def option_of(body: dict[str, Any], *names: str) -> Field:
+    """Return a field that objects lead to, in either spelling; its value is None without them."""
+    field = Field("", "", body)
+    for name in names:
+        holder: dict[str, Any] = field.value if is_object(field.value) else {}
+        field = field_of(holder, name, field.path, field.location)
+    return field
+
+
+def elements_of(field: Field) -> Iterator[Field]:
+    """Yield the elements of a repeated field; the vendor takes one object for such an array."""
+    if is_object(field.value):
+        yield field
+    for number, value in enumerate(field.value if is_array(field.value) else ()):
+        yield Field(f"{field.path}[{number}]", f"{field.location}[{number}]", value)
+
+
+def contents_of(body: dict[str, Any]) -> list[Content]:
+    """Return the contents of a request; what is no object is left out."""
+    found: list[Content] = []
+    for number, element in enumerate(elements_of(field_of(body, "contents"))):
+        if is_object(element.value):
+            role = element.value.get("role")
+            parts = _parts(field_of(element.value, "parts", element.path, element.location))
+            word = role if isinstance(role, str) and role else "user"
+            found.append(Content(number, element.path, word, tuple(parts), element.value))
+    return found
+
+
+def _parts(field: Field) -> Iterator[Part]:
+    for element in elements_of(field):
+        value = element.value
+        if is_object(value):
+            data = {
+                name: found
+                for name in _DATA
+                if (found := field_of(value, name, element.path, element.location)).value
+                is not None
+            }
+            yield Part(element.path, element.location, value, data)
+
+
+def all_parts_of(body: dict[str, Any]) -> Iterator[Part]:
+    """Yield the parts of the system instruction and of all contents."""
+    system = field_of(body, "systemInstruction")
+    if is_object(system.value):
+        yield from _parts(field_of(system.value, "parts", system.path, system.location))
+    for content in contents_of(body):
+        yield from content.parts
+
+
+def tools_of(body: dict[str, Any]) -> Iterator[Field]:
+    """Yield the tools of a request, each an object."""
+    for tool in elements_of(field_of(body, "tools")):
+        if is_object(tool.value):
+            yield tool
+
+
+def declarations_of(body: dict[str, Any]) -> Iterator[Field]:
+    """Yield the declarations of functions, each an object."""
+    for tool in tools_of(body):
+        declared = field_of(tool.value, "functionDeclarations", tool.path, tool.location)
+        for declaration in elements_of(declared):
+            if is_object(declaration.value):
+                yield declaration
+
+
+_REQUEST = "GenerateContentRequest"
+
+
+def _message(fields: str) -> Mapping[str, str]:
+    """Return the fields of a message, each with the name of its own message, or ""."""
+    names = (field.partition(":") for field in fields.split())
+    return {name: message for name, _, message in names}
+
+
+_MESSAGES: Mapping[str, Mapping[str, str]] = {
+    _REQUEST: _message(
+        "model contents:Content systemInstruction:Content tools:Tool toolConfig:ToolConfig "
+        "safetySettings:SafetySetting generationConfig:GenerationConfig cachedContent labels "
+        "serviceTier store continuationToken modelArmorConfig generationOutputConfig"
+    ),
+    "Content": _message("parts:Part role"),
+    "Part": _message(
+        "text thought thoughtSignature inlineData:Blob fileData:FileData "
+        "functionCall:FunctionCall functionResponse:FunctionResponse "
+        "executableCode:ExecutableCode codeExecutionResult:CodeExecutionResult "
+        "toolCall:ToolCall toolResponse:ToolResponse partMetadata videoMetadata "
+        "mediaResolution mediaProcessing audioTranscription speechMetadata documentMetadata "
+        "spreadsheetMetadata audioMetadata"
+    ),
+    "Blob": _message("data displayName mimeType"),
+    "FileData": _message("displayName fileUri mimeType"),
+    "FunctionCall": _message("id name args partialArgs willContinue"),
+    "FunctionResponse": _message(
+        "id name response parts:FunctionResponsePart willContinue scheduling"
+    ),
+    "FunctionResponsePart": _message(
+        "inlineData:Blob fileData:FileData mediaProcessing mediaResolution videoMetadata "
+        "documentMetadata spreadsheetMetadata audioMetadata"
+    ),
+    "ExecutableCode": _message("code language id"),
+    "CodeExecutionResult": _message("outcome output id"),
+    "ToolCall": _message("id toolType args"),
+    "ToolResponse": _message("id toolType response"),
+    "Tool": _message(
+        "functionDeclarations:FunctionDeclaration googleSearch:GoogleSearch "
+        "googleSearchRetrieval codeExecution urlContext fileSearch googleMaps computerUse "
+        "mcpServers:McpServer retrieval enterpriseWebSearch parallelAiSearch exaAiSearch"
+    ),
+    "FunctionDeclaration": _message(
+        "name description parameters parametersJsonSchema response responseJsonSchema behavior"
+    ),
+    "GoogleSearch": _message("searchTypes blockingConfidence excludeDomains timeRangeFilter"),
+    "McpServer": _message("name streamableHttpTransport:StreamableHttpTransport"),
+    "StreamableHttpTransport": _message("url headers timeout sseReadTimeout terminateOnClose"),
+    "ToolConfig": _message(
+        "functionCallingConfig:FunctionCallingConfig retrievalConfig "
+        "includeServerSideToolInvocations"
+    ),
+    "FunctionCallingConfig": _message("mode allowedFunctionNames streamFunctionCallArguments"),
+    "SafetySetting": _message("category threshold method"),
+    "GenerationConfig": _message(
+        "temperature topP topK seed candidateCount maxOutputTokens stopSequences "
+        "presencePenalty frequencyPenalty responseLogprobs logprobs responseMimeType "
+        "responseSchema responseJsonSchema _responseJsonSchema responseFormat "
+        "responseModalities thinkingConfig:ThinkingConfig speechConfig imageConfig "
+        "mediaResolution audioTranscriptionConfig translationConfig enableAffectiveDialog "
+        "enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig"
+    ),
+    "ThinkingConfig": _message("includeThoughts thinkingBudget thinkingLevel"),
+}
+_KNOWN: Mapping[str, Mapping[str, str]] = {
+    message: {spelt: name for name in fields for spelt in (name, snake_case(name))}
+    for message, fields in _MESSAGES.items()
+}
+"""The names of fields in `lowerCamelCase`, by those of both spellings."""
+_VERTEX_ALONE: Mapping[str, frozenset[str]] = {
+    _REQUEST: frozenset({"modelArmorConfig", "generationOutputConfig"}),
+    "FunctionCall": frozenset({"partialArgs", "willContinue"}),
+    "FunctionCallingConfig": frozenset({"streamFunctionCallArguments"}),
+    "GoogleSearch": frozenset({"blockingConfidence", "excludeDomains"}),
+    "SafetySetting": frozenset({"method"}),
+    "Tool": frozenset({"retrieval", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"}),
+    "GenerationConfig": frozenset({"audioTimestamp", "routingConfig", "modelSelectionConfig"}),
+}
+_GEMINI_ALONE: Mapping[str, frozenset[str]] = {
+    _REQUEST: frozenset({"store"}),
+    "Part": frozenset({"toolCall", "toolResponse", "partMetadata"}),
+    "FunctionResponse": frozenset({"willContinue"}),
+    "FunctionResponsePart": frozenset({"mediaProcessing"}),
+    "Tool": frozenset({"fileSearch", "mcpServers"}),
+    "ToolConfig": frozenset({"includeServerSideToolInvocations"}),
+    "GenerationConfig": frozenset({"enableEnhancedCivicAnswers"}),
+}
+
+
+def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that no protocol buffer of the vendor has."""
+    for holder, message in _objects(Field("", "", facts.body), _REQUEST):
+        for name, value in holder.value.items():
+            if value is not None and name not in _KNOWN[message]:
+                yield _unknown(holder, name)
+
+
+def fields_of_vertex(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that Vertex AI alone has."""
+    yield from _foreign(facts, _VERTEX_ALONE)
+
+
+def fields_of_gemini(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that Vertex AI does not have."""
+    yield from _foreign(facts, _GEMINI_ALONE)
+
+
+def _foreign(facts: RequestFacts, names: Mapping[str, frozenset[str]]) -> Iterator[Finding]:
+    for holder, message in _objects(Field("", "", facts.body), _REQUEST):
+        foreign = names.get(message)
+        for name, value in holder.value.items() if foreign else ():
+            if value is not None and _KNOWN[message].get(name) in (foreign or ()):
+                yield _unknown(holder, name)
+
+
+def _unknown(holder: Field, name: str) -> Finding:
+    """Return the finding of a name; the vendor does not say where the request itself has it."""
+    path = f"{holder.path}.{name}" if holder.path else name
+    context = f" at '{holder.location}'" if holder.location else ""
+    return Finding(path, name=name, context=context)
+
+
+def _objects(field: Field, message: str) -> Iterator[tuple[Field, str]]:
+    """Yield an object and all messages within it, each with the name of its type."""
+    yield field, message
+    for name, inner in _MESSAGES[message].items():
+        if inner:
+            for element in elements_of(field_of(field.value, name, field.path, field.location)):
+                if is_object(element.value):
+                    yield from _objects(element, inner)
+
+
+def messages(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield values that are no object where a message stands."""
+    for holder, message in _objects(Field("", "", facts.body), _REQUEST):
+        for name, inner in _MESSAGES[message].items():
+            found = field_of(holder.value, name, holder.path, holder.location)
+            values = [found]
+            if inner and is_array(found.value):
+                values = list(elements_of(found))
+            for value in values:
+                if inner and value.value is not None and not is_object(value.value):
+                    yield Finding(value.path, value.value, name=inner, context=value.location)
+
+
+def call_ids(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the ids of calls and of their responses."""
+    for content in contents_of(facts.body):
+        for part in content.parts:
+            for name in ("functionCall", "functionResponse"):
+                field = part.data.get(name)
+                if field is not None and is_object(field.value) and "id" in field.value:
+                    yield _unknown(field, "id")
+
+
+def arguments(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield arguments of calls, and responses, that are no objects."""
+    for content in contents_of(facts.body):
+        for part in content.parts:
+            for name, inner in (("functionCall", "args"), ("functionResponse", "response")):
+                field = part.data.get(name)
+                if field is not None and is_object(field.value):
+                    found = field_of(field.value, inner, field.path, field.location)
+                    if found.value is not None and not is_object(found.value):
+                        yield Finding(found.path, found.value, context=found.location)
+
+
+# Both alphabets are read, and white space is left out.
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_SPACE = re.compile(r"[ \t\r\n]+")
+
+
+def encodings(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield bytes that are no Base64: signatures, and files within the request."""
+    for content in contents_of(facts.body):
+        for part in content.parts:
+            yield from _undecodable(
+                field_of(part.value, "thoughtSignature", part.path, part.location)
+            )
+            file = part.data.get("inlineData")
+            if file is not None and is_object(file.value):
+                yield from _undecodable(field_of(file.value, "data", file.path, file.location))
+
+
+def _undecodable(field: Field) -> Iterator[Finding]:
+    if isinstance(field.value, str):
+        text = _SPACE.sub("", field.value)
+        is_whole = len(text.rstrip("=")) % 4 != 1
+        if not (is_whole and _BASE64.fullmatch(text)):
+            yield Finding(field.path, field.value, context=field.location)
+
+
+_MODES = frozenset({"MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
+_LEVELS = frozenset({"THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})
+
+
+def mode_words(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a mode of calling functions that does not exist."""
+    yield from _no_word(
+        option_of(facts.body, "toolConfig", "functionCallingConfig", "mode"), _MODES
+    )
+
+
+def thinking_words(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a level of thinking that does not exist."""
+    yield from _no_word(
+        option_of(facts.body, "generationConfig", "thinkingConfig", "thinkingLevel"), _LEVELS
+    )
+
+
+def _no_word(field: Field, words: frozenset[str]) -> Iterator[Finding]:
+    # Words are read in any case; numbers are those of the protocol buffers.
+    value: Any = field.value
+    if isinstance(value, str) and value.upper() not in words:
+        yield Finding(field.path, value, context=field.location)

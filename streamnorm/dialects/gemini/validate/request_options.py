@@ -1,0 +1,176 @@
+"""Tools and options that Google refuses, or refuses side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamnorm._core.codec import Finding, RequestFacts
+from streamnorm._core.json import is_array, is_object
+from streamnorm.dialects.gemini.validate.request_fields import (
+    Field,
+    contents_of,
+    declarations_of,
+    elements_of,
+    field_of,
+    option_of,
+    tools_of,
+)
+
+_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
+_OPTIONS = "generationConfig"
+_JSON = "application/json"
+_SERVER_TOOLS = (
+    "googleSearch",
+    "googleSearchRetrieval",
+    "googleMaps",
+    "codeExecution",
+    "fileSearch",
+    "urlContext",
+    "enterpriseWebSearch",
+    "retrieval",
+)
+_ANY_MODES = frozenset({"ANY", "VALIDATED"})
+_MAX_FUNCTIONS = 512
+
+
+def _server_tools(facts: RequestFacts) -> list[Field]:
+    return [
+        field
+        for tool in tools_of(facts.body)
+        for name in _SERVER_TOOLS
+        if (field := field_of(tool.value, name, tool.path, tool.location)).value is not None
+    ]
+
+
+def _has_functions(facts: RequestFacts) -> bool:
+    return any(True for _ in declarations_of(facts.body))
+
+
+def _has_flag(facts: RequestFacts) -> bool:
+    """Return whether the calls of server tools are among the parts of the answer."""
+    return option_of(facts.body, _CONFIG, "includeServerSideToolInvocations").value is True
+
+
+def functions_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield server tools of a request that has functions."""
+    if _has_functions(facts):
+        for field in _server_tools(facts):
+            yield Finding(field.path)
+
+
+def tools_without_flag(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield server tools of a request with functions that does not ask for their calls."""
+    if not _has_flag(facts):
+        yield from functions_beside_tools(facts)
+
+
+def lone_config(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the configuration of calls in a request without functions."""
+    field = option_of(facts.body, _CONFIG, _CALLING)
+    if is_object(field.value) and not _has_functions(facts) and not _has_flag(facts):
+        yield Finding(field.path)
+
+
+def allowed_names(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield names of functions in a mode that does not force calls."""
+    names = option_of(facts.body, _CONFIG, _CALLING, "allowedFunctionNames")
+    mode = option_of(facts.body, _CONFIG, _CALLING, "mode").value
+    is_word = mode is None or isinstance(mode, str)
+    if is_array(names.value) and names.value and is_word and (mode or "").upper() not in _ANY_MODES:
+        yield Finding(names.path)
+
+
+def function_names(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield declarations without a name."""
+    for declaration in declarations_of(facts.body):
+        name = field_of(declaration.value, "name", declaration.path, declaration.location)
+        if name.value is None:
+            yield Finding(name.path, context=name.location)
+
+
+def duplicate_functions(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield functions with the name of an earlier one."""
+    seen: set[str] = set()
+    for declaration in declarations_of(facts.body):
+        name = declaration.value.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                yield Finding(f"{declaration.path}.name", name)
+            seen.add(name)
+
+
+def max_functions(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield tools with more functions than there may be."""
+    for tool in tools_of(facts.body):
+        declared = field_of(tool.value, "functionDeclarations", tool.path, tool.location)
+        count = sum(1 for _ in elements_of(declared))
+        if count > _MAX_FUNCTIONS:
+            yield Finding(
+                declared.path, count=count, limit=_MAX_FUNCTIONS, context=declared.location
+            )
+
+
+def parameters_twice(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the second schema of a function, for its parameters or its response."""
+    for declaration in declarations_of(facts.body):
+        for name in ("parameters", "response"):
+            schema = field_of(declaration.value, name, declaration.path, declaration.location)
+            other = field_of(
+                declaration.value, f"{name}JsonSchema", declaration.path, declaration.location
+            )
+            if schema.value is not None and other.value is not None:
+                yield Finding(other.path, context=declaration.location)
+
+
+def output_schemas(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield the second schema of the answer."""
+    schema = option_of(facts.body, _OPTIONS, "responseSchema")
+    other = option_of(facts.body, _OPTIONS, "responseJsonSchema")
+    if schema.value is not None and other.value is not None:
+        yield Finding(other.path)
+
+
+def output_beside_functions(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a JSON output format of a request that has functions."""
+    field = option_of(facts.body, _OPTIONS, "responseMimeType")
+    if field.value == _JSON and _has_functions(facts):
+        yield Finding(field.path, field.value)
+
+
+def output_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a JSON output format of a request that has server tools and no functions."""
+    field = option_of(facts.body, _OPTIONS, "responseMimeType")
+    if field.value == _JSON and _server_tools(facts) and not _has_functions(facts):
+        yield Finding(field.path, field.value)
+
+
+def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield a `thinkingBudget` that stands beside a `thinkingLevel`."""
+    budget = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingBudget")
+    level = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingLevel")
+    if budget.value is not None and level.value is not None:
+        yield Finding(budget.path)
+
+
+def cached_fields(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield fields that belong to the cache."""
+    if option_of(facts.body, "cachedContent").value is not None:
+        for name in ("systemInstruction", "tools", _CONFIG):
+            field = option_of(facts.body, name)
+            if field.value is not None and field.value != []:
+                yield Finding(field.path)
+
+
+# Each was refused; what is not listed may be accepted.
+_REFUSED_TYPES = frozenset({"image/bmp", "image/gif", "image/jpg", "image/svg+xml", "image/tiff"})
+
+
+def image_types(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield images within the request of a type that is refused."""
+    for content in contents_of(facts.body):
+        for part in content.with_data("inlineData"):
+            file = part.data["inlineData"]
+            if is_object(file.value):
+                kind = field_of(file.value, "mimeType", file.path)
+                if isinstance(kind.value, str) and kind.value.lower() in _REFUSED_TYPES:
+                    yield Finding(kind.path, kind.value)

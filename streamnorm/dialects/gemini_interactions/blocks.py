@@ -1,0 +1,382 @@
+"""The steps of an interaction, one module for each kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+from msgspec import Struct, field
+
+from streamnorm._core.blocks import Block, OpaqueBlock, Reasoning, Text, file_block
+from streamnorm._core.codec.block_opener import BlockOpener
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    Opaque,
+    ReasoningDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.failures import Fatal
+from streamnorm._core.ids import Signed, untag_signature, unwrap_base64
+from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
+from streamnorm._core.text import TextOffsets
+from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
+from streamnorm.dialects.gemini_interactions.wire import Delta, TextFragment, other_fields
+
+DIALECT = "gemini_interactions"
+
+
+class OutputText(Struct):
+    """Length and checksum of the text of one step, which need not be stored."""
+
+    size: int = 0  # bytes
+    crc: int = 0
+
+    def append(self, text: str) -> None:
+        """Append a piece of the text."""
+        data = text.encode("utf-8", "replace")
+        self.size += len(data)
+        self.crc = crc32(data, self.crc)
+
+
+class InteractionBlocks(BlockOpener):
+    """State that the steps of one interaction share.
+
+    Attributes:
+        unanswered: Names of the client tool calls without a result, by call id.
+        running: Ids of the provider's calls without a result.
+        calls_by_id: Name and arguments of all calls, by id.
+        outputs: Text of each step of the answer.
+        unfinished: Number of client tool calls whose arguments are no whole JSON.
+    """
+
+    unanswered: dict[str, str] = field(default_factory=dict)
+    running: list[str] = field(default_factory=list)
+    calls_by_id: dict[str, tuple[str, str]] = field(default_factory=dict)
+    outputs: list[OutputText] = field(default_factory=list)
+    unfinished: int = 0
+
+    def start(self, block: Block, extra: dict[str, Any] | None, events: list[Event]) -> int:
+        """Append the start of a block and return its index."""
+        index = self.next_index()
+        events.append(BlockStart(index, block, extra=extra or None))
+        return index
+
+    def name_call(self, id: str, name: str) -> None:
+        """Store the id of a call, which no other call may have.
+
+        Raises:
+            Fatal: Another call has it.
+        """
+        if id in self.calls_by_id:
+            raise Fatal(StreamError("malformed", "two calls of one id, expected different ids"))
+        self.calls_by_id[id] = name, ""
+
+    def opaque(
+        self, name: str, value: Any, events: list[Event], *, index: int | None = None
+    ) -> None:
+        """Append data that has no unified event."""
+        events.append(Opaque(DIALECT, clean(name), compact(value), index))
+
+
+class GrowingBlock:
+    """An open block that deltas extend.
+
+    Args:
+        index: Index of the block.
+        delta_of: Makes the delta event of a text.
+
+    Attributes:
+        carry: High surrogate that the last delta ended in.
+    """
+
+    def __init__(self, index: int, delta_of: Callable[[str], Event]) -> None:
+        self.index = index
+        self.carry = ""
+        self._delta_of = delta_of
+
+    def append(self, text: str, events: list[Event]) -> str:
+        """Append a delta and return its text, without a high surrogate at its end."""
+        text, self.carry = rejoin(self.carry, text)
+        if text:
+            events.append(self._delta_of(text))
+        return text
+
+    def flush(self, events: list[Event]) -> str:
+        """Append the replacement of a high surrogate without its pair, and return it."""
+        carry, self.carry = clean(self.carry), ""
+        if carry:
+            events.append(self._delta_of(carry))
+        return carry
+
+
+class OpenStep(ABC):
+    """One open step.
+
+    Args:
+        kind: Type of the step.
+        fields: Fields of its start.
+        arguments: JSON text of the arguments in its start; empty if there are none.
+        blocks: State shared with the other steps.
+    """
+
+    def __init__(
+        self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
+    ) -> None:
+        self.kind = kind
+        self._fields = fields
+        self._start_arguments = arguments
+        self._blocks = blocks
+        self._block: GrowingBlock | None = None
+
+    @property
+    def index(self) -> int | None:
+        """Index of the open block; None if none is open."""
+        return None if self._block is None else self._block.index
+
+    @abstractmethod
+    def start(self, events: list[Event]) -> None:
+        """Append the events of the start."""
+
+    def append(self, delta: Delta, events: list[Event]) -> bool:
+        """Append a plain delta; False leaves the step unchanged: read the frame in full."""
+        return False
+
+    @abstractmethod
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        """Append the events of a delta; False if the step has no deltas of this type.
+
+        Args:
+            kind: Type of the delta.
+            delta: The delta.
+            arguments: JSON text of its arguments; empty if there are none.
+            events: Where to append.
+        """
+
+    @abstractmethod
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        """Append the events of the end.
+
+        Args:
+            events: Where to append.
+            explicit: Whether the step itself was stopped, and not only the interaction.
+        """
+
+
+class UnknownStep(OpenStep):
+    """A step of a type without a unified block, or of the user's own input."""
+
+    _index: int | None = None
+
+    @property
+    def index(self) -> int | None:
+        return self._index
+
+    def start(self, events: list[Event]) -> None:
+        block = OpaqueBlock(DIALECT, clean(self.kind), compact(self._fields))
+        self._index = self._blocks.start(block, None, events)
+
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        return False
+
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        # A step whose start passed a limit was never opened.
+        events += [] if self._index is None else [BlockStop(self._index)]
+
+
+def signature_from_wire(signature: str) -> Signed:
+    """Return a signature and its issuer: the one in our tag, else Google."""
+    return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
+
+
+class OutputStep(OpenStep):
+    """A step of the answer: text with citations, and files."""
+
+    _offsets: TextOffsets  # of the open block
+    _signature = ""
+    _written: OutputText
+
+    def start(self, events: list[Event]) -> None:
+        self._written = OutputText()
+        if self.kind in ("model_output", "text"):
+            self._blocks.outputs.append(self._written)
+        if self.kind != "model_output":  # a content of the former revision
+            self.read_delta(self.kind, self._fields, "", events)
+            return
+        contents = self._fields.get("content")
+        for content in contents if is_array(contents) else ():
+            kind = string_of(content, "type") if is_object(content) else ""
+            if not (is_object(content) and self.read_delta(kind or "text", content, "", events)):
+                self._blocks.opaque(kind or "content", content, events, index=self.index)
+        if rest := other_fields(self._fields, "type", "content"):
+            self._blocks.opaque(self.kind, rest, events)
+
+    def append(self, delta: Delta, events: list[Event]) -> bool:
+        block = self._block
+        if block is None or block.carry or self._signature or type(delta) is not TextFragment:
+            return False
+        if delta.text:
+            events.append(TextDelta(block.index, delta.text))
+            self._count(delta.text)
+        return True
+
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        match kind:
+            case "text":
+                self._write(delta.get("text"), events)
+                self._cite(delta.get("annotations"), events)
+            case "text_annotation_delta" | "text_annotation":
+                self._cite(delta.get("annotations"), events)
+            case "thought_signature":
+                self._sign(string_of(delta, "signature"), events)
+            case "image" | "document":
+                self._file(kind, delta, events)
+            case _:
+                return False
+        return True
+
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        if self._block is not None:
+            self._count(self._block.flush(events))
+            events.append(BlockStop(self._block.index))
+            self._offsets.release()
+            self._block = None
+
+    def _write(self, text: object, events: list[Event]) -> None:
+        if isinstance(text, str) and text:
+            if self._signature:
+                self.stop(events, explicit=True)
+            self._count(self._grow(events).append(text, events))
+
+    def _count(self, text: str) -> None:
+        """Count text that was appended to the open block."""
+        self._offsets.append(text)
+        self._written.append(text)
+
+    def _grow(self, events: list[Event]) -> GrowingBlock:
+        if self._block is None:
+            index = self._blocks.start(Text(), None, events)
+            self._block = GrowingBlock(index, lambda text: TextDelta(index, text))
+            # Annotations count bytes within one content.
+            self._offsets = TextOffsets(room=self._blocks.citable)
+            self._signature = ""
+        return self._block
+
+    def _sign(self, signature: str, events: list[Event]) -> None:
+        if not signature or (self._block is not None and self._signature == signature):
+            return
+        if self._signature:
+            self.stop(events, explicit=True)
+        block = self._grow(events)
+        self._count(block.flush(events))
+        self._signature = signature
+        events.append(SignatureDelta(block.index, *signature_from_wire(signature)))
+
+    def _cite(self, annotations: object, events: list[Event]) -> None:
+        for annotation in annotations if is_array(annotations) else ():
+            block = self._block
+            found = None
+            if block is not None and is_object(annotation):
+                self._count(block.flush(events))
+                found = citation_from_wire(annotation, self._offsets)
+            if block is None or found is None:
+                kind = string_of(annotation, "type") if is_object(annotation) else ""
+                self._blocks.opaque(kind or "annotation", annotation, events, index=self.index)
+            else:
+                events.append(CitationDelta(block.index, found))
+
+    def _file(self, kind: str, content: dict[str, Any], events: list[Event]) -> None:
+        data, url = content.get("data"), content.get("uri")
+        data = data if isinstance(data, str) else None
+        url = url if isinstance(url, str) else None
+        block = file_block(string_of(content, "mime_type"), data, url)
+        if block is None:
+            self._blocks.opaque(kind, content, events, index=self.index)
+            return
+        self.stop(events, explicit=True)
+        extra = other_fields(content, "type", "data", "uri", "mime_type")
+        events.append(BlockStop(self._blocks.start(block, extra, events)))
+
+
+class ThoughtStep(OpenStep):
+    """A step of thoughts: summaries, each a part, and signatures."""
+
+    _has_started = False  # a block of the step, which may have stopped since
+    _part = 0
+    _signature = ""
+
+    def start(self, events: list[Event]) -> None:
+        summary = self._fields.get("summary")
+        for number, content in enumerate(summary if is_array(summary) else ()):
+            if self._block is not None:
+                self._block.flush(events)
+            self._part = number
+            self._write(content, events)
+        self._sign(string_of(self._fields, "signature"), events)
+
+    def read_delta(
+        self, kind: str, delta: dict[str, Any], arguments: str, events: list[Event]
+    ) -> bool:
+        match kind:
+            case "thought_summary":
+                self._write(delta.get("content"), events)
+            case "text" | "thought":  # reasoning, whatever its type says
+                self._write(delta, events)
+            case "thought_signature":
+                self._sign(string_of(delta, "signature"), events)
+            case _:
+                return False
+        return True
+
+    def stop(self, events: list[Event], *, explicit: bool) -> None:
+        if not self._has_started and explicit:
+            self._grow(events)
+        if self._block is not None:
+            self._block.flush(events)
+            events.append(BlockStop(self._block.index))
+            self._block = None
+
+    def _write(self, content: object, events: list[Event]) -> None:
+        text = content.get("text") if is_object(content) else None
+        if not isinstance(text, str):
+            if content is not None:
+                self._blocks.opaque("thought_summary", content, events, index=self.index)
+        elif text:
+            if self._signature:
+                self.stop(events, explicit=True)
+            self._grow(events).append(text, events)
+
+    def _grow(self, events: list[Event]) -> GrowingBlock:
+        if self._block is None:
+            if self._has_started:
+                self._part = 0
+            index = self._blocks.start(Reasoning(), None, events)
+            self._has_started = True
+            self._signature = ""
+            self._block = GrowingBlock(index, lambda text: ReasoningDelta(index, text, self._part))
+        return self._block
+
+    def _sign(self, signature: str, events: list[Event]) -> None:
+        if not signature:
+            return
+        if self._signature == signature:
+            self._blocks.note("resent_signature", "thought")
+            return
+        if self._signature:
+            self.stop(events, explicit=True)
+        block = self._grow(events)
+        block.flush(events)
+        self._signature = signature
+        events.append(SignatureDelta(block.index, *signature_from_wire(signature)))

@@ -1,1 +1,0 @@
-"""The steps of an interaction, one module for each kind."""

@@ -1,0 +1,326 @@
+"""Cache marks, and fields of requests without a unified place, in both directions.
+
+Unmapped fields of an inner object, such as `image_url.url_type`, stand in `extra` within an
+object of that name.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence, Set
+from typing import Any, TypeAlias
+
+from streamnorm._core.blocks import (
+    Audio,
+    CacheMark,
+    Document,
+    Image,
+    InputBlock,
+    OpaqueBlock,
+    Refusal,
+    Text,
+    file_block,
+)
+from streamnorm._core.bodies.fields import (
+    object_at,
+    required_text,
+    text_in,
+    unexpected,
+    unmapped,
+    within,
+)
+from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.json import compact, is_array, is_object, json_value
+
+DIALECT = "openai_chat"
+
+Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
+
+# The vendor's mark, and that of OpenRouter and LiteLLM, which is Anthropic's.
+_MARKS = {
+    "prompt_cache_breakpoint": ("mode", "explicit"),
+    "cache_control": ("type", "ephemeral"),
+}
+
+
+def extra_of(fields: dict[str, Any]) -> Extra:
+    """Return fields as the `extra` of a part; None if there are none."""
+    return {DIALECT: fields} if fields else None
+
+
+def own_fields(extra: Extra) -> dict[str, Any]:
+    """Return the fields of this dialect in the `extra` of a part."""
+    return extra.get(DIALECT, {}) if extra else {}
+
+
+def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
+    """Add the fields in `extra`, except those that `value` has, and return `value`."""
+    for name, item in own_fields(extra).items():
+        if name not in value:
+            value[name] = item
+        elif is_object(item) and is_object(written := value[name]):
+            value[name] = {**item, **written}
+    return value
+
+
+def mark_and_extra(
+    part: dict[str, Any], mapped: Set[str], inner: dict[str, Any] | None = None
+) -> tuple[CacheMark | None, Extra]:
+    """Return the cache mark of a part, and its fields that are not mapped.
+
+    A mark that has more than a lifetime is an unmapped field.
+
+    Args:
+        part: The part.
+        mapped: Fields that have a unified place.
+        inner: Unmapped fields of an inner object, by its name, as `{"image_url": {…}}`.
+    """
+    rest = unmapped(part, mapped)
+    if not rest and not inner:
+        return None, None
+    mark: CacheMark | None = None
+    for name, (key, word) in _MARKS.items():
+        value = rest.get(name)
+        if mark is None and is_object(value) and value.get(key) == word:
+            ttl = value.get("ttl")
+            if value.keys() <= {key, "ttl"} and (ttl is None or isinstance(ttl, str)):
+                mark = CacheMark(ttl)
+                del rest[name]
+    if inner:
+        rest |= {name: fields for name, fields in inner.items() if fields}
+    return mark, extra_of(rest)
+
+
+def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
+    """Return the fields of a cache mark."""
+    ttl = {} if mark.ttl is None else {"ttl": mark.ttl}
+    return {"prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
+
+
+_ISSUER = "openai"
+_TEXT = frozenset({"type", "text"})
+_REFUSAL = frozenset({"type", "refusal"})
+_URL = frozenset({"url", "detail"})
+_SOUND = frozenset({"data", "format"})
+_FILE = frozenset({"file_data", "file_id", "filename"})
+
+_FORMATS = {
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+}
+
+
+def content_from_wire(content: object) -> tuple[InputBlock, ...]:
+    """Return the blocks of a message's content; an empty string and null have none.
+
+    Raises:
+        DecodeError: It is neither text nor parts.
+    """
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    if content is None:
+        return ()
+    if not is_array(content):
+        raise unexpected(content, "a string or an array", "$")
+    blocks: list[InputBlock] = []
+    for number, part in enumerate(content):
+        try:
+            blocks.append(_part_from_wire(part))
+        except DecodeError as exc:
+            raise within(exc, f"$[{number}]") from exc
+    return tuple(blocks)
+
+
+def _part_from_wire(part: object) -> InputBlock:
+    if isinstance(part, str):  # as Mistral has it
+        return Text(part)
+    if not is_object(part):
+        raise unexpected(part, "an object", "$")
+    kind = part.get("type")
+    if kind == "text":
+        text = required_text(part, "text")
+        if len(part) == 2:
+            return Text(text)
+        mark, extra = mark_and_extra(part, _TEXT)
+        return Text(text, cache=mark, extra=extra)
+    if not isinstance(kind, str):
+        raise unexpected(kind, "a string", "$.type")
+    read = _READERS.get(kind)
+    return _opaque(kind, part) if read is None else read(part)
+
+
+def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
+    return OpaqueBlock(DIALECT, kind, compact(part))
+
+
+def _refusal(part: dict[str, Any]) -> Refusal:
+    text = required_text(part, "refusal")
+    mark, extra = mark_and_extra(part, _REFUSAL)
+    return Refusal(text, cache=mark, extra=extra)
+
+
+def _image(part: dict[str, Any]) -> Image:
+    value = part.get("image_url")
+    # Mistral and many clients send the URL alone.
+    image = {"url": value} if isinstance(value, str) else object_at(value, "$.image_url")
+    try:
+        url, detail = required_text(image, "url"), text_in(image, "detail")
+    except DecodeError as exc:
+        raise within(exc, "$.image_url") from exc
+    mark, extra = mark_and_extra(part, {"type", "image_url"}, {"image_url": unmapped(image, _URL)})
+    inline = split_data_url(url)
+    if inline is None:
+        return Image(url=url, detail=detail, cache=mark, extra=extra)
+    return Image(inline[0] or None, inline[1], detail=detail, cache=mark, extra=extra)
+
+
+def _sound(part: dict[str, Any]) -> Audio:
+    value = part.get("input_audio")
+    # Mistral takes the data alone.
+    sound = {"data": value} if isinstance(value, str) else object_at(value, "$.input_audio")
+    try:
+        data, format = required_text(sound, "data"), text_in(sound, "format")
+    except DecodeError as exc:
+        raise within(exc, "$.input_audio") from exc
+    mark, extra = mark_and_extra(
+        part, {"type", "input_audio"}, {"input_audio": unmapped(sound, _SOUND)}
+    )
+    media_type = f"audio/{format or 'wav'}"
+    inline = split_data_url(data)  # as Qwen wants it
+    if inline is not None:
+        media_type, data = inline[0] or media_type, inline[1]
+    return Audio(media_type, data, cache=mark, extra=extra)
+
+
+def _file(part: dict[str, Any]) -> InputBlock:
+    file = object_at(part.get("file"), "$.file")
+    try:
+        data, file_id = text_in(file, "file_data"), text_in(file, "file_id")
+        name = text_in(file, "filename")
+    except DecodeError as exc:
+        raise within(exc, "$.file") from exc
+    title = title_of(name)
+    mark, extra = mark_and_extra(part, {"type", "file"}, {"file": unmapped(file, _FILE)})
+    if data is None:
+        if file_id is None:
+            return _opaque("file", part)
+        return Document(title=title, file_id=file_id, issuer=_ISSUER, cache=mark, extra=extra)
+    inline = split_data_url(data)
+    if inline is None:
+        if data.startswith(("http://", "https://")):  # OpenRouter
+            return Document(url=data, title=title, cache=mark, extra=extra)
+        inline = "", data
+    media_type, data = inline[0] or PDF, inline[1]
+    if media_type.startswith("text/"):
+        text = file_block(media_type, data, None)
+        if text is None or text.data is None:
+            return _opaque("file", part)
+        data = text.data
+    return Document(media_type, data, title=title, cache=mark, extra=extra)
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], InputBlock]] = {
+    "image_url": _image,
+    "input_audio": _sound,
+    "file": _file,
+    "refusal": _refusal,
+}
+
+
+def content_to_wire(
+    blocks: Sequence[InputBlock], context: WriteContext, mark: CacheMark | None = None
+) -> str | list[dict[str, Any]]:
+    """Return the content of a message: a string if it is one unmarked text.
+
+    Args:
+        blocks: The blocks of the message.
+        context: Counts losses.
+        mark: Mark after the last of them.
+
+    Raises:
+        EncodeError: A block has no field.
+    """
+    if len(blocks) == 1 and mark is None:
+        (block,) = blocks
+        if type(block) is Text and block.cache is None and not block.extra:
+            return block.text
+    parts = [part for block in blocks if (part := part_to_wire(block, context)) is not None]
+    if not parts:
+        if mark is not None:
+            context.losses.add("cache_mark_dropped", "messages", "dropped")
+        return ""
+    if mark is not None:
+        parts[-1] |= mark_to_wire(mark)
+    return parts
+
+
+def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | None:
+    """Return a content part; None if there is none for the block, whose loss is counted.
+
+    Raises:
+        EncodeError: The block has no field.
+    """
+    part: dict[str, Any]
+    match block:
+        case Text(text):
+            part = {"type": "text", "text": text}
+        case Image(file_id=str(file_id)):
+            context.losses.add("image_as_file", "messages", "written as a file with its id")
+            part = {"type": "file", "file": {"file_id": file_id}}
+        case Image():
+            part = {"type": "image_url", "image_url": _image_to_wire(block)}
+        case Document():
+            part = {"type": "file", "file": _file_to_wire(block)}
+        case Audio():
+            if block.data is None or block.media_type not in _FORMATS:
+                context.losses.add("audio_dropped", "messages", "neither WAV nor MP3")
+                return None
+            part = {"type": "input_audio", "input_audio": _sound_to_wire(block, context)}
+        case Refusal(text):
+            part = {"type": "refusal", "refusal": text}
+        case OpaqueBlock(data=data):
+            part = json_value(data, "data")
+        case other:
+            found = type(other).__name__
+            raise EncodeError(f"{found} in a message, expected text or a file", path="")
+    if block.cache is not None:
+        part |= mark_to_wire(block.cache)
+    return add_extra(part, block.extra)
+
+
+def _sound_to_wire(sound: Audio, context: WriteContext) -> dict[str, Any]:
+    data = sound.data
+    if context.capabilities.audio_data_urls:
+        data = f"data:{sound.media_type};base64,{data}"
+    return {"data": data, "format": _FORMATS[sound.media_type or ""]}
+
+
+def _image_to_wire(image: Image) -> dict[str, Any]:
+    url = image.url
+    if image.data is not None:
+        url = f"data:{image.media_type or 'image/png'};base64,{image.data}"
+    fields = {"url": url or ""}
+    if image.detail is not None:
+        fields["detail"] = image.detail
+    return fields
+
+
+def _file_to_wire(document: Document) -> dict[str, Any]:
+    title, media_type, data = document.title, document.media_type or PDF, document.data
+    if document.file_id is not None:
+        return {"file_id": document.file_id} | ({} if title is None else {"filename": title})
+    if data is None:
+        located = document.url or ""
+    else:
+        if media_type.startswith("text/"):
+            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
+        located = f"data:{media_type};base64,{data}"
+    return {
+        "filename": file_name(title, media_type),
+        "file_data": located,
+    }

@@ -1,0 +1,358 @@
+"""Tool calls whose start is held, and the content that arrived behind them.
+
+A chat call starts once its name is known and an argument, another block or the end has
+arrived.  Content that arrives earlier is queued, so that blocks start in wire order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.events import BlockStop, Event, JSONDelta
+from streamnorm._core.failures import store_bytes, too_large
+from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
+from streamnorm._core.text import TextBuffer
+from streamnorm.dialects.openai_chat.tool_calls import (
+    COMPLETE_ENDS,
+    Arguments,
+    Call,
+    CallFragment,
+    ChunkId,
+    malformed,
+)
+
+# Items that do not count besides their text.
+_USUAL_ITEMS = 4
+
+TextKind: TypeAlias = Literal["text", "reasoning", "refusal"]
+
+
+class HeldText(Struct):
+    """Consecutive text deltas of one kind, joined."""
+
+    kind: TextKind
+    text: TextBuffer
+
+
+class HeldEvents(Struct):
+    """A signature or encrypted reasoning; `append` adds its events when it is released."""
+
+    append: Callable[[list[Event]], None]
+
+
+class PendingStarts:
+    """A queue of held call starts and of the content behind them, in wire order.
+
+    Args:
+        max_held_bytes: Bound on queued text, arguments and signatures, in UTF-8 bytes, with the
+            memory of many items.
+    """
+
+    def __init__(self, max_held_bytes: int) -> None:
+        self._items: deque[Call | HeldText | HeldEvents] = deque()
+        self._ready = 0  # queued items that have content to emit
+        self._held_bytes = 0
+        self._max_held_bytes = max_held_bytes
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add_call(self, call: Call) -> None:
+        """Queue a call that has no content yet."""
+        self._items.append(call)
+
+    def mark_ready(self, content: str, *, first: bool) -> None:
+        """Count arguments or a signature of a queued call; `first` if it had none before."""
+        self._ready += first
+        self._count(content)
+
+    def add_text(self, kind: TextKind, text: str) -> None:
+        """Queue text, joined to the last item if that is text of the same kind."""
+        last = self._items[-1]
+        if not isinstance(last, HeldText) or last.kind != kind:
+            last = HeldText(kind, TextBuffer())
+            self._append(last)
+        last.text.append(text)
+        self._count(text)
+
+    def add_events(self, append: Callable[[list[Event]], None], content: str) -> None:
+        """Queue a signature or encrypted reasoning; `content` counts against the bound."""
+        self._append(HeldEvents(append))
+        self._count(content)
+
+    def pop(self, *, force: bool) -> Call | HeldText | HeldEvents | None:
+        """Remove and return the item to emit next; None if all must wait.
+
+        The first item waits until any item has content: until then a name may still grow,
+        even between the fragments of parallel calls.  A call without a name always waits.
+
+        Args:
+            force: Do not wait for content: another block or the end has arrived.
+        """
+        if not self._items or not (self._ready or force):
+            return None
+        item = self._items[0]
+        if isinstance(item, Call) and not item.name:
+            return None
+        self._items.popleft()
+        self._ready -= item.has_content if isinstance(item, Call) else 1
+        if not self._items:
+            self._held_bytes = 0  # released all at once: sizes of single items are not stored
+        return item
+
+    def _append(self, item: HeldText | HeldEvents) -> None:
+        self._items.append(item)
+        self._ready += 1
+        if len(self._items) > _USUAL_ITEMS:
+            self._held_bytes += OBJECT_BYTES
+
+    def _count(self, content: str) -> None:
+        self._held_bytes += text_bytes(content)
+        if self._held_bytes > self._max_held_bytes:
+            raise too_large("max_held_bytes", self._max_held_bytes)
+
+
+_KINDS: tuple[Literal["function"], Literal["custom"]] = ("function", "custom")
+
+
+class ToolCalls:
+    """The tool calls of one choice.
+
+    Args:
+        note: Counts a deviation that was accepted.
+        stored: Counter of what the decoder stores.
+
+    Attributes:
+        all: The calls, in order of appearance.
+        by_index: The calls that have an index on the wire.
+        by_id: The calls that have an id.
+        open: The calls whose blocks have started and not stopped, by block index.
+        held_signatures: Signatures that arrived before their calls, by id of the call.
+    """
+
+    def __init__(self, note: Callable[[str, str], None], stored: StoredBytes) -> None:
+        self.all: list[Call] = []
+        self.by_index: dict[int, Call] = {}
+        self.by_id: dict[str, Call] = {}
+        self._note = note
+        self._stored = stored
+        self._left: set[int] = set()  # indexes from which a call has drifted
+        self._reached: set[int] = set()  # and those to which it has
+        self._blank_at: int | None = None  # unknown index of whitespace that may begin a drift
+        self.open: dict[int, Call] = {}
+        self.held_signatures: dict[str, str] = {}
+        self._held_bytes = 0  # of `held_signatures`, those included that a later one replaced
+        # Calls, by block index, that may be complete when the next block starts.
+        self._unsettled: dict[int, Call] = {}
+
+    def resolve(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
+        """Return the call that a fragment belongs to, a new one if the fragment begins it.
+
+        Raises:
+            Fatal: The fragment fits no call, or two.
+        """
+        call, name = self._known(fragment), fragment.name
+        if call is None:
+            return self._add(fragment, chunk_id)
+        if chunk_id is not None and chunk_id != call.chunk_id:
+            if call.chunk_id is not None:
+                raise malformed("a tool call goes on in a chunk of another id")
+            call.chunk_id = chunk_id
+        if name and name != call.name and not (call.name and call.arguments.size):
+            if call.index < 0:
+                call.name += name  # in parts, which end where arguments begin
+            elif not call.name.endswith(name):
+                raise malformed("the name of a tool call goes on after its start")
+        return call
+
+    def start(self, call: Call, index: int, events: list[Event]) -> None:
+        """Open the block of a call, whose start was appended, and append its arguments so far."""
+        call.index, call.delta = index, JSONDelta(index, "")
+        self.open[index] = self._unsettled[index] = call
+        if call.arguments.size and not call.has_placeholder:
+            events.append(JSONDelta(index, call.arguments.text()))
+        call.update_appendable()
+
+    def append_plain(self, call_index: int, fragment: str, chunk_id: ChunkId) -> JSONDelta | None:
+        """Append a fragment to an open call, and return a delta of its block.
+
+        None leaves the call unchanged: the fragment may repeat, restart or complete the
+        arguments, or belong to another message; read the frame in full.
+        """
+        call = self.by_index.get(call_index)
+        if call is None or (chunk_id != call.chunk_id and chunk_id) or self._blank_at is not None:
+            return None
+        return call.delta if call.append_plain(fragment) else None
+
+    def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
+        """Append arguments of an open call, and its stop if it is followed and now complete."""
+        events.append(JSONDelta(call.index, text))
+        self._unsettled[call.index] = call
+        if call.followed and text[-1] in COMPLETE_ENDS and call.is_complete():
+            self._stop(call, events)
+            events.append(BlockStop(call.index))
+
+    def stop_complete(self, events: list[Event]) -> list[int]:
+        """Stop the complete calls, since another block starts, and return their block indexes."""
+        calls = [call for _, call in sorted(self._unsettled.items())]
+        for call in calls:
+            call.followed = True
+        complete = [call for call in calls if call.is_complete()]
+        for call in complete:
+            self._stop(call, events)
+        self._unsettled.clear()
+        return [call.index for call in complete]
+
+    def flush(self, events: list[Event]) -> list[int]:
+        """Append the held arguments of open calls at the end, and return their block indexes."""
+        for call in self.open.values():
+            call.release(events)
+        return list(self.open)
+
+    def hold_signature(self, id: str, signature: str, max_held_bytes: int) -> None:
+        """Hold the signature of a call that has not begun.
+
+        Raises:
+            Fatal: More than `max_held_bytes` have been held.
+        """
+        self.held_signatures[id] = signature
+        self._held_bytes += OBJECT_BYTES + text_bytes(id) + text_bytes(signature)
+        if self._held_bytes > max_held_bytes:
+            raise too_large("max_held_bytes", max_held_bytes)
+
+    def _known(self, fragment: CallFragment) -> Call | None:
+        """Return the call that a fragment continues; None if the fragment begins a call."""
+        index = fragment.index
+        if index in self._left:
+            raise malformed(f"tool call index {index} again after it had drifted")
+        if self._blank_at is not None and (
+            index != self._blank_at or fragment.id is not None or fragment.name
+        ):
+            raise malformed(
+                f"a blank fragment at index {self._blank_at}, where no tool call goes on"
+            )
+        at = None if index is None else self.by_index.get(index)
+        if fragment.id is not None:
+            call = self.by_id.get(fragment.id)
+            if call is None:
+                return self._call_without_id(fragment.id, fragment, at)
+            if index is not None and index != call.wire_index is not None:
+                _check_same_call(fragment, call, at)
+            return call
+        if index is None:
+            return self._call_without_index(fragment)
+        if at is None:
+            return None if fragment.name else self._drifting_call(index, fragment.arguments)
+        return None if at.id is None and _begins_call(fragment, after=at) else at
+
+    def _call_without_id(self, id: str, fragment: CallFragment, at: Call | None) -> Call | None:
+        """Set the late id of the call at the fragment's index, and return the call."""
+        if at is None or at.id is not None:
+            return None
+        if fragment.name and at.name and fragment.name != at.name:
+            return None
+        at.id = id  # a block that has started keeps its minted id
+        self.by_id[id] = at
+        return at
+
+    def _call_without_index(self, fragment: CallFragment) -> Call | None:
+        """Return the call of a fragment that has neither id nor index."""
+        last = self.all[-1] if self.all else None
+        if fragment.name:
+            return None if last is None or _begins_call(fragment, after=last) else last
+        growing = self._growing_calls()
+        if len(growing) > 1:
+            raise malformed(
+                f"arguments of any of {len(growing)} open tool calls, expected an index"
+            )
+        if growing:
+            return growing[0]
+        if last is None:
+            raise malformed("arguments before the id and the name of their tool call")
+        text = fragment.arguments.strip()
+        if text and text != last.arguments.text().strip():
+            raise malformed("arguments of no tool call: all of them are complete")
+        return last
+
+    def _drifting_call(self, index: int, arguments: str) -> Call:
+        """Return the call whose index drifts to one that no call has.
+
+        sgl-project/sglang#6310 and agno-agi/agno#8880: the arguments that begin at one index
+        end at another.  A brace may begin those of a call whose start was lost.
+        """
+        growing = self._growing_calls()
+        call = growing[0] if len(growing) == 1 else None
+        text = arguments.lstrip()
+        if (
+            call is None
+            or call.kind == "custom"
+            or call.arguments.is_empty()
+            or text.startswith("{")
+        ):
+            raise malformed(f"arguments at index {index}, where no tool call has begun")
+        if not text:  # white space: the next fragment shows where it belongs
+            self._blank_at = index
+            return call
+        self._blank_at = None
+        store_bytes(self._stored, OBJECT_BYTES)  # of both indexes
+        self._note("index_drift", "tool call")
+        if call.wire_index is not None:
+            self._left.add(call.wire_index)
+            del self.by_index[call.wire_index]
+        self._reached.add(index)
+        self.by_index[index], call.wire_index = call, index
+        return call
+
+    def _growing_calls(self) -> list[Call]:
+        """Return the calls that a fragment may continue which names none of them."""
+        if not self.all:
+            return []
+        *earlier, last = self.all
+        growing = [call for call in earlier if call.can_grow(is_last=False)] if earlier else []
+        return [*growing, last] if last.can_grow(is_last=True) else growing
+
+    def _stop(self, call: Call, events: list[Event]) -> None:
+        call.stopped, call.is_appendable = True, False
+        del self.open[call.index], self._unsettled[call.index]
+        call.release(events)
+
+    def _add(self, fragment: CallFragment, chunk_id: ChunkId) -> Call:
+        index, kind = fragment.index, _KINDS[fragment.is_custom]
+        if index in self._reached:
+            raise malformed(f"a tool call begins at index {index}, to which another had drifted")
+        arguments = Arguments(self._stored)
+        call = Call(fragment.id, fragment.name, arguments, index, chunk_id, kind)
+        self.all.append(call)
+        if call.id is not None:
+            self.by_id[call.id] = call
+        if index is not None:
+            self.by_index[index] = call
+        return call
+
+
+def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> None:
+    """Raise `Fatal` if a fragment with the id of `call` names another call as well.
+
+    Args:
+        fragment: A fragment whose index is not that of `call`.
+        call: The call with its id.
+        at: The call at its index; None if there is none.
+    """
+    if at is not None:
+        raise malformed("a fragment with the id of one tool call and the index of another")
+    if fragment.name and call.name and fragment.name != call.name:
+        raise malformed("two tool calls with one id")
+
+
+def _begins_call(fragment: CallFragment, *, after: Call) -> bool:
+    """Return whether a fragment without id cannot continue the call `after`."""
+    if not (fragment.name and after.name and after.arguments.size):
+        return False
+    if fragment.name != after.name:
+        return True
+    text = fragment.arguments
+    return bool(text) and after.is_complete() and text != after.arguments.text()

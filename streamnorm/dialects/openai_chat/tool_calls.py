@@ -1,0 +1,424 @@
+"""Tool calls: their fragments on the wire, their arguments, and their held starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import ToolCall
+from streamnorm._core.events import Event, JSONDelta, StreamError
+from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.ids import Signed, tag_signature, untag_signature
+from streamnorm._core.json import clean, compact, is_json, is_object
+from streamnorm._core.limits import StoredBytes, text_bytes
+from streamnorm._core.text import TextBuffer
+from streamnorm.dialects.openai_chat import wire
+
+
+class CallFragment(Struct):
+    """An entry of `delta.tool_calls`, or the legacy `function_call`.
+
+    The name may be a further part of the tool's name; the arguments of a custom tool are
+    its input.
+    """
+
+    index: int | None
+    id: str | None
+    name: str
+    arguments: str
+    is_custom: bool = False
+    signature: Signed | None = None
+
+
+def call_fragment_from_wire(
+    delta: wire.ToolCallDelta, check_depth: Callable[[object], None]
+) -> CallFragment | None:
+    """Return the fragment of a call; None for an entry without any content.
+
+    `check_depth` raises `Fatal` if a value nests too deep.
+    """
+    function = delta.function or delta.custom or wire.Function()
+    arguments = function.arguments
+    if arguments is not None and not isinstance(arguments, str):
+        check_depth(arguments)
+        arguments = compact(arguments)
+    arguments = arguments or function.input or ""
+    id = str(delta.id) if delta.id not in (None, "", "null") else None
+    if not (id or function.name or arguments or delta.extra_content):
+        return None  # would be a call that never gets a name
+    index = delta.index
+    if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
+        index = None
+    signed = signature_from_wire(delta.extra_content)
+    is_custom = delta.custom is not None or delta.type == "custom"
+    return CallFragment(index, id, function.name or "", arguments, is_custom, signed)
+
+
+def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
+    """Return the signature of a call, which Gemini's compatible endpoint sends here."""
+    google = extra_content.get("google") if extra_content else None
+    signature = google.get("thought_signature") if is_object(google) else None
+    if isinstance(signature, str) and signature:
+        return untag_signature(signature) or Signed(signature, "google")
+    return None
+
+
+def signature_to_wire(signature: str, issuer: str | None) -> dict[str, Any]:
+    """Return the `extra_content` that carries the signature of a call.
+
+    The field is that of Gemini's compatible endpoint; signatures of other vendors are sealed.
+    """
+    if issuer != "google":
+        signature = tag_signature(signature, issuer)
+    return {"google": {"thought_signature": signature}}
+
+
+def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, Any]:
+    """Return the first fragment of a call, without arguments."""
+    start = {"index": number, "id": id, "type": kind}
+    if kind == "function":
+        return {**start, "function": {"name": name, "arguments": ""}}
+    return {**start, "custom": {"name": name, "input": ""}}
+
+
+def call_to_wire(call: ToolCall) -> dict[str, Any]:
+    """Return a whole call; arguments that are missing are `{}`, which every client can parse."""
+    if call.kind == "custom":
+        owner = {"name": call.name, "input": call.arguments}
+    else:
+        owner = {"name": call.name, "arguments": call.arguments or "{}"}
+    value: dict[str, Any] = {"id": call.id, "type": call.kind, call.kind: owner}
+    if call.signature is not None:
+        value["extra_content"] = signature_to_wire(call.signature, call.issuer)
+    return value
+
+
+def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
+    """Return the bytes of a delta before and after a fragment of a call's arguments."""
+    owner = b'"function":{"arguments":' if kind == "function" else b'"custom":{"input":'
+    return b'"tool_calls":[{"index":%d,%b' % (number, owner), b"}}]"
+
+
+def call_signature_to_wire(
+    number: int, kind: str, signature: str, issuer: str | None
+) -> dict[str, Any]:
+    """Return a fragment of a call that carries its signature."""
+    # The python SDK and LangChain fail at a fragment without `function`.
+    empty = {"custom": {"input": ""}} if kind == "custom" else {"function": {"arguments": ""}}
+    return {"index": number, **empty, "extra_content": signature_to_wire(signature, issuer)}
+
+
+COMPLETE_ENDS = frozenset('}]" \t\r\n')
+"""Characters that complete arguments may end with, trailing white space included."""
+
+_MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+_MAX_NULL_CHARS = 16
+_MAX_FRESH = 16  # fragments that are not packed
+_CLOSERS = ("}", "]", '"')
+_CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
+
+
+class Arguments:
+    """The text of a call's arguments so far, and whether it is complete JSON.
+
+    All checks of one call together are linear in its size, and nothing is scanned before
+    the first check.
+
+    Args:
+        stored: Counter of what the decoder stores.
+
+    Attributes:
+        size: Characters so far.
+    """
+
+    __slots__ = (
+        "_broken",
+        "_buffer",
+        "_checked_size",
+        "_closer",
+        "_complete",
+        "_depth",
+        "_in_string",
+        "_last",
+        "_scanned",
+        "size",
+        "stored",
+    )
+
+    def __init__(self, stored: StoredBytes) -> None:
+        self.size = 0
+        self.stored = stored
+        self._buffer = TextBuffer()
+        self._closer: str | None = None  # of the value; "" if it is no object, array or string
+        self._last = ""  # the last fragment that is not white space
+        self._checked_size = 0  # size at the last check
+        self._scanned = False
+        self._depth = 0
+        self._in_string = False
+        self._complete = False
+        self._broken = False
+
+    def append(self, text: str) -> None:
+        """Append a fragment.
+
+        Raises:
+            Fatal: More than `max_accumulated_bytes` would be stored.
+        """
+        if not self.append_if_bounded(text):
+            raise too_large("max_accumulated_bytes", self.stored.bound)
+
+    def append_if_bounded(self, text: str) -> bool:
+        """Append a fragment; False, and nothing changes, if more would be stored than may be."""
+        stored = self.stored
+        size = len(text) if text.isascii() else text_bytes(text)
+        if size > stored.left:
+            return False
+        stored.left -= size
+        fresh = self._buffer.fresh
+        fresh.append(text)
+        if len(fresh) >= _MAX_FRESH:
+            self._buffer.pack()
+        self.size += len(text)
+        if not text.isspace():
+            if self._complete:
+                self._complete, self._broken = False, True
+            self._last = text
+            if self._closer is None:
+                self._closer = _CLOSER_OF.get(text.lstrip()[:1], "")
+        return True
+
+    def text(self) -> str:
+        """Return all fragments, joined."""
+        return self._buffer.text()
+
+    def is_empty(self) -> bool:
+        """Return whether the text is empty or a lone `{}`."""
+        return not self.size or (self.size == 2 and self.text() == "{}")
+
+    def is_whole(self) -> bool:
+        """Return whether the text is empty or one JSON value, given that nothing follows."""
+        return not self.size or self.is_complete() or is_json(self.text())
+
+    def may_end_with(self, text: str) -> bool:
+        """Return whether a fragment that ends in one of `COMPLETE_ENDS` may complete the JSON."""
+        return not self._closer or self._closer in text
+
+    def closes_object(self) -> bool:
+        """Return whether the last character other than white space is a closing brace."""
+        return self._last.rstrip().endswith("}")
+
+    def is_complete(self) -> bool:
+        """Return whether the text is one whole JSON object, array or string, or `null`.
+
+        A lone `{}` is not complete: some servers send it before the real object.
+        """
+        if self._checked_size == self.size or self._complete or self._broken:
+            return self._complete
+        self._checked_size = self.size
+        # Groq sends `null` for a call without arguments.
+        is_short = self.size <= _MAX_NULL_CHARS
+        if is_short and self._last.endswith("l") and self.text().strip() == "null":
+            self._complete = True
+            return True
+        if not self._last.rstrip().endswith(_CLOSERS):
+            return False
+        if not self._scanned:
+            text = self.text()
+            if text.strip() != "{}" and is_json(text):
+                self._complete = True
+                return True
+        self._scan()
+        if self._depth == 0 and not self._in_string:
+            text = self.text()
+            if text.strip() != "{}":
+                self._complete = is_json(text)
+                self._broken = not self._complete
+        return self._complete
+
+    def _scan(self) -> None:
+        """Follow brackets and strings through the text that the last scan has not seen.
+
+        The text ends in a closer or white space, so no escape sequence is cut in half.
+        """
+        self._scanned = True
+        for match in _MARKS.finditer(self._buffer.unread()):
+            mark = match[0]
+            if self._in_string:
+                self._in_string = mark != '"'
+            elif mark == '"':
+                self._in_string = True
+            elif mark in "{[":
+                self._depth += 1
+            elif mark in "}]":
+                self._depth -= 1
+
+
+_ENDS_OR_NULL = COMPLETE_ENDS | {"l"}
+
+ChunkId: TypeAlias = str | int | None
+"""Id of a chunk; None if it is empty."""
+
+
+class Call(Struct, eq=False):
+    """One tool call of a choice.
+
+    Attributes:
+        id: The provider's id; None until it is known.
+        name: The tool's name as far as it is known.
+        arguments: The arguments so far.
+        wire_index: Index on the wire, the latest if it drifts; None if it has none.
+        chunk_id: Id of the chunk that began the call; None while its chunks have none.
+        kind: Whether the arguments are JSON (`function`) or free text (`custom`).
+        index: Block index; -1 while the start is held.
+        delta: A delta of the block, once that has started.
+        is_appendable: Whether `append_plain` may accept fragments.
+        has_placeholder: Whether the arguments are a lone `{}` that has not been emitted.
+        followed: Whether a later block has begun.
+        stopped: Whether the block has stopped.
+        carry: High surrogate at the end of the last fragment.
+        signature: Signature that arrived before the start was emitted.
+        issuer: Issuer of that signature.
+    """
+
+    id: str | None
+    name: str
+    arguments: Arguments
+    wire_index: int | None = None
+    chunk_id: ChunkId = None
+    kind: Literal["function", "custom"] = "function"
+    index: int = -1
+    delta: JSONDelta = JSONDelta(-1, "")
+    is_appendable: bool = False
+    has_placeholder: bool = False
+    followed: bool = False
+    stopped: bool = False
+    carry: str = ""
+    signature: str | None = None
+    issuer: str | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether arguments or a signature have arrived."""
+        return bool(self.arguments.size) or self.signature is not None
+
+    def is_complete(self) -> bool:
+        """Return whether no further arguments can follow."""
+        return self.kind == "function" and self.arguments.is_complete()
+
+    def is_executable(self) -> bool:
+        """Return whether the arguments are whole, given that nothing follows."""
+        return self.kind == "custom" or self.arguments.is_whole()
+
+    def can_grow(self, *, is_last: bool) -> bool:
+        """Return whether a fragment that names no call may continue this one.
+
+        Args:
+            is_last: Whether no later call has begun: one without arguments ends there.
+        """
+        if self.stopped or self.is_complete():
+            return False
+        return is_last or not self.arguments.is_empty()
+
+    def update_appendable(self) -> None:
+        """Set `is_appendable` after a fragment was read in full."""
+        held = self.stopped or self.has_placeholder or self.carry or self.index < 0
+        self.is_appendable = self.kind == "function" and not held and self.arguments.size > 0
+
+    def append(self, text: str, note: Callable[[str, str], None], *, cumulative: bool) -> str:
+        """Append a fragment and return the part of it to emit.
+
+        A lone `{}` is held until the next fragment or `release`: it may be a placeholder
+        for the object that follows it.
+
+        Args:
+            text: The fragment.
+            note: Counts a deviation that was forgiven.
+            cumulative: Whether each fragment repeats all before it.
+
+        Raises:
+            Fatal: The arguments were already complete.
+        """
+        arguments = self.arguments
+        if self.kind == "custom":
+            arguments.append(text)
+            return text
+        if arguments.size:
+            if cumulative and text.startswith(arguments.text()):
+                note("cumulative_arguments", "tool call")
+                text = text[arguments.size :]
+                if not text:
+                    return ""
+            if self._is_resent(text):
+                note("resent_arguments", "tool call")
+                return ""
+            if self.has_placeholder:
+                return self._append_to_placeholder(text, note)
+        arguments.append(text)
+        if text == "{}" and arguments.size == 2:
+            self.has_placeholder = True
+            return ""
+        return text
+
+    def append_plain(self, text: str) -> bool:
+        """Append a fragment that only extends the arguments.
+
+        False leaves the call unchanged: the fragment may repeat, restart or complete the
+        arguments, and needs `append`.
+        """
+        arguments = self.arguments
+        if not self.is_appendable or len(text) == arguments.size:
+            return False
+        if not text:
+            return True
+        first = text[0]
+        if (first == "{" or first.isspace()) and arguments.closes_object():
+            return False
+        # Once a later block has begun, complete arguments stop the call.
+        if self.followed and text[-1] in _ENDS_OR_NULL and arguments.may_end_with(text):
+            return False
+        return arguments.append_if_bounded(text)
+
+    def release(self, events: list[Event]) -> None:
+        """Append the arguments that are still held, given that nothing follows."""
+        held = ("{}" if self.has_placeholder else "") + clean(self.carry)
+        self.has_placeholder, self.carry = False, ""
+        if held:
+            events.append(JSONDelta(self.index, held))
+
+    def _is_resent(self, text: str) -> bool:
+        """Return whether a fragment repeats complete arguments, and changes nothing."""
+        if self.has_placeholder:
+            return False
+        arguments = self.arguments
+        if len(text) == arguments.size and text == arguments.text() and self._is_closed():
+            return True
+        if self.stopped:
+            if text.isspace():
+                return True
+            raise malformed("arguments of a tool call that has stopped")
+        if text.lstrip().startswith("{") and arguments.closes_object() and self._is_closed():
+            raise malformed("a second object as arguments of one tool call")
+        return False
+
+    def _is_closed(self) -> bool:
+        """Return whether the arguments are complete, or a `{}` that has been emitted."""
+        return self.arguments.is_complete() or self.arguments.is_empty()
+
+    def _append_to_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:
+        if not text.lstrip().startswith("{"):
+            self.has_placeholder = False
+            self.arguments.append(text)
+            return "{}" + text
+        note("placeholder_arguments", "tool call")
+        self.arguments = Arguments(self.arguments.stored)
+        self.arguments.append(text)
+        self.has_placeholder = text == "{}"
+        return "" if self.has_placeholder else text
+
+
+def malformed(message: str) -> Fatal:
+    """Return the error of a stream whose tool calls contradict themselves."""
+    return Fatal(StreamError("malformed", message))

@@ -1,1 +1,0 @@
-"""Tool calls: their fragments on the wire, their arguments, and their held starts."""

@@ -1,0 +1,305 @@
+"""Strict validator of Chat Completions streams: the order of chunks, and usage.
+
+https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
+needs of the official helpers: they join repeated fields, find choices and tool calls by
+`index`, throw without a role or a finish_reason, and use the last usage.
+
+    stream   = chunk* usage? "[DONE]" | chunk* error "[DONE]"?
+    choice n = role delta* finish_reason, n dense from 0; choices may interleave
+    call k   = id, type, name, arguments, then arguments*, k dense from 0; calls may interleave
+
+Frames have `data` lines alone; an error may also have `event: error`.  `[DONE]` may follow
+an error, after which no client reads.  The finish reason `stop` may follow tool calls: the
+vendor sends it for a forced tool.  Fragments of a custom tool, which the vendor does not
+document, may come as the types of its SDKs suggest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, field
+
+from streamnorm._core.codec import DONE, Checker
+from streamnorm._core.json import is_array, is_object
+from streamnorm._core.shapes import (
+    changed_fields,
+    found,
+    holds_object,
+    is_count,
+    parse_object,
+    problems,
+    token_problems,
+)
+from streamnorm.dialects.openai_chat.validate.shapes import (
+    CALL_FRAGMENT,
+    CHUNK,
+    CUSTOM_START,
+    ERROR,
+    FUNCTION_START,
+)
+from streamnorm.sse import Frame
+
+_CONSTANT = {"id": str, "created": int, "model": str}
+
+
+class ChatChecker(Checker):
+    """Strict validator of one Chat Completions stream."""
+
+    rejects_id_and_retry = True
+
+    def __init__(self) -> None:
+        self._constants: dict[str, object] = {}  # fields with one value in all chunks
+        self._choices: dict[int, ChoiceChecker] = {}
+        self._next_choice = 0
+        self._has_usage = False
+        self._ended_by = ""  # `[DONE]` or an error
+
+    def read(self, frame: Frame) -> Iterator[str]:
+        if frame.data.startswith(DONE):
+            yield from self._done(frame.data)
+            return
+        if self._ended_by:
+            yield f"frame after {self._ended_by}, expected nothing"
+            return
+        chunk, wrong = parse_object(frame.data)
+        yield from wrong
+        if chunk is None:
+            return
+        if chunk.get("error"):
+            self._ended_by = "an error"
+            yield from problems(ERROR, chunk, "")
+            if "choices" in chunk:
+                yield "error beside choices, expected it alone"
+            return
+        if frame.event != "message":
+            yield "event line, expected data lines alone"
+        yield from problems(CHUNK, chunk, "")
+        yield from self._chunk(chunk)
+
+    def missing(self) -> list[str]:
+        if self._ended_by:
+            return []
+        return [*self._unfinished("the stream ends"), f"no {DONE}, expected it last"]
+
+    def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
+        if self._has_usage:
+            yield f"chunk after the usage chunk, expected {DONE}"
+        yield from changed_fields(self._constants, chunk, _CONSTANT)
+        choices = chunk.get("choices")
+        entries: list[object] = choices if is_array(choices) else []
+        for number, entry in enumerate(entries):
+            if is_object(entry) and is_count(entry.get("index")):
+                yield from self._choice(entry["index"], entry, f"choices[{number}]")
+        yield from self._usage(chunk, entries)
+
+    def _choice(self, index: int, entry: dict[str, Any], path: str) -> Iterator[str]:
+        choice = self._choices.get(index)
+        if choice is None:
+            choice = self._choices[index] = ChoiceChecker(index)
+            if index > self._next_choice:
+                yield f"choice {index} begins, expected {self._next_choice}"
+            self._next_choice = max(self._next_choice, index + 1)
+        yield from choice.read(entry, path)
+
+    def _usage(self, chunk: dict[str, Any], entries: list[object]) -> Iterator[str]:
+        usage = chunk.get("usage")
+        if usage is None:
+            if chunk.get("choices") == [] and chunk.get("moderation") is None:
+                yield "choices is empty without usage, expected a choice"
+            return
+        if entries:
+            yield f"usage beside {len(entries)} choices, expected it in a last chunk without any"
+        else:
+            self._has_usage = True
+        if is_object(usage):
+            yield from token_problems(usage, "usage", "prompt", "completion")
+
+    def _done(self, data: str) -> Iterator[str]:
+        if self._ended_by == DONE:
+            yield f"second {DONE}, expected one"
+            return
+        if data != DONE:
+            yield f"{len(data)} characters that begin with {DONE}, expected it alone"
+        if not self._ended_by:
+            yield from self._unfinished(DONE)
+        self._ended_by = DONE
+
+    def _unfinished(self, end: str) -> Iterator[str]:
+        if not self._choices:
+            yield f"{end} before any choice, expected one"
+        for index, choice in self._choices.items():
+            if not choice.finished:
+                yield f"{end} before the finish_reason of choice {index}, expected it after"
+
+
+# Fields of a delta that have rules here; clients merge the other fields.
+_WITH_RULES = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
+# Other fields whose name a problem may state.
+_NAMED = frozenset({"annotations", "audio", "reasoning_details"})
+_COMPLETE = frozenset({"stop", "tool_calls", "function_call"})
+"""Finish reasons at which arguments are complete."""
+
+
+class _CheckedCall(Struct):
+    is_custom: bool = False
+    arguments: list[str] = field(default_factory=list)
+
+
+class ChoiceChecker:
+    """Strict validator of one choice of a stream.
+
+    Args:
+        index: Index of the choice.
+
+    Attributes:
+        finished: Whether its finish_reason has arrived.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.finished = False
+        self._index = index
+        self._has_role = False
+        self._calls: dict[int, _CheckedCall] = {}
+        self._next_call = 0
+        self._last_call = 0
+        self._ids: set[str] = set()
+        self._function: list[str] | None = None  # arguments of the legacy `function_call`
+        self._seen: set[tuple[str | int, ...]] = set()  # paths of values that cannot be merged
+
+    def read(self, entry: dict[str, Any], path: str) -> Iterator[str]:
+        """Yield the problems of the choice in the next chunk, but for those of its shape.
+
+        Args:
+            entry: The entry of `choices`.
+            path: Its path within the chunk.
+        """
+        delta, reason = entry.get("delta"), entry.get("finish_reason")
+        finishes = reason not in (None, "")
+        if self.finished:
+            again = "second finish_reason" if finishes else "delta after the finish_reason"
+            yield f"{again} of choice {self._index}, expected none"
+            return
+        if is_object(delta):
+            yield from self._role(delta)
+            yield from self._function_call(delta.get("function_call"))
+            if is_array(fragments := delta.get("tool_calls")):
+                if finishes:
+                    yield f"{path}.delta.tool_calls beside finish_reason, expected before it"
+                for number, fragment in enumerate(fragments):
+                    if is_object(fragment):
+                        yield from self._fragment(fragment, f"{path}.delta.tool_calls[{number}]")
+            for name, value in delta.items():
+                if name not in _WITH_RULES:
+                    label = name if name in _NAMED else f"field of {len(name)} characters"
+                    yield from self._merge(value, (name,), f"{label} in {path}.delta")
+        if finishes:
+            self.finished = True
+            yield from self._finish(reason)
+
+    def _role(self, delta: dict[str, Any]) -> Iterator[str]:
+        if self._has_role:
+            if "role" in delta:
+                yield f"second role of choice {self._index}, expected it in the first delta alone"
+            return
+        self._has_role = True
+        if "role" not in delta:
+            yield f"first delta of choice {self._index} without role, expected assistant"
+        elif delta["role"] != "assistant":
+            yield f"role of choice {self._index} is {found(delta['role'])}, expected assistant"
+
+    def _fragment(self, fragment: dict[str, Any], path: str) -> Iterator[str]:
+        index = fragment.get("index")
+        if not is_count(index):
+            value = found(index) if "index" in fragment else "missing"
+            yield f"{path}.index is {value}, expected an integer from 0"
+            # A mistake is reported once: a fragment with an id begins a call.
+            index = self._next_call if fragment.get("id") else self._last_call
+        call = self._calls.get(index)
+        self._last_call = index
+        if call is None:
+            yield from self._start(index, fragment, path)
+            return
+        body = fragment.get("custom" if call.is_custom else "function")
+        repeated: list[str] = [name for name in ("id", "type") if name in fragment]
+        if is_object(body) and "name" in body:
+            repeated.append("name")
+        for name in repeated:
+            yield f"second {name} of tool call {index}, expected it in the first piece alone"
+        yield from problems(CALL_FRAGMENT, fragment, path)
+        _append(call, fragment)
+
+    def _start(self, index: int, fragment: dict[str, Any], path: str) -> Iterator[str]:
+        if index > self._next_call:
+            yield f"tool call {index} begins, expected {self._next_call}"
+        self._next_call = max(self._next_call, index + 1)
+        is_custom = fragment.get("type") == "custom"
+        call = self._calls[index] = _CheckedCall(is_custom)
+        yield from problems(CUSTOM_START if is_custom else FUNCTION_START, fragment, path)
+        id = fragment.get("id")
+        if isinstance(id, str) and id:
+            if id in self._ids:
+                yield f"id of tool call {index} is that of another, expected its own"
+            self._ids.add(id)
+        _append(call, fragment)
+
+    def _function_call(self, fragment: object) -> Iterator[str]:
+        """Yield the problems of a fragment of the legacy `function_call`."""
+        if not is_object(fragment):
+            return
+        if self._function is None:
+            self._function = []
+            for name in ("name", "arguments"):
+                if name not in fragment:
+                    yield f"function_call begins without {name}, expected a string"
+        elif "name" in fragment:
+            yield "second name of function_call, expected it in the first piece alone"
+        if isinstance(text := fragment.get("arguments"), str):
+            self._function.append(text)
+
+    def _finish(self, reason: object) -> Iterator[str]:
+        if reason == "tool_calls" and not self._calls:
+            yield "finish_reason is tool_calls without a tool call, expected another"
+        if reason == "function_call" and self._function is None:
+            yield "finish_reason is function_call without one, expected another"
+        if not isinstance(reason, str) or reason not in _COMPLETE:
+            return
+        calls = [(f"tool call {n}", c.arguments) for n, c in self._calls.items() if not c.is_custom]
+        if self._function is not None:
+            calls.append(("function_call", self._function))
+        for name, arguments in calls:
+            text = "".join(arguments)
+            if not holds_object(text):
+                size = f"{len(text)} characters"
+                yield f"arguments of {name} in {size} are no JSON object, expected one"
+
+    def _merge(self, value: object, path: tuple[str | int, ...], label: str) -> Iterator[str]:
+        """Yield the values that the official helpers cannot merge with earlier ones.
+
+        They join strings and merge objects; they add up numbers, and merge lists only if
+        the entries have indexes.
+        """
+        if value is None or isinstance(value, str):
+            return
+        if is_object(value):
+            for name, inner in value.items():
+                if name not in ("index", "type"):
+                    yield from self._merge(inner, (*path, name), label)
+        elif is_array(value) and all(_has_index(entry) for entry in value):
+            for entry in value:
+                yield from self._merge(entry, (*path, entry["index"]), label)
+        elif path in self._seen:
+            yield f"{label} is {found(value)} again, expected strings or entries with an index"
+        else:
+            self._seen.add(path)
+
+
+def _append(call: _CheckedCall, fragment: dict[str, Any]) -> None:
+    function = fragment.get("function")
+    if is_object(function) and isinstance(text := function.get("arguments"), str):
+        call.arguments.append(text)
+
+
+def _has_index(value: object) -> bool:
+    return is_object(value) and is_count(value.get("index"))

@@ -1,0 +1,588 @@
+"""Consecutive items of the assistant: one message under construction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Set
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, TypeAlias
+
+from msgspec import structs
+
+from streamnorm._core.blocks import (
+    InputBlock,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    Refusal,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.bodies.fields import (
+    object_at,
+    objects_in,
+    required_text,
+    rest_of,
+    text_in,
+    unexpected,
+    within,
+)
+from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
+from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.ids import carried_signature, tag_signature
+from streamnorm._core.json import compact, is_object, object_in, string_of
+from streamnorm._core.tools import AnyTool
+from streamnorm.dialects.openai_responses.body.content import (
+    Extra,
+    Owner,
+    blocks_from_wire,
+    content_to_wire,
+    extra_of,
+    hosted_call_from_wire,
+    hosted_call_to_wire,
+    output_part_to_wire,
+    own_fields,
+)
+from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
+from streamnorm.dialects.openai_responses.items.tool_calls import SERVER_TOOL_TYPES, result_to_wire
+from streamnorm.dialects.openai_responses.opaque import block_from_wire
+from streamnorm.dialects.openai_responses.reasoning import (
+    redacted_from_wire,
+    redacted_to_wire,
+    signature_from_wire,
+)
+from streamnorm.dialects.openai_responses.wire import DIALECT
+
+
+class Answer:
+    """One message of the assistant, whose items have begun to arrive.
+
+    A message holds one answer of the model: reasoning, then text, then calls.  What stands
+    between a call and its result belongs to the message of the call.
+
+    Args:
+        position: Its position among the messages.
+
+    Attributes:
+        position: The same.
+        has_text: Whether it has text.
+        has_results: Whether a result has come since it began.
+    """
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.has_text = False
+        self.has_results = False
+        self._items: list[dict[str, Any]] = []
+        self._blocks: list[InputBlock] = []
+        # Calls without a result, each with whether one comes later; and the ids of all calls
+        # in order, of which those before `_first` have results.
+        self._open_calls: dict[str, bool] = {}
+        self._call_ids: list[str] = []
+        self._first = 0
+        self._awaited = 0
+
+    def accepts(self, *, begins: bool) -> bool:
+        """Return whether another item belongs to the message.
+
+        Args:
+            begins: Whether an answer begins with items of this type.
+        """
+        if self.has_results:
+            return self._awaited > 0
+        return not (begins and self.has_text) or bool(self._open_calls)
+
+    def add(self, item: dict[str, Any], blocks: tuple[InputBlock, ...]) -> None:
+        """Append an item and its blocks."""
+        self._items.append(item)
+        self._blocks += blocks
+
+    def open_call(self, id: str, *, is_awaited: bool) -> None:
+        """Note a call, and whether its result comes later."""
+        self._awaited += is_awaited - self._open_calls.get(id, False)
+        self._open_calls[id] = is_awaited
+        self._call_ids.append(id)
+
+    def close_call(self, id: str) -> None:
+        """Note a result; one without an id is that of the first call that has none."""
+        self.has_results = True
+        if not id and self._open_calls:
+            while self._call_ids[self._first] not in self._open_calls:
+                self._first += 1
+            id = self._call_ids[self._first]
+        self._awaited -= self._open_calls.pop(id, False)
+
+    def message(self) -> InputMessage:
+        """Return the message."""
+        part = InputMessage("assistant", tuple(self._blocks))
+        return InputMessage("assistant", part.blocks, source=Source(DIALECT, self._items, part))
+
+
+_Item: TypeAlias = dict[str, Any]
+
+_ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "developer"}
+_MESSAGE = frozenset({"type", "role", "content"})
+_SUMMARIES = frozenset({"type", "summary", "encrypted_content"})
+_CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
+_CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
+_RESULT = frozenset({"type", "call_id", "name", "output"})
+_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
+
+
+class InputReader:
+    """Reader of the items of one request.
+
+    Args:
+        items: The items.
+        declared: Names of the tools of the request; None if others may be loaded.
+        server: Name of the server that issued the reasoning; None = OpenAI.
+
+    Attributes:
+        added_tools: The tools of items that add tools.
+        references: Ids of items that are stored by the server.
+    """
+
+    def __init__(self, items: list[Any], declared: Set[str] | None, server: str | None) -> None:
+        self.added_tools: list[AnyTool] = []
+        self.references: list[str] = []
+        self._items = items
+        self._declared = declared
+        self._server = server
+        self._messages: list[InputMessage] = []
+        self._answer: Answer | None = None
+        # Results that are still to come, by call id; "" is the id of those without one.
+        self._results = Counter(
+            [
+                string_of(item, "call_id")
+                for item in items
+                if is_object(item) and item.get("type") in _RESULT_TYPES
+            ]
+        )
+        self._custom_calls: set[str] = set()
+
+    def messages(self) -> tuple[InputMessage, ...]:
+        """Return the messages.
+
+        Raises:
+            DecodeError: An item is not of the dialect.
+        """
+        for number, item in enumerate(self._items):
+            kind = item.get("type") if is_object(item) else None
+            read = self._READERS.get(kind) if isinstance(kind, str) else None
+            try:
+                if read is None:
+                    self._read_other(object_at(item, "$"))
+                else:
+                    read(self, item)
+            except DecodeError as exc:
+                raise within(exc, f"$.input[{number}]") from None
+        self._end_answer()
+        return tuple(self._messages)
+
+    def _read_other(self, item: _Item) -> None:
+        """Read an item that has no reader of its own."""
+        kind = text_in(item, "type")
+        if kind is None:
+            if "role" in item:
+                self._read_message(item)
+            else:
+                self._read_reference(item)
+        elif kind in SERVER_TOOL_TYPES:
+            self._append(item, hosted_call_from_wire(item))
+        elif kind.endswith("_output"):
+            self._append(item, ServerToolResult(string_of(item, "call_id"), kind, item))
+        else:
+            self._append(item, block_from_wire(item))
+
+    # Items of the user's side
+
+    def _add_message(
+        self, role: Role, item: _Item, blocks: tuple[InputBlock, ...], extra: Extra = None
+    ) -> None:
+        part = InputMessage(role, blocks, extra=extra)
+        source = Source(DIALECT, [item], part)
+        self._messages.append(InputMessage(role, blocks, extra=extra, source=source))
+
+    def _read_message(self, item: _Item) -> None:
+        name = required_text(item, "role")
+        if name == "assistant":
+            self._read_answer_text(item)
+            return
+        role = _ROLES.get(name)
+        if role is None:
+            raise unexpected(name, "user, assistant, system or developer", "$.role")
+        self._end_answer()
+        blocks = blocks_from_wire(item, "content")
+        self._add_message(role, item, blocks, extra_of(item, _MESSAGE))
+
+    def _read_user_item(self, item: _Item) -> None:
+        self._end_answer()
+        self._add_message("user", item, (block_from_wire(item),))
+
+    def _read_developer_item(self, item: _Item) -> None:
+        self._end_answer()
+        self._add_message("developer", item, (block_from_wire(item),))
+
+    def _read_additional_tools(self, item: _Item) -> None:
+        self._declared = None
+        self.added_tools += tools_from_wire(item)
+        self._read_developer_item(item)
+
+    def _read_result(self, item: _Item) -> None:
+        id = text_in(item, "call_id") or ""
+        content: Any = blocks_from_wire(item, "output")  # whose parts are those of a message
+        is_error, content = unmark_error(content)
+        extra = extra_of(item, _RESULT)
+        if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
+            extra = {DIALECT: {**own_fields(extra), "type": item["type"]}}
+        self._results[id] -= 1
+        if self._answer is not None:
+            self._answer.close_call(id)
+        name = text_in(item, "name") or ""
+        result = ToolResult(id, content, is_error, name, extra=extra)
+        self._add_message("user", item, (result,))
+
+    # Items of the assistant
+
+    def _append(self, item: _Item, *blocks: InputBlock, begins: bool = False) -> Answer:
+        """Append an item to the message that it belongs to, and return that message."""
+        answer = self._answer
+        if answer is None or not answer.accepts(begins=begins):
+            self._end_answer()
+            answer = self._answer = Answer(len(self._messages))
+            self._messages.append(_UNFINISHED)
+        answer.add(item, blocks)
+        return answer
+
+    def _end_answer(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self._messages[answer.position] = answer.message()
+
+    def _read_answer_text(self, item: _Item) -> None:
+        blocks = blocks_from_wire(item, "content")
+        fields = rest_of(item, _MESSAGE)
+        blocks = tuple([_with_fields(block, fields) for block in blocks])
+        self._append(item, *blocks, begins=True).has_text |= bool(blocks)
+
+    def _read_reasoning(self, item: _Item) -> None:
+        redacted = redacted_from_wire(item)
+        if redacted is not None:
+            extra = extra_of(item, _SUMMARIES - {"summary"})
+            self._append(item, structs.replace(redacted, extra=extra), begins=True)
+            return
+        signed = signature_from_wire(item, self._server)
+        mapped = _SUMMARIES if signed is not None else _SUMMARIES - {"encrypted_content"}
+        # The id of an item whose signature is tagged was minted with it.
+        if signed is not None and (signed.id or signed.signature != item["encrypted_content"]):
+            mapped |= {"id"}
+        parts = _texts_of(item, "summary")
+        if not parts and (parts := _texts_of(item, "content")):
+            mapped -= {"summary"}
+        block = Reasoning(parts, *(signed or ()), extra=extra_of(item, mapped))
+        # The signature of a text or a call, on an item of its own, belongs to their answer.
+        is_carrier = not parts and carried_signature(block.signature or "") is not None
+        self._append(item, block, begins=not is_carrier)
+
+    def _read_call(self, item: _Item) -> None:
+        arguments = item.get("arguments")
+        # Some servers and their clients have an object here, or nothing.
+        text = compact(arguments) if is_object(arguments) else text_in(item, "arguments") or ""
+        self._add_call(item, text, "function", _CALL)
+
+    def _read_custom_call(self, item: _Item) -> None:
+        if self._is_hosted(item):
+            self._append(item, hosted_call_from_wire(item))
+            return
+        call = self._add_call(item, required_text(item, "input"), "custom", _CUSTOM_CALL)
+        self._custom_calls.add(call.id)
+
+    def _add_call(self, item: _Item, arguments: str, kind: Any, mapped: frozenset[str]) -> ToolCall:
+        id = text_in(item, "call_id") or text_in(item, "id") or ""
+        call = ToolCall(
+            id,
+            required_text(item, "name"),
+            arguments,
+            kind,
+            namespace=text_in(item, "namespace"),
+            extra=extra_of(item, mapped),
+        )
+        is_awaited = self._results[id] > 0 or self._results[""] > 0
+        self._append(item, call).open_call(id, is_awaited=is_awaited)
+        return call
+
+    def _is_hosted(self, item: _Item) -> bool:
+        """Return whether a custom call is one that the server executed, as xAI's searches are."""
+        if self._declared is None or item.get("namespace"):
+            return False
+        is_declared = string_of(item, "name") in self._declared
+        return not is_declared and self._results[string_of(item, "call_id")] == 0
+
+    def _read_tool_search_output(self, item: _Item) -> None:
+        self._declared = None
+        self.added_tools += tools_from_wire(item)
+        result = ServerToolResult(string_of(item, "call_id"), "tool_search_output", item)
+        self._append(item, result)
+
+    def _read_reference(self, item: _Item) -> None:
+        self.references.append(required_text(item, "id"))
+        self._append(item, OpaqueBlock(DIALECT, "item_reference", compact(item)))
+
+    _READERS: ClassVar[dict[str, Callable[[InputReader, _Item], None]]] = {
+        "message": _read_message,
+        "function_call": _read_call,
+        "function_call_output": _read_result,
+        "reasoning": _read_reasoning,
+        "custom_tool_call": _read_custom_call,
+        "custom_tool_call_output": _read_result,
+        "item_reference": _read_reference,
+        "additional_tools": _read_additional_tools,
+        "configuration_update": _read_developer_item,
+        "compaction_trigger": _read_user_item,
+        "mcp_approval_response": _read_user_item,
+        "tool_search_output": _read_tool_search_output,
+    }
+
+
+_UNFINISHED = InputMessage("assistant")
+
+
+def _with_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
+    """Return a block of an assistant message with the fields of the message in its `extra`.
+
+    The other fields of its part are in `part`.  `role` says that a block of an unknown type is
+    a part, and no item.
+    """
+    part, is_opaque = own_fields(block.extra), isinstance(block, OpaqueBlock)
+    if not (fields or part or is_opaque):
+        return block
+    own = {**(fields or {})}
+    if part:
+        own["part"] = part
+    if is_opaque:
+        own["role"] = "assistant"
+    return structs.replace(block, extra={DIALECT: own})
+
+
+def _texts_of(item: _Item, name: str) -> tuple[str, ...]:
+    """Return the texts of the summaries, or of the content, of a reasoning item."""
+    texts: list[str] = []
+    for path, part in objects_in(item, name):
+        try:
+            texts.append(required_text(part, "text"))
+        except DecodeError as exc:
+            raise within(exc, path) from None
+    return tuple(texts)
+
+
+_Part: TypeAlias = Text | Refusal | OpaqueBlock
+
+_USER_ITEMS = frozenset(
+    {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
+)
+"""Types of items that stand in messages of the user's side."""
+
+
+def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:
+    """Return messages as items; an unchanged one is written as it was read."""
+    writer = _InputWriter(context)
+    for number, message in enumerate(messages):
+        items = unchanged_source(message, DIALECT)
+        if items is None:
+            write = partial(writer.items_of, message, number)
+            items = context.written(message, number, write)
+        writer.add(message, items)
+    return writer.items
+
+
+class _InputWriter:
+    """Writer of the items of one request.
+
+    Args:
+        context: Counts what has no item.
+
+    Attributes:
+        items: The items so far.
+    """
+
+    def __init__(self, context: WriteContext) -> None:
+        self.items: list[_Item] = []
+        self._context = context
+        self._custom_calls: set[str] = set()
+
+    def add(self, message: InputMessage, items: list[_Item]) -> None:
+        """Append the items of a message."""
+        self.items += items
+        for block in message.blocks:
+            if isinstance(block, ToolCall) and block.kind == "custom":
+                self._custom_calls.add(block.id)
+
+    def items_of(self, message: InputMessage, number: int) -> list[_Item]:
+        """Return the items of a message, which are not added.
+
+        Args:
+            message: The message.
+            number: Its number among the messages.
+        """
+        before, self.items = self.items, []
+        if message.role == "assistant":
+            self._add_answer(message.blocks, number)
+        else:
+            self._add_message(message)
+        items, self.items = self.items, before
+        return items
+
+    # Messages of the user's side
+
+    def _add_message(self, message: InputMessage) -> None:
+        """Append a message of the user, the system or the developer, and the results in it."""
+        content: list[InputBlock] = []
+        for block in message.blocks:
+            item: _Item | None = None
+            if isinstance(block, ToolResult):
+                item = self._result(block)
+            elif isinstance(block, OpaqueBlock) and block.kind in _USER_ITEMS:
+                item = object_in(block.data)
+            if item is None:
+                content.append(block)
+                continue
+            self._add_content(message, content)
+            self.items.append(item)
+            content = []
+        self._add_content(message, content)
+
+    def _add_content(self, message: InputMessage, content: list[InputBlock]) -> None:
+        if not content:
+            return
+        item: _Item = {"role": message.role}
+        own = own_fields(message.extra)
+        if own:
+            item = {"type": "message", **item}
+        item["content"] = content_to_wire(content, self._context, of="message")
+        self.items.append({**item, **own})
+
+    def _result(self, result: ToolResult) -> _Item:
+        is_custom = result.tool_call_id in self._custom_calls
+        own = own_fields(result.extra)
+        kind = own.get("type", "custom_tool_call_output" if is_custom else "function_call_output")
+        item: _Item = {"type": kind}
+        if result.tool_call_id:
+            item["call_id"] = result.tool_call_id
+        if result.name and not is_custom:
+            item["name"] = result.name
+        of: Owner = "custom" if kind == "custom_tool_call_output" else "call"
+        content = mark_error(result)
+        if result.is_error and any(_is_text_after_file(*two) for two in pairwise(result.content)):
+            self._context.losses.add("order_lost", "messages", "text written before the files")
+        item["output"] = content_to_wire([*content], self._context, of=of)
+        return item | own
+
+    # Messages of the assistant
+
+    def _add_answer(self, blocks: Iterable[InputBlock], number: int) -> None:
+        """Append a message of the assistant.
+
+        Args:
+            blocks: Its blocks.
+            number: Its number among the messages.
+        """
+        before: _Item = {}  # fields of the message of the last block
+        for position, block in enumerate(blocks):
+            if not isinstance(block, (Text, Refusal, OpaqueBlock)):
+                before = {}
+                self._add_item(block)
+                continue
+            fields = {**own_fields(block.extra)}
+            is_part = fields.pop("role", None) is not None
+            if isinstance(block, OpaqueBlock) and not is_part:
+                before = {}
+                self.items.append(object_in(block.data))
+                continue
+            part = fields.pop("part", {})
+            is_continued = "id" in fields and fields == before
+            before = fields
+            if is_continued:
+                self.items[-1]["content"].append(_part(block, part))
+            else:
+                self.items.append(self._message(block, fields, part, f"msg_sn_{number}_{position}"))
+
+    def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
+        """Return the item of a block of text; one that is plain text is an easy message."""
+        if isinstance(block, Text) and not (block.citations or part or "id" in fields):
+            return {"role": "assistant", "content": block.text, **fields}
+        head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
+        return {**head, "content": [_part(block, part)], **fields}
+
+    def _add_item(self, block: InputBlock) -> None:
+        match block:
+            case ToolCall():
+                self.items.append(self._call(block))
+            case Reasoning() | RedactedReasoning():
+                self.items.append(self._reasoning(block))
+            case ServerToolCall():
+                self.items.append(hosted_call_to_wire(block))
+            case ServerToolResult():
+                self.items.append(result_to_wire(block, None))
+            case _:
+                name = type(block).__name__
+                self._context.losses.add(name, "messages", "no item of the assistant has it")
+
+    def _reasoning(self, block: Reasoning | RedactedReasoning) -> _Item:
+        """Return reasoning under the id that it was issued with; without one if that is unknown.
+
+        The API refuses encrypted content under another id than its own (maximhq/bifrost#5186,
+        openclaw/openclaw#72602).
+        """
+        own = {**own_fields(block.extra)}
+        id = own.pop("id", None)
+        if self._verifies(block) and block.id is not None:
+            id = block.id
+        item: _Item = {"type": "reasoning"}
+        if id is not None:
+            item["id"] = id
+        parts = block.parts if isinstance(block, Reasoning) else ()
+        item["summary"] = [{"type": "summary_text", "text": text} for text in parts]
+        encrypted = self._encrypted(block)
+        if encrypted is not None:
+            item["encrypted_content"] = encrypted
+        return item | own
+
+    def _encrypted(self, block: Reasoning | RedactedReasoning) -> str | None:
+        """Return the encrypted content of reasoning, tagged if the target cannot verify it."""
+        if isinstance(block, RedactedReasoning):
+            return block.data if self._verifies(block) else redacted_to_wire(block)
+        if block.signature is None or self._verifies(block):
+            return block.signature
+        return tag_signature(block.signature, block.issuer, block.id)
+
+    def _verifies(self, block: Reasoning | RedactedReasoning) -> bool:
+        """Return whether the target issued the encrypted content of reasoning."""
+        issuer = self._context.capabilities.reasoning_issuer
+        return issuer is not None and block.issuer == issuer
+
+    def _call(self, call: ToolCall) -> _Item:
+        item: _Item = {"type": "function_call", "call_id": call.id, "name": call.name}
+        if call.kind == "custom":
+            self._custom_calls.add(call.id)
+            item = {**item, "type": "custom_tool_call", "input": call.arguments}
+        else:
+            item["arguments"] = call.arguments or "{}"
+        if call.namespace is not None:
+            item["namespace"] = call.namespace
+        return item | own_fields(call.extra)
+
+
+def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:
+    return isinstance(block, Text) and not isinstance(before, Text)
+
+
+def _part(block: _Part, part: _Item) -> _Item:
+    if isinstance(block, OpaqueBlock):
+        return object_in(block.data)
+    return {**output_part_to_wire(block), **part}

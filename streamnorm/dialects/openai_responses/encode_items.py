@@ -1,0 +1,541 @@
+"""Events as SSE frames with consecutive sequence numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.blocks import Citation, ServerToolCall, ToolCall
+from streamnorm._core.events import Opaque
+from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
+from streamnorm._core.limits import OBJECT_BYTES, PART_BYTES, StoredBytes, text_bytes, value_bytes
+from streamnorm._core.text import TextBuffer
+from streamnorm.dialects.openai_responses.citations import citation_to_wire
+
+
+class FrameWriter:
+    """Serializer of the events of one stream.
+
+    Attributes:
+        next_number: Sequence number of the next event.
+    """
+
+    def __init__(self) -> None:
+        self.next_number = 0
+
+    def write(self, event_type: str, fields: dict[str, Any]) -> bytes:
+        """Return one event."""
+        number = self.next_number
+        self.next_number += 1
+        body = dumps({"type": event_type, "sequence_number": number, **fields})
+        return b"event: %b\ndata: %b\n\n" % (event_type.encode(), body)
+
+    def delta_writer(
+        self,
+        event_type: str,
+        position: dict[str, Any],
+        append: Callable[[str], None],
+        suffix: bytes = b"",
+    ) -> Callable[[str], bytes]:
+        """Return a fast serializer for the deltas of one text.
+
+        Args:
+            event_type: Type of the deltas.
+            position: Item id and indexes of the text.
+            append: Called with each text.
+            suffix: JSON members that follow the text.
+        """
+        name = event_type.encode()
+        head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
+        middle, tail = b"," + dumps(position)[1:-1] + b',"delta":', suffix + b"}\n\n"
+
+        def write(text: str) -> bytes:
+            append(text)
+            number = self.next_number
+            self.next_number = number + 1
+            return b"".join((head, dumps(number), middle, dumps(text), tail))
+
+        return write
+
+
+class ItemHead(Struct):
+    """Position, id and extra fields of a new item.
+
+    Attributes:
+        frames: Serializer of the item's events.
+        output_index: Position in the output.
+        id: Id of the item.
+        extra: Its other fields.
+        stored: Counter of what the encoder stores.
+    """
+
+    frames: FrameWriter
+    output_index: int
+    id: str
+    extra: dict[str, Any]
+    stored: StoredBytes
+
+
+class ItemWriter(ABC):
+    """Writer of one output item.
+
+    What it stores counts as it arrives, and as long as the stream lasts: the terminal event
+    repeats the item.
+
+    Attributes:
+        done: The complete item as JSON; None before `stop`.
+    """
+
+    type = ""
+
+    def __init__(self, head: ItemHead) -> None:
+        self.output_index = head.output_index
+        self.id = head.id
+        self.done: bytes | None = None
+        self.frames = head.frames
+        self.stored = head.stored
+        self._extra = head.extra
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """The fields by which an event names this item."""
+        return {"item_id": self.id, "output_index": self.output_index}
+
+    def start(self) -> bytes:
+        """Return the `added` event."""
+        return self._write_added(self._fields("in_progress"))
+
+    def stop(self) -> bytes:
+        """Return the events that end the item."""
+        return self._write_done(dumps(self._item(self._fields("completed"))))
+
+    @abstractmethod
+    def _fields(self, status: str) -> dict[str, Any]:
+        """Return the fields of the item beside id, type and extra fields."""
+
+    def _write_added(self, fields: dict[str, Any]) -> bytes:
+        event = {"output_index": self.output_index, "item": self._item(fields)}
+        return self.frames.write("response.output_item.added", event)
+
+    def _write_done(self, item: bytes) -> bytes:
+        self.done = item
+        event = {"output_index": self.output_index, "item": msgspec.Raw(item)}
+        return self.frames.write("response.output_item.done", event)
+
+    def _item(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {**self._extra, "id": self.id, "type": self.type, **fields}
+
+
+# Reasoning
+
+
+class ReasoningWriter(ItemWriter):
+    """Writer of a reasoning item, as summaries: every client shows those."""
+
+    type = "reasoning"
+
+    def __init__(self, head: ItemHead) -> None:
+        super().__init__(head)
+        self._summaries: list[TextBuffer] = []
+        self._reopened: dict[int, None] = {}  # summaries with deltas behind their end
+        self._writers: dict[int, Callable[[str], bytes]] = {}
+        self._last = 0  # summary of the last delta
+        self._encrypted: str | None = None
+
+    def write(self, text: str, part: int = 0) -> bytes:
+        """Return a delta of a summary, behind the starts of summaries up to it."""
+        started = b"" if part < len(self._summaries) else self._start_summaries(part)
+        if part != len(self._summaries) - 1:
+            self._reopened[part] = None
+        self._last = part
+        return started + self._writers[part](text)
+
+    @property
+    def delta_writer(self) -> Callable[[str], bytes]:
+        """The serializer for further deltas of the summary of the last delta."""
+        return self._writers[self._last]
+
+    def sign(self, encrypted: str) -> None:
+        """Set `encrypted_content`, which is written with the complete item."""
+        self.stored.release(text_bytes(self._encrypted or ""))
+        self.stored.add(text_bytes(encrypted))
+        self._encrypted = encrypted
+
+    def stop(self) -> bytes:
+        """Return the events that end the item and its open summaries."""
+        open_summaries = (*self._reopened, len(self._summaries) - 1)
+        return b"".join([self._end_summary(part) for part in open_summaries]) + super().stop()
+
+    def _start_summaries(self, last: int) -> bytes:
+        written: list[bytes] = []
+        while len(self._summaries) <= last:
+            part = len(self._summaries)
+            written.append(self._end_summary(part - 1))
+            position = {**self.position, "summary_index": part}
+            if part:
+                self.stored.add(PART_BYTES)
+            self._summaries.append(TextBuffer(stored=self.stored))
+            self._writers[part] = self.frames.delta_writer(
+                "response.reasoning_summary_text.delta", position, self._summaries[part].append
+            )
+            empty = {**position, "part": _summary("")}
+            written.append(self.frames.write("response.reasoning_summary_part.added", empty))
+        return b"".join(written)
+
+    def _end_summary(self, part: int) -> bytes:
+        """Return the events that end a summary; nothing if `part` is negative."""
+        if part < 0:
+            return b""
+        text, position = self._summaries[part].text(), {**self.position, "summary_index": part}
+        text_done, part_done = {**position, "text": text}, {**position, "part": _summary(text)}
+        return self.frames.write(
+            "response.reasoning_summary_text.done", text_done
+        ) + self.frames.write("response.reasoning_summary_part.done", part_done)
+
+    def _fields(self, status: str) -> dict[str, Any]:
+        fields: dict[str, Any] = {"summary": [_summary(s.text()) for s in self._summaries]}
+        if self._encrypted is not None:
+            fields["encrypted_content"] = self._encrypted
+        return fields
+
+
+def _summary(text: str) -> dict[str, Any]:
+    return {"type": "summary_text", "text": text}
+
+
+# Calls
+
+
+class ToolCallWriter(ItemWriter):
+    """Writer of a call of one of the client's tools.
+
+    Attributes:
+        write: Returns a delta of the arguments.
+        is_unfinished: Whether the arguments have ended and are no whole JSON value, or no
+            whole text.
+    """
+
+    is_unfinished = False
+
+    def __init__(self, head: ItemHead, call: ToolCall) -> None:
+        super().__init__(head)
+        self._call = call
+        self._arguments = TextBuffer(stored=head.stored)
+        is_custom = call.kind == "custom"
+        self.type = "custom_tool_call" if is_custom else "function_call"
+        self._arguments_key = "input" if is_custom else "arguments"
+        self._event_prefix = f"response.{self.type}_{self._arguments_key}"
+        self.write = head.frames.delta_writer(
+            f"{self._event_prefix}.delta", self.position, self._arguments.append
+        )
+
+    def stop(self) -> bytes:
+        """Return the events that end the item and its arguments.
+
+        Nothing if the call is unfinished: some clients execute it at its `done`, whatever
+        the response says later.
+        """
+        rest = b""
+        if self._arguments_key == "arguments":
+            if not self._arguments.size:  # clients parse the arguments as JSON
+                rest = self.write("{}")
+            self.is_unfinished = not is_json(self._arguments.text() or "{}")
+        if self.is_unfinished:
+            return b""
+        return rest + self._arguments_done() + super().stop()
+
+    def stop_unfinished(self) -> bytes:
+        """Return the events that end an unfinished item, at the end of the message.
+
+        Nothing for free text, which stands in the terminal event alone: Codex executes it at
+        its `done`, whatever the status, and cannot see that it is cut.
+        """
+        item = dumps(self._item(self._fields("incomplete")))
+        if self._arguments_key == "input":
+            self.done = item
+            return b""
+        return self._arguments_done() + self._write_done(item)
+
+    def _arguments_done(self) -> bytes:
+        done = {**self.position, self._arguments_key: self._arguments.text()}
+        return self.frames.write(f"{self._event_prefix}.done", done)
+
+    def _fields(self, status: str) -> dict[str, Any]:
+        call = {"call_id": self._call.id, "name": self._call.name}
+        if self._call.namespace is not None:
+            call["namespace"] = self._call.namespace
+        return {"status": status, **call, self._arguments_key: self._arguments.text()}
+
+
+class ServerCallWriter(ItemWriter):
+    """Writer of a call that the server executed.
+
+    The `call_id` of some types, and the container of an interpreter, are known only when the
+    call is complete; the `added` event of these types waits until then.
+
+    Args:
+        call: The call, without its arguments.
+
+    Attributes:
+        is_added: Whether `start` writes the `added` event.
+        held: Events of the item that wait for its `added` event.
+    """
+
+    def __init__(self, head: ItemHead, call: ServerToolCall) -> None:
+        super().__init__(head)
+        self.type = call.kind
+        self.is_added = call.kind in _KNOWN_AT_START
+        self.held: list[Opaque] = []
+        self._name = call.name
+        self._arguments = TextBuffer(stored=head.stored)
+        self._held_bytes = 0
+
+    def hold(self, event: Opaque) -> None:
+        """Hold an event of the item until its `added` event is written."""
+        size = OBJECT_BYTES + text_bytes(event.name) + text_bytes(event.data)
+        self.stored.add(size)
+        self._held_bytes += size
+        self.held.append(event)
+
+    def start(self) -> bytes:
+        """Return the `added` event; nothing if it must wait."""
+        return super().start() if self.is_added else b""
+
+    def write(self, text: str) -> bytes:
+        """Buffer a fragment of the arguments, which hold the fields of the item."""
+        self._arguments.append(text)
+        return b""
+
+    def write_late_added(self) -> bytes:
+        """Return the `added` event that `start` left out; nothing if it did not."""
+        if self.is_added:
+            return b""
+        # The held events of a custom call are the deltas of its input.
+        empty = {"input": ""} if self.type == "custom_tool_call" else {}
+        status = self._status("in_progress")
+        return self._write_added({**self._argument_fields(), **empty, **status})
+
+    def stop(self) -> bytes:
+        """Return the `done` event."""
+        fields = self._argument_fields()
+        if self.is_added and fields.get("call_id") == "":
+            del fields["call_id"]  # xAI adds it to complete searches
+        self.stored.release(self._held_bytes)
+        return self._write_done(dumps(self._item({**self._status("completed"), **fields})))
+
+    def _fields(self, status: str) -> dict[str, Any]:
+        # Most types have only one tool, whose name is no field.
+        name = {"name": self._name} if self._name != self.type else {}
+        return {**self._status(status), **name, **_KNOWN_AT_START[self.type]}
+
+    def _status(self, status: str) -> dict[str, Any]:
+        return {} if self.type in _WITHOUT_STATUS else {"status": status}
+
+    def _argument_fields(self) -> dict[str, Any]:
+        """Return the fields of the item that the arguments hold."""
+        text = self._arguments.text()
+        try:
+            value = msgspec.json.decode(text or "{}")
+        except FAST_ERRORS:
+            value = None
+        if not is_object(value):
+            return {"arguments": text}
+        return {key: item for key, item in value.items() if key not in ("id", "type")}
+
+
+# Types whose `added` event needs nothing else, with their required fields, empty.
+_KNOWN_AT_START: dict[str, dict[str, Any]] = {
+    "web_search_call": {},
+    "file_search_call": {"queries": []},
+    "image_generation_call": {},
+    "compaction": {},
+    "mcp_call": {"server_label": "", "arguments": ""},
+    "mcp_list_tools": {"server_label": "", "tools": []},
+    "mcp_approval_request": {"server_label": "", "arguments": ""},
+}
+
+
+# `ResponseOutputItem` of openai 3.54 has types without the field, and strict clients refuse it.
+_WITHOUT_STATUS = frozenset(
+    {"compaction", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools", "program"}
+)
+
+
+class WholeItemWriter:
+    """Writer of an item that is complete at its start.
+
+    Args:
+        frames: Serializer of its events.
+        output_index: Its position in the output.
+        item: The item as JSON.
+    """
+
+    def __init__(self, frames: FrameWriter, output_index: int, item: bytes) -> None:
+        self.output_index = output_index
+        self.item = item
+        self._frames = frames
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """The field by which an event names this item, whose id is unchanged."""
+        return {"output_index": self.output_index}
+
+    def start(self) -> bytes:
+        """Return the `added` event."""
+        return self._write("response.output_item.added")
+
+    def stop(self) -> bytes:
+        """Return the `done` event."""
+        return self._write("response.output_item.done")
+
+    def _write(self, event_type: str) -> bytes:
+        return self._frames.write(event_type, {**self.position, "item": msgspec.Raw(self.item)})
+
+
+class MessageWriter(ItemWriter):
+    """Writer of a message.
+
+    Attributes:
+        accepts_parts: Whether the next block may be a part of this message.
+    """
+
+    type = "message"
+
+    def __init__(self, head: ItemHead) -> None:
+        super().__init__(head)
+        self.accepts_parts = False
+        self._parts: list[msgspec.Raw | None] = []  # None for those that are open
+
+    def part(self, part_type: str, extra: dict[str, Any]) -> PartWriter:
+        """Return the writer of the next part."""
+        return PartWriter(self, self._next_position(), part_type, extra)
+
+    def write_whole(self, part: bytes) -> bytes:
+        """Return the events of a complete part, and of the end of the message if it ends here."""
+        position = self._next_position()
+        fields = {**position, "part": msgspec.Raw(part)}
+        return (
+            self.frames.write("response.content_part.added", fields)
+            + self.frames.write("response.content_part.done", fields)
+            + self.store_part(position["content_index"], part)
+        )
+
+    def store_part(self, content_index: int, part: bytes) -> bytes:
+        """Store a complete part; return the end of the message if it ends here."""
+        self._parts[content_index] = msgspec.Raw(part)
+        return b"" if self.accepts_parts else self.release()
+
+    def release(self) -> bytes:
+        """Accept no more parts; return the end of the message if none is open."""
+        self.accepts_parts = False
+        return self.stop() if None not in self._parts else b""
+
+    def _next_position(self) -> dict[str, Any]:
+        self._parts.append(None)
+        return {**self.position, "content_index": len(self._parts) - 1}
+
+    def _fields(self, status: str) -> dict[str, Any]:
+        return {"status": status, "role": "assistant", "content": self._parts}
+
+
+class PartWriter:
+    """Writer of one content part: text or a refusal.
+
+    Args:
+        message: Its message.
+        position: Item id and indexes of the part.
+        part_type: Its type.
+        extra: Its other fields.
+
+    Attributes:
+        write: Returns a delta.
+    """
+
+    def __init__(
+        self,
+        message: MessageWriter,
+        position: dict[str, Any],
+        part_type: str,
+        extra: dict[str, Any],
+    ) -> None:
+        self.message = message
+        self.position = position
+        self._frames = message.frames
+        self._type = part_type
+        self._text_key = "text" if part_type == "output_text" else "refusal"
+        self._extra = extra
+        self._stored = message.stored
+        self._text = TextBuffer(stored=message.stored)
+        self._annotations: list[dict[str, Any]] = []
+        self._held_citations: list[Citation] = []
+        self._logprobs: list[Any] = []
+        suffix = b',"logprobs":[]' if part_type == "output_text" else b""
+        self.write = self._frames.delta_writer(
+            f"response.{part_type}.delta", position, self._text.append, suffix
+        )
+
+    def start(self) -> bytes:
+        """Return the `added` event."""
+        empty = {**self.position, "part": self._part("", self._annotations)}
+        return self._frames.write("response.content_part.added", empty)
+
+    def cite(self, citation: Citation) -> bytes:
+        """Return the event of an annotation; nothing if its end offset is not known yet."""
+        self._stored.add(OBJECT_BYTES + len(dumps(citation)))
+        # A citation of the whole text ends where the text does; later ones wait behind it.
+        needs_end = citation.end is None and citation.kind == "url_citation"
+        if not needs_end and not self._held_citations:
+            return self._annotation(citation)
+        self._held_citations.append(citation)
+        return b""
+
+    def write_logprobs(self, logprobs: list[Any]) -> bytes:
+        """Return log probabilities in a delta without text; the complete part repeats them.
+
+        Args:
+            logprobs: Those of text that was written.
+        """
+        self._stored.add(value_bytes(logprobs))
+        self._logprobs += logprobs
+        fields = {**self.position, "delta": "", "logprobs": logprobs}
+        return self._frames.write("response.output_text.delta", fields)
+
+    def stop(self) -> bytes:
+        """Return the events that end the part, and its message if that ends here."""
+        annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
+        text, position = self._text.text(), self.position
+        self._text = TextBuffer()
+        logprobs = {"logprobs": self._logprobs} if self._type == "output_text" else {}
+        part = dumps(self._part(text, self._annotations))
+        text_done = {**position, self._text_key: text, **logprobs}
+        part_done = {**position, "part": msgspec.Raw(part)}
+        return b"".join(
+            [
+                annotations,
+                self._frames.write(f"response.{self._type}.done", text_done),
+                self._frames.write("response.content_part.done", part_done),
+                self.message.store_part(position["content_index"], part),
+            ]
+        )
+
+    def _part(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+        if self._type == "refusal":
+            return {**self._extra, "type": "refusal", "refusal": text}
+        return {
+            **self._extra,
+            "type": "output_text",
+            "text": text,
+            "annotations": annotations,
+            "logprobs": self._logprobs,
+        }
+
+    def _annotation(self, citation: Citation) -> bytes:
+        annotation = citation_to_wire(citation, self._text.size)
+        self._annotations.append(annotation)
+        index = {"annotation_index": len(self._annotations) - 1}
+        fields = {**self.position, **index, "annotation": annotation}
+        return self._frames.write("response.output_text.annotation.added", fields)

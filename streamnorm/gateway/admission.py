@@ -1,0 +1,395 @@
+"""The door of a gateway: who sent a request, what it asks for, and whether it may come in."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from urllib.parse import parse_qsl, unquote
+
+from msgspec import structs
+
+from streamnorm._core.codec import Asked, Dialect, Operation
+from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
+from streamnorm.asgi.exchange import Receive, Scope
+from streamnorm.gateway.browsers import Browsers
+from streamnorm.gateway.config import Config, ConfigError
+from streamnorm.gateway.encodings import ENCODING, body_decoder, too_large
+from streamnorm.gateway.records import plain_path
+
+# Of what the dialects know, what a gateway has: nothing of it names another host or account.
+_PATHS = re.compile(
+    r"(?:/v1(?:alpha|beta)?)?/"
+    r"(?:messages|messages/count_tokens|chat/completions|responses(?:/[^/]+){0,2}"
+    r"|models(?:/.+)?|tunedModels/.+)",
+    re.DOTALL,
+)
+# A client that adds the version to a base URL that has one already.
+_TWICE = re.compile(r"(/v1(?:alpha|beta)?)(/v1(?:alpha|beta)?/.+)", re.DOTALL)
+_METHOD = re.compile(r"[A-Z]{1,10}", re.ASCII)
+_SHARED: tuple[Operation, ...] = ("models", "model")  # paths of several dialects
+_SHARED_HEADER = "authorization"  # of keys of every dialect
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_ONCE = (b"content-length", b"host")
+_MAX_QUERY_FIELDS = 100
+_MAX_HEAD_BYTES = 64 * 1024  # of all headers and the target; some servers have no bound
+# A body that arrives at this pace may take longer than `idle_s`: a large one does over a slow line,
+# but one of which a byte arrives now and then would hold its place among `max_streams` for months.
+_MIN_BODY_BYTES_S = 16 * 1024
+_RETRY_S = 1
+
+
+class Door:
+    """Lets requests in, within the bounds of a configuration.
+
+    Args:
+        config: The configuration.
+        environ: The environment that holds the keys.
+
+    Raises:
+        ConfigError: There are no keys where the configuration says, or its `hosts`, `origins` or
+            `cors` are wrong.
+
+    Attributes:
+        browsers: What pages in a browser may do.
+    """
+
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+        place = config.client_keys
+        self._keys = None if place is None else ClientKeys.of(place, environ)
+        self.browsers = Browsers(config)
+        self._max_streams = config.max_streams
+        self._max_body_bytes = config.max_body_bytes
+        self._idle_s = config.idle_s
+        self._count = 0
+
+    def check_sender(self, scope: Scope, received: ClientRequest) -> None:
+        """Refuse a request by its framing, and by what browsers say of the page that sent it.
+
+        Raises:
+            RequestRefused: It is not let in.
+        """
+        _check_framing(scope)
+        self.browsers.check(scope, received)
+
+    def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> Asked:
+        """Return what a request asks for, by its head alone.
+
+        Raises:
+            RequestRefused: It is not let in.
+        """
+        self.check_sender(scope, received)
+        if "websocket" in received.headers.get("upgrade", "").lower():
+            raise websocket_refused()
+        if self._keys is not None:
+            names = client.endpoints.key_headers
+            if not self._keys.accept(received.headers, names):
+                raise RequestRefused(
+                    "no key of this gateway in the request, expected one",
+                    401,
+                    code="invalid_api_key",
+                )
+        asked = _asked_of(received, client)
+        if received.method == "POST":
+            body_decoder(received.headers, self._max_body_bytes)
+            json_body(_plain(received, b""))
+            length = received.headers.get("content-length", "0")
+            if not (length.isascii() and length.isdecimal()):
+                raise _ill_framed("a content-length that is no number, expected one")
+            # Digits are compared, since a number may have more of them than Python converts.
+            if len(length.lstrip("0")) > 18 or int(length) > self._max_body_bytes:
+                raise too_large(self._max_body_bytes)
+        return asked
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Count a request as one that is being answered.
+
+        Raises:
+            RequestRefused: As many as may be are.
+        """
+        if self._count >= self._max_streams:
+            raise RequestRefused(
+                f"{self._count} requests are being answered, expected fewer than that; "
+                "try again later",
+                429,
+                headers={"retry-after": str(_RETRY_S), "connection": "close"},
+            )
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
+
+    async def read(self, receive: Receive, received: ClientRequest) -> ClientRequest | None:
+        """Return a request with its body, decoded; None if the client disconnected.
+
+        Raises:
+            RequestRefused: The body is larger than the bound, compressed or not; it is corrupt,
+                or arrives too slowly.
+        """
+        decoder = body_decoder(received.headers, self._max_body_bytes)
+        body = BytesIO()  # which returns what it holds without copying it
+        size = 0
+        loop = asyncio.get_running_loop()
+        begun_at = loop.time()
+        while True:
+            paid_until = min(loop.time(), begun_at + size / _MIN_BODY_BYTES_S)
+            try:
+                async with asyncio.timeout_at(paid_until + self._idle_s):
+                    message = await receive()
+            except TimeoutError as exc:
+                raise RequestRefused(
+                    f"a body that arrives too slowly, expected it within {self._idle_s:g} s, "
+                    f"or {_MIN_BODY_BYTES_S} bytes a second",
+                    408,
+                    headers={"connection": "close"},
+                ) from exc
+            if message["type"] == "http.disconnect":
+                return None
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size > self._max_body_bytes:
+                raise too_large(self._max_body_bytes)
+            if decoder is None:
+                body.write(chunk)
+            else:
+                for piece in decoder.feed(chunk):
+                    body.write(piece)
+                    await asyncio.sleep(0)  # a chunk may stand for very many
+            if not message.get("more_body", False):
+                break
+        if decoder is not None and size:
+            decoder.close()
+        return _plain(received, body.getvalue())
+
+
+def websocket_refused() -> RequestRefused:
+    """Return the refusal of a WebSocket, at which clients go on with HTTP at once."""
+    return RequestRefused(
+        "a WebSocket, expected a request over HTTP", 426, headers={"upgrade": "HTTP/1.1"}
+    )
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request, without that at which the gateway is mounted."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return "/" + "/".join(segment for segment in path.split("/") if segment)
+
+
+def received_request(scope: Scope) -> ClientRequest:
+    """Return a request as the rest of the gateway reads it, without its body."""
+    values: dict[str, list[str]] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name = raw_name.decode("latin-1").lower()
+        values.setdefault(name, []).append(raw_value.decode("latin-1"))
+    query = scope.get("query_string", b"").decode("latin-1")
+    try:
+        fields = parse_qsl(query, max_num_fields=_MAX_QUERY_FIELDS)
+    except ValueError:
+        fields = []
+    return ClientRequest(
+        method=scope.get("method", "GET"),
+        path=path_of(scope),
+        headers={name: ", ".join(several) for name, several in values.items()},
+        body=b"",
+        query=tuple(fields),
+    )
+
+
+def client_of(received: ClientRequest) -> Dialect:
+    """Return the dialect of a client, by the path of its request, or else by its headers."""
+    known = [dialect for dialect in DIALECTS.values() if dialect.endpoints.routes]
+    for dialect in known:
+        for route in dialect.endpoints.routes:
+            if route.operation not in _SHARED and route.path.search(received.path):
+                return dialect
+    default = DIALECTS[DEFAULT_ERROR_DIALECT]
+    for dialect in known:
+        endpoints = dialect.endpoints
+        own = {*endpoints.key_headers, *endpoints.vendor_headers} - {_SHARED_HEADER}
+        own -= {*default.endpoints.key_headers, *default.endpoints.vendor_headers}
+        if not own.isdisjoint(received.headers):
+            return dialect
+    for dialect in known:
+        path = dialect.endpoints.models_path
+        if path != default.endpoints.models_path and f"{received.path}/".startswith(f"{path}/"):
+            return dialect
+    return default
+
+
+def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
+    """Return what a request asks for.
+
+    Raises:
+        RequestRefused: The gateway has no such path, or it has another method.
+    """
+    path, endpoints = received.path, client.endpoints
+    shown = plain_path(path)
+    if _is_known(path):
+        asked = endpoints.asked(received.method, path)
+        if asked is not None:
+            return asked
+        methods = {route.method for route in endpoints.routes if route.path.search(path)}
+        if methods:
+            listed = ", ".join(sorted(methods))
+            is_plain = _METHOD.fullmatch(received.method) is not None
+            method = f"method {received.method}" if is_plain else "another method"
+            raise RequestRefused(
+                f"{shown}: {method}, expected {listed}", 405, headers={"allow": listed}
+            )
+    expected = "that of a message, a count or a list"
+    twice = _TWICE.fullmatch(path)
+    if twice is not None and _is_known(twice[2]):
+        expected = f"{plain_path(twice[2])}: leave {twice[1]} out of the client's base URL"
+    raise RequestRefused(
+        f"{shown}: no endpoint of this gateway, expected {expected}", 404, code="unknown_url"
+    )
+
+
+def _is_known(path: str) -> bool:
+    return bool(path.isprintable() and _PATHS.fullmatch(path) and not _has_dots(path))
+
+
+def _plain(received: ClientRequest, body: bytes) -> ClientRequest:
+    """Return a request with a body that is not compressed."""
+    headers = {name: value for name, value in received.headers.items() if name != ENCODING}
+    return structs.replace(received, headers=headers, body=body)
+
+
+def _has_dots(path: str) -> bool:
+    return any(unquote(segment) in (".", "..") for segment in path.split("/"))
+
+
+def _check_framing(scope: Scope) -> None:
+    """Refuse a request of which two servers may read two different ones, or a flood of headers.
+
+    Raises:
+        RequestRefused: It is such a one.
+    """
+    size = len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b""))
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > _MAX_HEAD_BYTES:
+        raise RequestRefused(
+            f"a target and headers that are too large, expected at most {_MAX_HEAD_BYTES} bytes",
+            431,
+            headers={"connection": "close"},
+        )
+    names = [name.lower() for name, _ in scope["headers"]]
+    if b"content-length" in names and b"transfer-encoding" in names:
+        raise _ill_framed("both content-length and transfer-encoding, expected one of them")
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise _ill_framed(f"{name.decode()} more than once, expected it once")
+    for name, value in scope["headers"]:
+        if _CONTROL.search(name) or _CONTROL.search(value):
+            raise _ill_framed("a header with a control character, expected none")
+
+
+def _ill_framed(message: str) -> RequestRefused:
+    return RequestRefused(message, 400, headers={"connection": "close"})
+
+
+MAX_KEY_BYTES = 512
+"""Bound on one key."""
+
+_BEARER = "bearer "
+# A name of this form is shown in errors.  What stands in its place may be a key.
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+# What a header may hold.
+_KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_BYTES}}}", re.ASCII)
+
+
+def key_at(place: str, where: str, environ: Mapping[str, str]) -> str:
+    """Return what the environment holds for `env:NAME`.
+
+    Args:
+        place: The value of a configuration's key.
+        where: That key.
+        environ: The environment.
+
+    Raises:
+        ConfigError: It is no such place, or the variable is not set or empty.
+    """
+    kind, _, variable = place.partition(":")
+    if kind != "env" or not _VARIABLE.fullmatch(variable):
+        raise ConfigError(f"{where}: no place of a key, expected env: and the name of a variable")
+    value = environ.get(variable, "")
+    if not value:
+        state = "empty" if variable in environ else "not set"
+        raise ConfigError(f"{where}: {variable} is {state} in the environment, expected a key")
+    return value
+
+
+def checked_key(key: str, where: str) -> str:
+    """Return a key that a header can hold.
+
+    Raises:
+        ConfigError: No header can hold it, or it is too long.
+    """
+    if not _KEY.fullmatch(key):
+        raise ConfigError(
+            f"{where}: a key of {len(key)} characters, expected 1 to {MAX_KEY_BYTES} "
+            "characters of ASCII without spaces"
+        )
+    return key
+
+
+class ClientKeys:
+    """The keys that clients must have one of.
+
+    Args:
+        keys: The keys.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        # Digests have one length, so a comparison shows nothing of a key, not even its length.
+        self._digests = [_digest(key) for key in keys]
+
+    @classmethod
+    def of(cls, place: str, environ: Mapping[str, str]) -> ClientKeys:
+        """Return the keys at `env:NAME`, separated by commas.
+
+        Raises:
+            ConfigError: There are none, or one is no key.
+        """
+        where = "client_keys"
+        listed = key_at(place, where, environ).split(",")
+        return cls([checked_key(key.strip(), where) for key in listed])
+
+    def accept(self, headers: Mapping[str, str], names: Iterable[str]) -> bool:
+        """Return whether one of the named headers holds a key of the list.
+
+        Args:
+            headers: Headers of a request by lower-case name, decoded as Latin-1.
+            names: Names of the headers that may hold a key.
+        """
+        is_known = False
+        for name in names:
+            key = _bare(name, headers.get(name, ""))
+            if 0 < len(key) <= MAX_KEY_BYTES:
+                is_known |= self._has(key)
+        return is_known
+
+    def _has(self, key: str) -> bool:
+        digest, is_known = _digest(key), False
+        for known in self._digests:  # all of them, whichever it is
+            is_known |= hmac.compare_digest(digest, known)
+        return is_known
+
+
+def _bare(name: str, value: str) -> str:
+    """Return the key in the value of a header."""
+    value = value.strip()
+    if name != "authorization":
+        return value
+    return value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else ""
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
