@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from streamnorm._core.bodies.fields import unfit
+from streamnorm._core.bodies.fields import conversion_error
 from streamnorm._core.bodies.parsing import Body, body_object, check_bounds
 from streamnorm._core.bodies.request import InputMessage, Request, Source
 from streamnorm._core.errors import DecodeError
@@ -167,4 +167,4 @@ def _converted(value: Any, type: type[T]) -> T:
     try:
         return convert(value, type)
     except InvalidJSON as exc:
-        raise unfit(exc) from None
+        raise conversion_error(exc) from None

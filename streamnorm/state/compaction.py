@@ -28,7 +28,7 @@ from uuid import uuid4
 from msgspec import structs
 
 from streamnorm._core.blocks import ServerToolCall
-from streamnorm._core.bodies.fields import required_text, within
+from streamnorm._core.bodies.fields import prefix_path, require_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import StopReason, StreamError
 from streamnorm._core.json import compact, is_array, is_object, string_of
@@ -127,9 +127,9 @@ def opened(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict
             continue
         path = f"input[{number}]"
         try:
-            seal = required_text(item, "encrypted_content")
+            seal = require_str(item, "encrypted_content")
         except DecodeError as exc:
-            raise within(exc, f"$.{path}") from None
+            raise prefix_path(exc, f"$.{path}") from None
         if passes_others and not has_seal(seal):
             continue
         text = sealer.open(seal)

@@ -10,12 +10,12 @@ from uuid import uuid4
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
-    boolean_in,
-    object_at,
-    required_text,
-    text_in,
+    as_object,
+    get_bool,
+    get_str,
+    prefix_path,
+    require_str,
     unexpected,
-    within,
 )
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.request import Reply
@@ -148,10 +148,10 @@ class Turn:
             if body.get(name) not in (None, False):
                 raise unsupported(name)
         self.id = _PREFIX + uuid4().hex
-        self.stores = boolean_in(self._body, "store") is not False
+        self.stores = get_bool(self._body, "store") is not False
         self._input = items_in(self._body)
         self._references = _references_in(self._input)
-        previous = text_in(self._body, "previous_response_id")
+        previous = get_str(self._body, "previous_response_id")
         self.lookup = Lookup(previous, tuple(self._references.values()))
         # The request's own input with the items that it refers to; None before `expand`.
         self._resolved: list[Item | dict[str, Any]] | None = None
@@ -297,7 +297,7 @@ def items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"role": "user", "content": value}]
     if not is_array(value):
         raise unexpected(value, "a string or an array", "$.input")
-    return [object_at(item, f"$.input[{number}]") for number, item in enumerate(value)]
+    return [as_object(item, f"$.input[{number}]") for number, item in enumerate(value)]
 
 
 def _references_in(items: list[dict[str, Any]]) -> dict[int, str]:
@@ -308,9 +308,9 @@ def _references_in(items: list[dict[str, Any]]) -> dict[int, str]:
         # The type of a reference may be left out.
         if kind == "item_reference" or (kind is None and "role" not in item):
             try:
-                references[number] = required_text(item, "id")
+                references[number] = require_str(item, "id")
             except DecodeError as exc:
-                raise within(exc, f"$.input[{number}]") from None
+                raise prefix_path(exc, f"$.input[{number}]") from None
     return references
 
 
@@ -321,7 +321,7 @@ def _items_of(values: Sequence[Any], stem: str) -> tuple[Item, ...]:
         if isinstance(value, Item):
             items.append(value)
             continue
-        item = object_at(value, f"$.output[{number}]")
+        item = as_object(value, f"$.output[{number}]")
         id = string_of(item, "id") or f"{'msg' if 'role' in item else 'item'}_{stem}_{number}"
         items.append(Item(id, compact(item).encode()))
     return tuple(items)

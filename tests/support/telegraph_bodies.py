@@ -27,13 +27,13 @@ from streamnorm import (
 from streamnorm._core.blocks import Block
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import (
-    integer_in,
-    objects_in,
-    required_text,
+    get_int,
+    get_objects,
+    get_str,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
     unexpected,
-    within,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
@@ -69,9 +69,9 @@ def is_response(body: dict[str, Any]) -> bool:
 def _read_request(body: dict[str, Any], context: ReadContext) -> Request:
     rest = rest_of(body, _FIELDS)
     request = Request(
-        model=text_in(body, "model") or "",
-        messages=tuple(_message(each, path) for path, each in objects_in(body, "say")),
-        max_tokens=integer_in(body, "limit"),
+        model=get_str(body, "model") or "",
+        messages=tuple(_message(each, path) for path, each in get_objects(body, "say")),
+        max_tokens=get_int(body, "limit"),
         extra={"telegraph": rest} if rest else None,
     )
     return Request(**_fields(request), source=Source("telegraph", body, request))
@@ -83,11 +83,11 @@ def _fields(request: Request) -> dict[str, Any]:
 
 def _message(value: dict[str, Any], path: str) -> InputMessage:
     try:
-        who, text = required_text(value, "who"), required_text(value, "text")
+        who, text = require_str(value, "who"), require_str(value, "text")
         if who not in ("user", "assistant"):
             raise unexpected(who, "user or assistant", "$.who")
     except DecodeError as exc:
-        raise within(exc, path) from exc
+        raise prefix_path(exc, path) from exc
     return InputMessage(cast("Literal['user', 'assistant']", who), (Text(text),))
 
 
@@ -111,17 +111,17 @@ def _write_request(request: Request, context: WriteContext) -> Written:
 
 def _read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     if body.get("telegraph") == "fault":
-        message = required_text(body, "message")
-        return [upstream_error(message, status=integer_in(body, "status"))]
-    reason = required_text(body, "reason")
+        message = require_str(body, "message")
+        return [upstream_error(message, status=get_int(body, "status"))]
+    reason = require_str(body, "reason")
     if reason not in get_args(StopReason):
         raise unexpected(reason, "a stop reason", "$.reason")
     tokens = cast("dict[str, int]", body.get("tokens", {}))
     return message_events(
         Message(
-            id=text_in(body, "id") or "",
-            model=text_in(body, "model") or "",
-            blocks=tuple(_block(each, path) for path, each in objects_in(body, "blocks")),
+            id=get_str(body, "id") or "",
+            model=get_str(body, "model") or "",
+            blocks=tuple(_block(each, path) for path, each in get_objects(body, "blocks")),
             stop_reason=cast("StopReason", reason),
             raw_stop_reason=reason,
             usage=Usage(tokens.get("in"), tokens.get("out")),
@@ -131,18 +131,18 @@ def _read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
 
 def _block(value: dict[str, Any], path: str) -> Block:
     try:
-        kind, text = required_text(value, "kind"), required_text(value, "text")
+        kind, text = require_str(value, "kind"), require_str(value, "text")
         match kind:
             case "text":
                 return Text(text)
             case "reasoning":
                 return Reasoning((text,))
             case "call":
-                return ToolCall(required_text(value, "id"), required_text(value, "name"), text)
+                return ToolCall(require_str(value, "id"), require_str(value, "name"), text)
             case _:
                 raise unexpected(kind, "text, reasoning or call", "$.kind")
     except DecodeError as exc:
-        raise within(exc, path) from exc
+        raise prefix_path(exc, path) from exc
 
 
 def _write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Typed access to the fields of a decoded JSON object.
 
 Each reader returns None for a field that is absent or null, and raises `DecodeError` for one of
-another type.  Its path starts at the object; `within` puts the path of the object before it.
+another type.  Its path starts at the object; `prefix_path` puts the path of the object before it.
 The object is one that JSON has: `parsing.body_object` leaves no lone surrogates in its texts.
 """
 
@@ -21,19 +21,19 @@ def unexpected(value: object, expected: str, path: str) -> DecodeError:
     return DecodeError(f"{found(value)}, expected {expected}", path=path)
 
 
-def within(error: DecodeError, path: str) -> DecodeError:
+def prefix_path(error: DecodeError, path: str) -> DecodeError:
     """Return an error of a part with the path of the part, such as `$.messages[3]`, before it."""
     error.path = path + error.path[1:]
     return error
 
 
-def unfit(refused: InvalidJSON) -> DecodeError:
+def conversion_error(refused: InvalidJSON) -> DecodeError:
     """Return the error of a value that `convert` refused, at the path that it names."""
     problem, _, path = str(refused).partition(" - at `")
     return DecodeError(problem, path=path.removesuffix("`") or "$")
 
 
-def text_in(value: dict[str, Any], name: str) -> str | None:
+def get_str(value: dict[str, Any], name: str) -> str | None:
     """Return a field that is text."""
     text = value.get(name)
     if text is None:
@@ -43,7 +43,7 @@ def text_in(value: dict[str, Any], name: str) -> str | None:
     return text
 
 
-def required_text(value: dict[str, Any], name: str) -> str:
+def require_str(value: dict[str, Any], name: str) -> str:
     """Return a field that is text and must be present."""
     text = value.get(name)
     if not isinstance(text, str):
@@ -53,7 +53,7 @@ def required_text(value: dict[str, Any], name: str) -> str:
     return text
 
 
-def boolean_in(value: dict[str, Any], name: str) -> bool | None:
+def get_bool(value: dict[str, Any], name: str) -> bool | None:
     """Return a field that is a boolean."""
     flag = value.get(name)
     if flag is not None and not isinstance(flag, bool):
@@ -61,7 +61,7 @@ def boolean_in(value: dict[str, Any], name: str) -> bool | None:
     return flag
 
 
-def number_in(value: dict[str, Any], name: str) -> float | None:
+def get_number(value: dict[str, Any], name: str) -> float | None:
     """Return a field that is a number; an integer stays one."""
     number = value.get(name)
     if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
@@ -69,7 +69,7 @@ def number_in(value: dict[str, Any], name: str) -> float | None:
     return number
 
 
-def integer_in(value: dict[str, Any], name: str) -> int | None:
+def get_int(value: dict[str, Any], name: str) -> int | None:
     """Return a field that is an integer."""
     number = value.get(name)
     if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
@@ -77,7 +77,7 @@ def integer_in(value: dict[str, Any], name: str) -> int | None:
     return number
 
 
-def required_count(value: dict[str, Any], name: str) -> int:
+def require_count(value: dict[str, Any], name: str) -> int:
     """Return a field that is a number of things and must be present; 12.0 is 12."""
     if (count := count_of(value.get(name))) is not None:
         return count
@@ -86,22 +86,22 @@ def required_count(value: dict[str, Any], name: str) -> int:
     raise unexpected(value[name], "an integer from 0", f"$.{name}")
 
 
-def object_of(value: dict[str, Any], name: str) -> dict[str, Any] | None:
+def get_object(value: dict[str, Any], name: str) -> dict[str, Any] | None:
     """Return a field that is an object."""
     item = value.get(name)
     if item is None:
         return None
-    return object_at(item, f"$.{name}")
+    return as_object(item, f"$.{name}")
 
 
-def object_at(value: object, path: str) -> dict[str, Any]:
+def as_object(value: object, path: str) -> dict[str, Any]:
     """Return a value that must be an object."""
     if not is_object(value):
         raise unexpected(value, "an object", path)
     return value
 
 
-def array_in(value: dict[str, Any], name: str) -> list[Any] | None:
+def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
     """Return a field that is an array."""
     items = value.get(name)
     if items is None:
@@ -111,16 +111,16 @@ def array_in(value: dict[str, Any], name: str) -> list[Any] | None:
     return items
 
 
-def objects_in(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def get_objects(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the paths and the objects of an array of objects; none for an absent one."""
-    for number, item in enumerate(array_in(value, name) or ()):
+    for number, item in enumerate(get_array(value, name) or ()):
         path = f"$.{name}[{number}]"
-        yield path, object_at(item, path)
+        yield path, as_object(item, path)
 
 
-def texts_in(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
+def get_strings(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
     """Return a field that is an array of strings."""
-    items = array_in(value, name)
+    items = get_array(value, name)
     if items is None:
         return None
     for number, item in enumerate(items):

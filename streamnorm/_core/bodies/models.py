@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._core.bodies.fields import objects_in, required_text, within
+from streamnorm._core.bodies.fields import get_objects, prefix_path, require_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import count_of
 
@@ -112,7 +112,7 @@ def model_from_wire(
     Raises:
         DecodeError: It names no model.
     """
-    id = required_text(value, id_field)
+    id = require_str(value, id_field)
     if not id:
         raise DecodeError("empty, expected the name of a model", path=f"$.{id_field}")
     known: dict[str, Any] = {}
@@ -184,11 +184,11 @@ def models_in(
     if body.get(field) is None:
         raise DecodeError("missing, expected an array", path=f"$.{field}")
     models: list[ModelInfo] = []
-    for path, value in objects_in(body, field):
+    for path, value in get_objects(body, field):
         try:
             models.append(read(value))
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     return models
 
 

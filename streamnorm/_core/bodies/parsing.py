@@ -7,7 +7,7 @@ import re
 from typing import Any, TypeAlias
 
 from streamnorm._core.blocks import ToolCall, ToolResult
-from streamnorm._core.bodies.fields import within
+from streamnorm._core.bodies.fields import prefix_path
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import (
@@ -118,7 +118,7 @@ def check_bounds(request: Request, limits: Limits) -> None:
         try:
             _check_message(message, limits)
         except DecodeError as exc:
-            raise within(exc, f"$.messages[{number}]") from None
+            raise prefix_path(exc, f"$.messages[{number}]") from None
 
 
 def _check_message(message: InputMessage, limits: Limits) -> None:

@@ -14,14 +14,14 @@ from streamnorm._core.json import InvalidJSON, convert
 Reader = Callable[[dict[str, Any], str], object]
 
 READERS: list[tuple[Reader, object, object, str]] = [
-    (fields.text_in, "a", 1, "an integer, expected a string"),
-    (fields.boolean_in, True, "a", "a string of 1 characters, expected a boolean"),
-    (fields.number_in, 1.5, True, "a boolean, expected a number"),
-    (fields.number_in, 1, "1", "a string of 1 characters, expected a number"),
-    (fields.integer_in, 1, 1.5, "a decimal number, expected an integer"),
-    (fields.integer_in, -1, False, "a boolean, expected an integer"),
-    (fields.object_of, {"a": 1}, [], "an array, expected an object"),
-    (fields.array_in, [1], {}, "an object, expected an array"),
+    (fields.get_str, "a", 1, "an integer, expected a string"),
+    (fields.get_bool, True, "a", "a string of 1 characters, expected a boolean"),
+    (fields.get_number, 1.5, True, "a boolean, expected a number"),
+    (fields.get_number, 1, "1", "a string of 1 characters, expected a number"),
+    (fields.get_int, 1, 1.5, "a decimal number, expected an integer"),
+    (fields.get_int, -1, False, "a boolean, expected an integer"),
+    (fields.get_object, {"a": 1}, [], "an array, expected an object"),
+    (fields.get_array, [1], {}, "an object, expected an array"),
 ]
 
 
@@ -38,32 +38,32 @@ def test_a_field_is_of_its_type_or_absent(
 
 
 def test_texts_are_an_array_of_strings() -> None:
-    assert fields.texts_in({"x": ["a", ""]}, "x") == ("a", "")
+    assert fields.get_strings({"x": ["a", ""]}, "x") == ("a", "")
 
 
 def test_a_required_text_must_be_there() -> None:
     with pytest.raises(DecodeError, match=r"^\$\.x: missing, expected a string$"):
-        fields.required_text({}, "x")
+        fields.require_str({}, "x")
     with pytest.raises(DecodeError, match=r"^\$\.x: null, expected a string$"):
-        fields.required_text({"x": None}, "x")
+        fields.require_str({"x": None}, "x")
 
 
 def test_arrays_name_the_item_that_does_not_fit() -> None:
-    assert list(fields.objects_in({"x": [{}, {"a": 1}]}, "x")) == [
+    assert list(fields.get_objects({"x": [{}, {"a": 1}]}, "x")) == [
         ("$.x[0]", {}),
         ("$.x[1]", {"a": 1}),
     ]
-    assert list(fields.objects_in({}, "x")) == []
+    assert list(fields.get_objects({}, "x")) == []
     with pytest.raises(DecodeError, match=r"^\$\.x\[1\]: null, expected an object$"):
-        list(fields.objects_in({"x": [{}, None]}, "x"))
-    assert fields.texts_in({}, "x") is None
+        list(fields.get_objects({"x": [{}, None]}, "x"))
+    assert fields.get_strings({}, "x") is None
     with pytest.raises(DecodeError, match=r"^\$\.x\[1\]: an integer, expected a string$"):
-        fields.texts_in({"x": ["a", 1]}, "x")
+        fields.get_strings({"x": ["a", 1]}, "x")
 
 
 def test_an_error_of_a_part_is_put_within_the_whole() -> None:
     error = fields.unexpected(1, "a string", "$.content[0].text")
-    assert str(fields.within(error, "$.messages[3]")) == (
+    assert str(fields.prefix_path(error, "$.messages[3]")) == (
         "$.messages[3].content[0].text: an integer, expected a string"
     )
 
@@ -72,7 +72,7 @@ def test_an_error_of_a_part_is_put_within_the_whole() -> None:
 def test_what_a_type_refuses_is_an_error_at_its_path(value: object, path: str) -> None:
     with pytest.raises(InvalidJSON) as refused:
         convert(value, list[int])
-    error = fields.unfit(refused.value)
+    error = fields.conversion_error(refused.value)
     assert error.path == path
     assert " - at " not in error.args[0]
     assert error.args[0].count("`") % 2 == 0
@@ -90,9 +90,9 @@ def test_the_rest_are_the_fields_without_a_place() -> None:
 )
 def test_required_text_is_there(value: dict[str, Any], problem: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        fields.required_text(value, "a")
+        fields.require_str(value, "a")
     assert (caught.value.path, caught.value.args[0]) == ("$.a", problem)
-    assert fields.required_text({"a": "b"}, "a") == "b"
+    assert fields.require_str({"a": "b"}, "a") == "b"
 
 
 def test_fields_that_are_not_mapped_or_null_are_unmapped() -> None:

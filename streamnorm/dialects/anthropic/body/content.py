@@ -25,15 +25,15 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.fields import (
-    boolean_in,
-    object_at,
-    object_of,
-    objects_in,
-    required_text,
+    as_object,
+    get_bool,
+    get_object,
+    get_objects,
+    get_str,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
     unexpected,
-    within,
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -151,7 +151,7 @@ _PDF = "application/pdf"
 
 def image_from_wire(block: dict[str, Any], server: str | None) -> Image | OpaqueBlock:
     """Return an image; one with a source of an unknown type is opaque."""
-    source = object_of(block, "source") or {}
+    source = get_object(block, "source") or {}
     file = _source_from_wire(source)
     if file is None:
         return opaque_from_wire("image", block)
@@ -164,9 +164,9 @@ def document_from_wire(block: dict[str, Any], server: str | None) -> Document | 
 
     A document of blocks of text is their text, with the blocks as an extra field.
     """
-    source = object_of(block, "source") or {}
+    source = get_object(block, "source") or {}
     file = _source_from_wire(source)
-    title = text_in(block, "title")
+    title = get_str(block, "title")
     mark, extra = mark_and_rest(block, _FILE if title is None else _TITLED)
     if file is not None:
         return Document(**file, title=title, cache=mark, extra=_with_source(extra, source))
@@ -182,7 +182,7 @@ def search_result_from_wire(block: dict[str, Any], server: str | None) -> Docume
     text = _text_of(block.get("content"))
     if text is None:
         return opaque_from_wire("search_result", block)
-    title = text_in(block, "title")
+    title = get_str(block, "title")
     mark, extra = mark_and_rest(block, _FOUND)
     found = {DIALECT: {"search_result": own_fields(extra)}}
     return Document("text/plain", text, title=title, cache=mark, extra=found)
@@ -240,18 +240,18 @@ def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
     kind = source.get("type")
     try:
         if kind == "url":
-            return {"url": required_text(source, "url")}
+            return {"url": require_str(source, "url")}
         if kind == "file":
-            return {"file_id": required_text(source, "file_id"), "issuer": DIALECT}
+            return {"file_id": require_str(source, "file_id"), "issuer": DIALECT}
         if kind == "text":
-            media_type = text_in(source, "media_type") or "text/plain"
+            media_type = get_str(source, "media_type") or "text/plain"
         elif kind == "base64":
-            media_type = required_text(source, "media_type")
+            media_type = require_str(source, "media_type")
         else:
             return None
-        return {"media_type": media_type, "data": required_text(source, "data")}
+        return {"media_type": media_type, "data": require_str(source, "data")}
     except DecodeError as exc:
-        raise within(exc, "$.source") from None
+        raise prefix_path(exc, "$.source") from None
 
 
 def _with_source(extra: Extra, source: dict[str, Any]) -> Extra:
@@ -322,67 +322,67 @@ def _blocks_from_wire(content: object, server: str | None, readers: _Readers) ->
     blocks: list[InputBlock] = []
     try:
         for value in content:
-            block = object_at(value, "$")
+            block = as_object(value, "$")
             kind = block.get("type")
             read = readers.get(kind) if isinstance(kind, str) else None
             blocks.append(_other_from_wire(block) if read is None else read(block, server))
     except DecodeError as exc:
-        raise within(exc, f"$.content[{len(blocks)}]") from None
+        raise prefix_path(exc, f"$.content[{len(blocks)}]") from None
     return tuple(blocks)
 
 
 def text_from_wire(block: _Value, server: str | None) -> Text:
     """Return a `text` block."""
-    text = required_text(block, "text")
+    text = require_str(block, "text")
     if len(block) == len(_TEXT):
         return Text(text)
-    citations = tuple(citation_from_wire(item) for _, item in objects_in(block, "citations"))
+    citations = tuple(citation_from_wire(item) for _, item in get_objects(block, "citations"))
     mark, extra = mark_and_rest(block, _CITED_TEXT if citations else _TEXT)
     return Text(text, citations, cache=mark, extra=extra)
 
 
 def _thinking_from_wire(block: _Value, server: str | None) -> Reasoning:
-    text, signature = required_text(block, "thinking"), text_in(block, "signature")
+    text, signature = require_str(block, "thinking"), get_str(block, "signature")
     issued = signature_from_wire(signature, server) if signature else ()
     mark, extra = mark_and_rest(block, _THINKING)
     return Reasoning((text,) if text else (), *issued, cache=mark, extra=extra)
 
 
 def _redacted_from_wire(block: _Value, server: str | None) -> RedactedReasoning:
-    redacted = redacted_from_wire(required_text(block, "data"), server)
+    redacted = redacted_from_wire(require_str(block, "data"), server)
     mark, extra = mark_and_rest(block, _REDACTED)
     return structs.replace(redacted, cache=mark, extra=extra)
 
 
 def _call_from_wire(block: _Value, server: str | None) -> ToolCall:
-    id, name = unescape_id(required_text(block, "id")), required_text(block, "name")
+    id, name = unescape_id(require_str(block, "id")), require_str(block, "name")
     arguments = input_from_wire(block, None) or "{}"
     mark, extra = mark_and_rest(block, _CALL)
     return ToolCall(id, name, arguments, cache=mark, extra=extra)
 
 
 def _server_call_from_wire(block: _Value, server: str | None) -> ServerToolCall:
-    id, name = required_text(block, "id"), required_text(block, "name")
+    id, name = require_str(block, "id"), require_str(block, "name")
     arguments = input_from_wire(block, None) or "{}"
     mark, extra = mark_and_rest(block, _CALL)
     return ServerToolCall(id, name, arguments, block["type"], cache=mark, extra=extra)
 
 
 def _result_from_wire(block: _Value, server: str | None) -> ToolResult:
-    id = unescape_id(required_text(block, "tool_use_id"))
+    id = unescape_id(require_str(block, "tool_use_id"))
     content = block.get("content") or None  # "" is no block
     blocks = _blocks_from_wire(content, server, _RESULT_READERS)
-    is_error = boolean_in(block, "is_error") is True
+    is_error = get_bool(block, "is_error") is True
     mark, extra = mark_and_rest(block, _RESULT)
     return ToolResult(id, blocks, is_error, cache=mark, extra=extra)
 
 
 def _other_from_wire(block: _Value) -> InputBlock:
     """Return the result of a server tool, or a block of an unknown type."""
-    kind = required_text(block, "type")
+    kind = require_str(block, "type")
     if not kind.endswith("_tool_result"):
         return opaque_from_wire(kind, block)
-    result = result_from_wire(kind, required_text(block, "tool_use_id"), block)
+    result = result_from_wire(kind, require_str(block, "tool_use_id"), block)
     mark, extra = mark_and_rest(block, _SERVER_RESULT)
     return structs.replace(result, cache=mark, extra=extra)
 

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from streamnorm._core.blocks import InputBlock, Text
 from streamnorm._core.bodies.fields import (
-    array_in,
-    object_at,
-    required_text,
+    as_object,
+    get_array,
+    prefix_path,
+    require_str,
     rest_of,
     unexpected,
-    within,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -38,16 +38,16 @@ def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputM
     Raises:
         DecodeError: There are none, or one is no message.
     """
-    values = array_in(body, "messages")
+    values = get_array(body, "messages")
     if values is None:
         raise DecodeError("missing, expected an array", path="$.messages")
     messages: list[InputMessage] = []
     try:
         for value in values:
-            message = _message_from_wire(object_at(value, "$"), server)
+            message = _message_from_wire(as_object(value, "$"), server)
             messages.append(message)
     except DecodeError as exc:
-        raise within(exc, f"$.messages[{len(messages)}]") from None
+        raise prefix_path(exc, f"$.messages[{len(messages)}]") from None
     return tuple(messages)
 
 
@@ -55,7 +55,7 @@ def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessag
     word = value.get("role")
     role = _ROLES.get(word) if isinstance(word, str) else None
     if role is None:
-        required_text(value, "role")
+        require_str(value, "role")
         raise DecodeError("another role, expected user, assistant or system", path="$.role")
     if "content" not in value:
         raise DecodeError("missing, expected a string or an array", path="$.content")
@@ -82,13 +82,13 @@ def system_from_wire(body: dict[str, Any]) -> tuple[Text, ...]:
     blocks: list[Text] = []
     for number, value in enumerate(system):
         path = f"$.system[{number}]"
-        block = object_at(value, path)
+        block = as_object(value, path)
         try:
-            if required_text(block, "type") != "text":
+            if require_str(block, "type") != "text":
                 raise DecodeError("a block of another type, expected text")
             blocks.append(text_from_wire(block, None))
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     return tuple(blocks)
 
 

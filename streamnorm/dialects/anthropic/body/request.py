@@ -12,15 +12,15 @@ from msgspec import Struct, structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import (
-    boolean_in,
-    integer_in,
-    number_in,
-    object_of,
-    required_text,
+    get_bool,
+    get_int,
+    get_number,
+    get_object,
+    get_str,
+    get_strings,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
-    texts_in,
-    within,
 )
 from streamnorm._core.bodies.request import (
     OutputFormat,
@@ -64,19 +64,19 @@ def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
     Raises:
         DecodeError: A field is of another type.
     """
-    thinking = object_of(body, "thinking")
-    config = object_of(body, "output_config")
+    thinking = get_object(body, "thinking")
+    config = get_object(body, "output_config")
     try:
-        effort = None if config is None else text_in(config, "effort")
+        effort = None if config is None else get_str(config, "effort")
     except DecodeError as exc:
-        raise within(exc, "$.output_config") from None
+        raise prefix_path(exc, "$.output_config") from None
     if thinking is None:
         return None if effort is None else ReasoningOptions(effort=effort)
     try:
-        word, budget = required_text(thinking, "type"), integer_in(thinking, "budget_tokens")
-        display = text_in(thinking, "display")
+        word, budget = require_str(thinking, "type"), get_int(thinking, "budget_tokens")
+        display = get_str(thinking, "display")
     except DecodeError as exc:
-        raise within(exc, "$.thinking") from None
+        raise prefix_path(exc, "$.thinking") from None
     mapped = {"budget_tokens"}
     if word in _MODES:
         mapped.add("type")
@@ -123,18 +123,18 @@ def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
     Raises:
         DecodeError: A field is of another type.
     """
-    config = object_of(body, "output_config") or {}
+    config = get_object(body, "output_config") or {}
     for owner, name, path in (
         (config, "format", "$.output_config"),
         (body, "output_format", "$"),
     ):
         try:
-            form = object_of(owner, name)
+            form = get_object(owner, name)
             if form is None or form.get("type") != "json_schema":
                 continue
-            schema = object_of(form, "schema")
+            schema = get_object(form, "schema")
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
         rest = rest_of(form, {"type", "schema"})
         extra = None if rest is None else {DIALECT: rest}
         return OutputFormat("json_schema", schema, strict=True, extra=extra), name
@@ -164,7 +164,7 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
 
 def tier_from_wire(body: dict[str, Any]) -> str | None:
     """Return the service tier in OpenAI's word; None if there is no such word."""
-    return _TIERS.get(text_in(body, "service_tier") or "")
+    return _TIERS.get(get_str(body, "service_tier") or "")
 
 
 def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, Any] | None]:
@@ -175,7 +175,7 @@ def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, An
     Raises:
         DecodeError: A field is of another type.
     """
-    management = object_of(body, "context_management")
+    management = get_object(body, "context_management")
     edits = None if management is None else management.get("edits")
     if management is None or not is_array(edits):
         return None, management
@@ -364,7 +364,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     output, output_field = output_from_wire(body)
     compact_at, management = compaction_from_wire(body)
     tier, user = tier_from_wire(body), _user_from_wire(body)
-    thread = object_of(body, "thread")
+    thread = get_object(body, "thread")
     mark, extra = mark_and_rest(body, {name for name in _FIELDS if body.get(name) is not None})
     rest = {**own_fields(extra), **_partial_rest(body, output_field)}
     if management:
@@ -372,24 +372,24 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     if tier is None and body.get("service_tier") is not None:
         rest["service_tier"] = body["service_tier"]
     request = Request(
-        model=text_in(body, "model") or "",
+        model=get_str(body, "model") or "",
         system=system_from_wire(body),
         messages=messages,
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=parallel,
-        max_tokens=integer_in(body, "max_tokens"),
-        stop=texts_in(body, "stop_sequences") or (),
-        temperature=number_in(body, "temperature"),
-        top_p=number_in(body, "top_p"),
-        top_k=integer_in(body, "top_k"),
+        max_tokens=get_int(body, "max_tokens"),
+        stop=get_strings(body, "stop_sequences") or (),
+        temperature=get_number(body, "temperature"),
+        top_p=get_number(body, "top_p"),
+        top_k=get_int(body, "top_k"),
         output=output,
         reasoning=reasoning_from_wire(body),
         user=user,
         service_tier=tier,
         cache=mark,
         compact_at_tokens=compact_at,
-        stream=boolean_in(body, "stream"),
+        stream=get_bool(body, "stream"),
         state=None if thread is None else {"thread": thread},
         betas=_betas_from_wire(context),
         extra={DIALECT: rest} if rest else None,
@@ -398,13 +398,13 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def _user_from_wire(body: dict[str, Any]) -> str | None:
-    metadata = object_of(body, "metadata")
+    metadata = get_object(body, "metadata")
     if metadata is None:
         return None
     try:
-        return text_in(metadata, "user_id")
+        return get_str(metadata, "user_id")
     except DecodeError as exc:
-        raise within(exc, "$.metadata") from None
+        raise prefix_path(exc, "$.metadata") from None
 
 
 def _betas_from_wire(context: ReadContext) -> tuple[str, ...]:
@@ -422,7 +422,7 @@ def _partial_rest(body: dict[str, Any], output_field: str) -> dict[str, Any]:
     rest = {
         name: rest
         for name, known in mapped.items()
-        if (rest := rest_of(object_of(body, name) or {}, known)) is not None
+        if (rest := rest_of(get_object(body, name) or {}, known)) is not None
     }
     if output_field != "output_format" and body.get("output_format") is not None:
         rest["output_format"] = body["output_format"]

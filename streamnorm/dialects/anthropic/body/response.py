@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.bodies.fields import array_in, object_at, object_of, text_in
+from streamnorm._core.bodies.fields import as_object, get_array, get_object, get_str
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, MessageStart, MessageStop, StreamError, UsageUpdate
@@ -43,14 +43,14 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
         return [error]
     if body.get("type") != "message":
         raise DecodeError("no message, expected a type that says so", path="$.type")
-    content = array_in(body, "content")
+    content = get_array(body, "content")
     if content is None:
         raise DecodeError("missing, expected an array", path="$.content")
-    id, model = text_in(body, "id") or "", text_in(body, "model") or ""
+    id, model = get_str(body, "id") or "", get_str(body, "model") or ""
     extra = wire.unmapped(body, *wire.MESSAGE_FIELDS, *_STOP_FIELDS)
     events: list[Event] = [MessageStart(id, model, extra or None)]
     usage = UsageReader()
-    if usage.merge(object_of(body, "usage") or {}):
+    if usage.merge(get_object(body, "usage") or {}):
         events.append(UsageUpdate(usage.usage))
     blocks = MessageBlocks(context.server, context.limits, lambda kind, where: None)
     blocks.begin_message(id)
@@ -60,7 +60,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
             raise too_large("max_id_chars", context.limits.max_id_chars)
         for number, block in enumerate(content):
             path = f"$.content[{number}]"
-            blocks.whole(number, object_at(block, path), None, events)
+            blocks.whole(number, as_object(block, path), None, events)
     except Fatal as exc:
         raise DecodeError(exc.error.message, path=path) from exc
     raw = string_of(body, "stop_reason") or None

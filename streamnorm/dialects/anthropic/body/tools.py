@@ -7,17 +7,17 @@ from typing import Any, Literal, TypedDict
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
-    array_in,
-    boolean_in,
-    integer_in,
-    object_at,
-    object_of,
-    objects_in,
-    required_text,
+    as_object,
+    get_array,
+    get_bool,
+    get_int,
+    get_object,
+    get_objects,
+    get_str,
+    get_strings,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
-    texts_in,
-    within,
 )
 from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -133,9 +133,9 @@ def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
         kind_of(kind),
         DIALECT,
         data,
-        texts_in(value, "allowed_domains"),
-        texts_in(value, "blocked_domains"),
-        integer_in(value, "max_uses"),
+        get_strings(value, "allowed_domains"),
+        get_strings(value, "blocked_domains"),
+        get_int(value, "max_uses"),
         location_of(value.get("user_location")),
         cache=mark,
         extra=extra,
@@ -193,11 +193,11 @@ def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
         DecodeError: One is no MCP server, or has the name of another one.
     """
     servers: dict[str, MCPServer] = {}
-    for path, value in objects_in(body, "mcp_servers"):
+    for path, value in get_objects(body, "mcp_servers"):
         try:
             server = _server_from_wire(value)
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
         if server.name in servers:
             raise DecodeError("name of another server, expected one of its own", path=path)
         servers[server.name] = server
@@ -208,17 +208,17 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
     rest = rest_of(value, _SERVER) or {}
     allowed = None
     # Before there were toolsets, a server had the names of its tools.
-    configuration = object_of(value, "tool_configuration")
+    configuration = get_object(value, "tool_configuration")
     if configuration is not None and _is_filter(configuration):
         del rest["tool_configuration"]
         try:
-            allowed = texts_in(configuration, "allowed_tools")
+            allowed = get_strings(configuration, "allowed_tools")
         except DecodeError as exc:
-            raise within(exc, "$.tool_configuration") from None
+            raise prefix_path(exc, "$.tool_configuration") from None
     server = MCPServer(
-        required_text(value, "name"),
-        text_in(value, "url"),
-        text_in(value, "authorization_token"),
+        require_str(value, "name"),
+        get_str(value, "url"),
+        get_str(value, "authorization_token"),
         allowed_tools=allowed,
         require_approval="never",
         extra={DIALECT: {"mcp_server": rest}} if rest else None,
@@ -241,7 +241,7 @@ def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) 
     Raises:
         DecodeError: It does not name its server.
     """
-    name = required_text(value, "mcp_server_name")
+    name = require_str(value, "mcp_server_name")
     entry = servers.pop(name, None)
     mark, extra = mark_and_rest(value, _TOOLSET)
     rest = own_fields(extra)
@@ -315,30 +315,30 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
         DecodeError: One is no tool.
     """
     servers = mcp_servers_from_wire(body)
-    values = array_in(body, "tools") or ()
+    values = get_array(body, "tools") or ()
     tools: list[AnyTool] = []
     try:
         for value in values:
-            tool = object_at(value, "$")
+            tool = as_object(value, "$")
             if tool.get("type") == "mcp_toolset":
                 tools.append(mcp_toolset_from_wire(tool, servers))
             else:
                 tools.append(_tool_from_wire(tool))
     except DecodeError as exc:
-        raise within(exc, f"$.tools[{len(tools)}]") from None
+        raise prefix_path(exc, f"$.tools[{len(tools)}]") from None
     return (*tools, *servers.values())
 
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
-    kind = text_in(value, "type")
+    kind = get_str(value, "type")
     typed = None if kind is None else client_tool_schema(kind)
     tool: Tool | ServerTool
     if typed is not None:
         description, schema = typed
         tool = _function_from_wire(value, description, schema, kind)
     elif kind is None or kind == "custom" or is_object(value.get("input_schema")):
-        schema = object_at(value.get("input_schema"), "$.input_schema")
-        tool = _function_from_wire(value, text_in(value, "description"), schema, None)
+        schema = as_object(value.get("input_schema"), "$.input_schema")
+        tool = _function_from_wire(value, get_str(value, "description"), schema, None)
     else:
         tool = server_tool_from_wire(kind, value)
     return structs.replace(tool, source=Source(DIALECT, value, tool))
@@ -353,11 +353,11 @@ def _function_from_wire(
     is_mapped = vendor_type is not None or value.get("type") in (None, "custom")
     mark, extra = mark_and_rest(value, _TOOL if is_mapped else _TOOL - {"type"})
     return Tool(
-        required_text(value, "name"),
+        require_str(value, "name"),
         description,
         schema,
-        boolean_in(value, "strict"),
-        boolean_in(value, "defer_loading") is True,
+        get_bool(value, "strict"),
+        get_bool(value, "defer_loading") is True,
         vendor_type=vendor_type,
         cache=mark,
         extra=extra,
@@ -438,17 +438,17 @@ def tool_choice_from_wire(
     Raises:
         DecodeError: It is no choice.
     """
-    choice = object_of(body, "tool_choice")
+    choice = get_object(body, "tool_choice")
     if choice is None:
         return None, None
     try:
-        word = required_text(choice, "type")
-        serial = boolean_in(choice, "disable_parallel_tool_use")
+        word = require_str(choice, "type")
+        serial = get_bool(choice, "disable_parallel_tool_use")
         if word not in _MODES:
             raise DecodeError("a choice of another type, expected auto, any, tool or none")
-        name = required_text(choice, "name") if word == "tool" else None
+        name = require_str(choice, "name") if word == "tool" else None
     except DecodeError as exc:
-        raise within(exc, "$.tool_choice") from None
+        raise prefix_path(exc, "$.tool_choice") from None
     parallel = None if serial is None else not serial
     if name is None:
         return ToolChoice(_MODES[word]), parallel

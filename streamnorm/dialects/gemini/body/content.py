@@ -29,13 +29,13 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.fields import (
-    array_in,
-    object_at,
-    object_of,
-    text_in,
+    as_object,
+    get_array,
+    get_object,
+    get_str,
+    prefix_path,
     unexpected,
     unmapped,
-    within,
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -82,7 +82,7 @@ def read_part(part: Any, blocks: list[InputBlock]) -> None:
     try:
         blocks.append(_block(field, value, others))
     except DecodeError as exc:
-        raise within(exc, f"$.{field}") from None
+        raise prefix_path(exc, f"$.{field}") from None
 
 
 def _datum(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
@@ -135,7 +135,7 @@ def _signature(value: object) -> Signed | None:
 
 def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
     """Return the blocks of text or of a thought."""
-    text = text_in({"text": value}, "text") or ""
+    text = get_str({"text": value}, "text") or ""
     thought, wire = others.get("thought") is True, others.get("thoughtSignature")
     redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
     if redacted is not None:
@@ -366,10 +366,10 @@ def call_from_wire(
     """
     is_plain = len(value) == 3 and "id" in value and "name" in value and "args" in value
     wire = value if is_plain else camel(value)
-    id, name = text_in(wire, "id") or "", text_in(wire, "name")
+    id, name = get_str(wire, "id") or "", get_str(wire, "name")
     if not name or wire.get("willContinue"):
         return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=extra_of(modifiers))
-    args = object_of(wire, "args")
+    args = get_object(wire, "args")
     arguments = "" if args is None else compact(args)
     if args is None and wire.get("partialArgs"):
         arguments = _joined(objects_of(wire["partialArgs"]))
@@ -480,13 +480,13 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
     """
     is_plain = len(value) == 3 and "id" in value and "name" in value and "response" in value
     wire = value if is_plain else camel(value)
-    id, name = text_in(wire, "id") or "", text_in(wire, "name") or ""
-    response = object_of(wire, "response")
+    id, name = get_str(wire, "id") or "", get_str(wire, "name") or ""
+    response = get_object(wire, "response")
     is_error, text, original = (False, "", None) if response is None else _response(response)
     content: tuple[Any, ...] = (Text(text),) if text else ()
     if is_plain:
         return ToolResult(id, content, is_error, name, original, extra=extra_of(modifiers))
-    parts = array_in(wire, "parts") or ()
+    parts = get_array(wire, "parts") or ()
     content += tuple([_part(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
     own = {
         f"functionResponse.{key}": item for key, item in unmapped(wire, _MAPPED_OF_RESULTS).items()
@@ -512,9 +512,9 @@ def _response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 def _part(part: object, path: str) -> Any:
     """Return a file of a result; opaque if it is none."""
     try:
-        wire = camel(object_at(part, "$"))
+        wire = camel(as_object(part, "$"))
     except DecodeError as exc:
-        raise within(exc, path) from None
+        raise prefix_path(exc, path) from None
     for field in _FILES:
         value = wire.get(field)
         if is_object(value):

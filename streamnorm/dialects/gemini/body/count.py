@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from msgspec import structs
 
-from streamnorm._core.bodies.fields import object_of, required_count
+from streamnorm._core.bodies.fields import get_object, require_count
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import EncodeError
@@ -24,7 +24,7 @@ _VERSION = "/v1beta/"
 
 def _read_request(body: dict[str, Any]) -> dict[str, Any]:
     """Return the request within, or the body itself: Vertex has its fields beside `contents`."""
-    request = object_of(camel(body), _REQUEST)
+    request = get_object(camel(body), _REQUEST)
     return body if request is None else request
 
 
@@ -40,7 +40,7 @@ def _write_request(written: Written) -> Written:
 
 def _read_count(body: dict[str, Any]) -> TokenCount:
     wire = camel(body)
-    return TokenCount(required_count(wire, _TOKENS), count_of(wire.get(_CACHED)))
+    return TokenCount(require_count(wire, _TOKENS), count_of(wire.get(_CACHED)))
 
 
 def _write_count(count: TokenCount) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import array_in, unexpected, unmapped, within
+from streamnorm._core.bodies.fields import get_array, prefix_path, unexpected, unmapped
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -58,7 +58,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     fields: dict[str, Any] = {}
     if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
         wire = with_arrays(camel(content), "parts")
-        word, parts = wire.get("role"), array_in(wire, "parts") or []
+        word, parts = wire.get("role"), get_array(wire, "parts") or []
         fields = unmapped(wire, _MAPPED)
     role = _ROLES.get(word) if isinstance(word, str | None) else None
     if role is None:
@@ -68,7 +68,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
         try:
             read_part(part, blocks)
         except DecodeError as exc:
-            raise within(exc, f"$.parts[{number}]") from None
+            raise prefix_path(exc, f"$.parts[{number}]") from None
     if word in _FORMER_ROLES:
         fields["role"] = word
     if role == "assistant" and len(blocks) > 1:

@@ -14,19 +14,19 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Text
 from streamnorm._core.bodies.fields import (
-    array_in,
-    boolean_in,
-    integer_in,
-    number_in,
-    object_at,
-    object_of,
-    objects_in,
-    required_text,
-    text_in,
-    texts_in,
+    as_object,
+    get_array,
+    get_bool,
+    get_int,
+    get_number,
+    get_object,
+    get_objects,
+    get_str,
+    get_strings,
+    prefix_path,
+    require_str,
     unexpected,
     unmapped,
-    within,
 )
 from streamnorm._core.bodies.request import (
     InputMessage,
@@ -85,7 +85,7 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    wire = object_of(body, CONFIG)
+    wire = get_object(body, CONFIG)
     if wire is None:
         return {}, {}
     try:
@@ -96,30 +96,30 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
         if output is not None:
             options["output"], used = output
             known |= used
-        thinking = object_of(wire, _THINKING)
+        thinking = get_object(wire, _THINKING)
         if thinking is not None:
             known.add(_THINKING)
             try:
                 options["reasoning"] = _reasoning(camel(thinking))
             except DecodeError as exc:
-                raise within(exc, f"$.{_THINKING}") from None
+                raise prefix_path(exc, f"$.{_THINKING}") from None
     except DecodeError as exc:
-        raise within(exc, f"$.{CONFIG}") from None
+        raise prefix_path(exc, f"$.{CONFIG}") from None
     return options, {f"{CONFIG}.{name}": value for name, value in unmapped(wire, known).items()}
 
 
 def _options(wire: dict[str, Any]) -> dict[str, Any]:
-    options: dict[str, Any] = {name: number_in(wire, field) for name, field in _NUMBERS.items()}
+    options: dict[str, Any] = {name: get_number(wire, field) for name, field in _NUMBERS.items()}
     for name, field in _INTEGERS.items():
         options[name] = _integer(wire, field)
-    options["stop"] = texts_in(wire, "stopSequences") or ()
-    options["logprobs"] = boolean_in(wire, "responseLogprobs")
+    options["stop"] = get_strings(wire, "stopSequences") or ()
+    options["logprobs"] = get_bool(wire, "responseLogprobs")
     return options
 
 
 def _integer(wire: dict[str, Any], field: str) -> int | None:
     """Return an integer, which clients of a number type may send as `40.0`."""
-    value = number_in(wire, field)
+    value = get_number(wire, field)
     if value is not None and value != value // 1:
         raise unexpected(value, "an integer", f"$.{field}")
     return None if value is None else int(value)
@@ -128,7 +128,7 @@ def _integer(wire: dict[str, Any], field: str) -> int | None:
 def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
     """Return the form of the answer, and the fields that say it; None if it has no word."""
     kind = wire.get("responseMimeType")
-    schema, own = object_of(wire, "responseJsonSchema"), object_of(wire, "responseSchema")
+    schema, own = get_object(wire, "responseJsonSchema"), get_object(wire, "responseSchema")
     if kind == _TEXT and schema is None and own is None:
         return OutputFormat("text"), {"responseMimeType"}
     if kind not in (None, _JSON):
@@ -140,7 +140,7 @@ def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
         try:
             converted = json_schema(own)
         except DecodeError as exc:
-            raise within(exc, "$.responseSchema") from None
+            raise prefix_path(exc, "$.responseSchema") from None
         used = {"responseMimeType", "responseSchema"}
         return OutputFormat("json_schema", converted, strict=True), used
     return None if kind is None else (OutputFormat("json_object"), {"responseMimeType"})
@@ -148,7 +148,7 @@ def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
 
 def _reasoning(wire: dict[str, Any]) -> ReasoningOptions:
     known = {"thinkingBudget", "includeThoughts"}
-    budget, shown = integer_in(wire, "thinkingBudget"), boolean_in(wire, "includeThoughts")
+    budget, shown = get_int(wire, "thinkingBudget"), get_bool(wire, "includeThoughts")
     level = wire.get("thinkingLevel")
     effort = None
     if isinstance(level, str) and level.upper() in _LEVELS:
@@ -254,18 +254,18 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         DecodeError: It is none of the dialect.
     """
     wire = with_arrays(camel(body), "contents", _TOOLS)
-    if array_in(wire, "contents") is None:
+    if get_array(wire, "contents") is None:
         raise DecodeError("missing, expected an array", path="$.contents")
     fields, extra = options_from_wire(wire)
     choice, is_validated, calling = choice_from_wire(wire)
     extra |= calling
     extra |= unmapped(wire, _MAPPED)
-    tier = text_in(wire, _TIER)
+    tier = get_str(wire, _TIER)
     if tier in _TIERS:
         fields["service_tier"] = _TIERS[tier]
     elif tier is not None:
         extra[_TIER] = tier
-    cache = text_in(wire, _STATE)
+    cache = get_str(wire, _STATE)
     path = context.path.partition("?")[0]
     is_stream = ENDPOINTS.streams(path, None)
     request = Request(
@@ -294,38 +294,38 @@ def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
 
 def _model(path: str, wire: dict[str, Any]) -> str:
     in_path = unquote(ENDPOINTS.model(path, None))
-    return in_path or (text_in(wire, "model") or "").removeprefix("models/")
+    return in_path or (get_str(wire, "model") or "").removeprefix("models/")
 
 
 def _messages(wire: dict[str, Any]) -> tuple[InputMessage, ...]:
     messages: list[InputMessage] = []
     for number, content in enumerate(wire["contents"]):
         try:
-            messages.append(message_from_wire(object_at(content, "$")))
+            messages.append(message_from_wire(as_object(content, "$")))
         except DecodeError as exc:
-            raise within(exc, f"$.contents[{number}]") from None
+            raise prefix_path(exc, f"$.contents[{number}]") from None
     return tuple(messages)
 
 
 def _system(wire: dict[str, Any]) -> tuple[Text, ...]:
     """Return the system instruction; its role says nothing."""
-    content = object_of(wire, _SYSTEM)
+    content = get_object(wire, _SYSTEM)
     if content is None:
         return ()
     texts: list[Text] = []
     try:
-        for path, part in objects_in(with_arrays(content, "parts"), "parts"):
+        for path, part in get_objects(with_arrays(content, "parts"), "parts"):
             try:
                 texts.append(_instruction(camel(part)))
             except DecodeError as exc:
-                raise within(exc, path) from None
+                raise prefix_path(exc, path) from None
     except DecodeError as exc:
-        raise within(exc, f"$.{_SYSTEM}") from None
+        raise prefix_path(exc, f"$.{_SYSTEM}") from None
     return tuple(texts)
 
 
 def _instruction(part: dict[str, Any]) -> Text:
-    text = required_text(part, "text")
+    text = require_str(part, "text")
     others = {key: item for key, item in part.items() if key != "text" and item is not False}
     return Text(text, extra=extra_of(others))
 

@@ -12,15 +12,15 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
-    object_at,
-    object_of,
-    objects_in,
-    required_text,
-    text_in,
-    texts_in,
+    as_object,
+    get_object,
+    get_objects,
+    get_str,
+    get_strings,
+    prefix_path,
+    require_str,
     unexpected,
     unmapped,
-    within,
 )
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -59,7 +59,7 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
         try:
             value = _keyword(name, value)
         except DecodeError as exc:
-            raise within(exc, f"$.{name}") from None
+            raise prefix_path(exc, f"$.{name}") from None
         if value is not None:
             converted[_RENAMED.get(name, name)] = value
     return _nullable(converted) if schema.get("nullable") is True else converted
@@ -108,9 +108,9 @@ def _keyword(name: str, value: Any) -> Any:
 
 def _within(value: Any, path: str) -> dict[str, Any]:
     try:
-        return json_schema(object_at(value, "$"))
+        return json_schema(as_object(value, "$"))
     except DecodeError as exc:
-        raise within(exc, path) from None
+        raise prefix_path(exc, path) from None
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -154,12 +154,12 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
         DecodeError: One is no tool of the dialect.
     """
     tools: list[AnyTool] = []
-    for path, entry in objects_in(body, "tools"):
+    for path, entry in get_objects(body, "tools"):
         try:
             entry = with_arrays(camel(entry), _FUNCTIONS, _MCP_SERVERS)
             tools += _tools_of(entry, True if strict else None)
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     return tuple(tools)
 
 
@@ -168,36 +168,36 @@ def _tools_of(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
         if value is None:
             continue
         if field == _FUNCTIONS:
-            for path, declaration in objects_in(entry, field):
+            for path, declaration in get_objects(entry, field):
                 try:
                     yield _function(declaration, strict)
                 except DecodeError as exc:
-                    raise within(exc, path) from None
+                    raise prefix_path(exc, path) from None
         elif field == _MCP_SERVERS:
-            for path, server in objects_in(entry, field):
+            for path, server in get_objects(entry, field):
                 try:
                     yield _mcp_server(server)
                 except DecodeError as exc:
-                    raise within(exc, path) from None
+                    raise prefix_path(exc, path) from None
         else:
-            yield _server_tool(field, object_at(value, f"$.{field}"))
+            yield _server_tool(field, as_object(value, f"$.{field}"))
 
 
 def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
     wire = camel(declaration)
-    schema = object_of(wire, "parametersJsonSchema")
+    schema = get_object(wire, "parametersJsonSchema")
     fields = unmapped(wire, _MAPPED)
     if schema is None:
-        own = object_of(wire, "parameters")
+        own = get_object(wire, "parameters")
         try:
             schema = _NO_PARAMETERS if own is None else json_schema(own)
         except DecodeError as exc:
-            raise within(exc, "$.parameters") from None
+            raise prefix_path(exc, "$.parameters") from None
     else:
         schema = lower_case_types(schema)
         if wire.get("parameters") is not None:
             fields["parameters"] = wire["parameters"]
-    name, description = required_text(wire, "name"), text_in(wire, "description")
+    name, description = require_str(wire, "name"), get_str(wire, "description")
     tool = Tool(name, description, schema, strict, extra=extra_of(fields))
     source = Source(DIALECT, declaration, tool)
     return Tool(name, description, schema, strict, extra=tool.extra, source=source)
@@ -205,8 +205,8 @@ def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
 
 def _mcp_server(server: dict[str, Any]) -> MCPServer:
     wire = camel(server)
-    transport = camel(object_of(wire, "streamableHttpTransport") or {})
-    headers = object_of(transport, "headers") or {}
+    transport = camel(get_object(wire, "streamableHttpTransport") or {})
+    headers = get_object(transport, "headers") or {}
     token: str | None = None
     others: dict[str, str] = {}
     for name, value in headers.items():
@@ -220,7 +220,7 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
     for name, value in unmapped(transport, {"url", "headers"}).items():
         fields[f"streamableHttpTransport.{name}"] = value
     tool = MCPServer(
-        *(text_in(wire, "name") or "", text_in(transport, "url"), token, others),
+        *(get_str(wire, "name") or "", get_str(transport, "url"), token, others),
         require_approval="never",
         extra=extra_of(fields),
     )
@@ -231,9 +231,9 @@ def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
     blocked = None
     if field == "googleSearch":
         try:
-            blocked = texts_in(camel(value), "excludeDomains")
+            blocked = get_strings(camel(value), "excludeDomains")
         except DecodeError as exc:
-            raise within(exc, f"$.{field}") from None
+            raise prefix_path(exc, f"$.{field}") from None
     kind, data = _KINDS.get(field, field), {field: value}
     tool = ServerTool(kind, DIALECT, data, blocked_domains=blocked or None)
     return structs.replace(tool, source=Source(DIALECT, data, tool))
@@ -305,17 +305,17 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    config = camel(object_of(body, TOOL_CONFIG) or {})
+    config = camel(get_object(body, TOOL_CONFIG) or {})
     own = unmapped(config, {_CALLING})
     fields = {f"{TOOL_CONFIG}.{name}": value for name, value in own.items()}
     try:
-        calling = camel(object_of(config, _CALLING) or {})
+        calling = camel(get_object(config, _CALLING) or {})
     except DecodeError as exc:
-        raise within(exc, f"$.{TOOL_CONFIG}") from None
+        raise prefix_path(exc, f"$.{TOOL_CONFIG}") from None
     try:
-        mode, names = calling.get("mode"), texts_in(calling, "allowedFunctionNames") or ()
+        mode, names = calling.get("mode"), get_strings(calling, "allowedFunctionNames") or ()
     except DecodeError as exc:
-        raise within(exc, f"$.{TOOL_CONFIG}.{_CALLING}") from None
+        raise prefix_path(exc, f"$.{TOOL_CONFIG}.{_CALLING}") from None
     known: set[str] = {"mode", "allowedFunctionNames"}
     choice: ToolChoice | None = None
     match mode:

@@ -22,12 +22,12 @@ from streamnorm._core.blocks import (
     file_block,
 )
 from streamnorm._core.bodies.fields import (
-    object_at,
-    required_text,
-    text_in,
+    as_object,
+    get_str,
+    prefix_path,
+    require_str,
     unexpected,
     unmapped,
-    within,
 )
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
@@ -132,7 +132,7 @@ def content_from_wire(content: object) -> tuple[InputBlock, ...]:
         try:
             blocks.append(_part_from_wire(part))
         except DecodeError as exc:
-            raise within(exc, f"$[{number}]") from exc
+            raise prefix_path(exc, f"$[{number}]") from exc
     return tuple(blocks)
 
 
@@ -143,7 +143,7 @@ def _part_from_wire(part: object) -> InputBlock:
         raise unexpected(part, "an object", "$")
     kind = part.get("type")
     if kind == "text":
-        text = required_text(part, "text")
+        text = require_str(part, "text")
         if len(part) == 2:
             return Text(text)
         mark, extra = mark_and_extra(part, _TEXT)
@@ -159,7 +159,7 @@ def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
 
 
 def _refusal(part: dict[str, Any]) -> Refusal:
-    text = required_text(part, "refusal")
+    text = require_str(part, "refusal")
     mark, extra = mark_and_extra(part, _REFUSAL)
     return Refusal(text, cache=mark, extra=extra)
 
@@ -167,11 +167,11 @@ def _refusal(part: dict[str, Any]) -> Refusal:
 def _image(part: dict[str, Any]) -> Image:
     value = part.get("image_url")
     # Mistral and many clients send the URL alone.
-    image = {"url": value} if isinstance(value, str) else object_at(value, "$.image_url")
+    image = {"url": value} if isinstance(value, str) else as_object(value, "$.image_url")
     try:
-        url, detail = required_text(image, "url"), text_in(image, "detail")
+        url, detail = require_str(image, "url"), get_str(image, "detail")
     except DecodeError as exc:
-        raise within(exc, "$.image_url") from exc
+        raise prefix_path(exc, "$.image_url") from exc
     mark, extra = mark_and_extra(part, {"type", "image_url"}, {"image_url": unmapped(image, _URL)})
     inline = split_data_url(url)
     if inline is None:
@@ -182,11 +182,11 @@ def _image(part: dict[str, Any]) -> Image:
 def _sound(part: dict[str, Any]) -> Audio:
     value = part.get("input_audio")
     # Mistral takes the data alone.
-    sound = {"data": value} if isinstance(value, str) else object_at(value, "$.input_audio")
+    sound = {"data": value} if isinstance(value, str) else as_object(value, "$.input_audio")
     try:
-        data, format = required_text(sound, "data"), text_in(sound, "format")
+        data, format = require_str(sound, "data"), get_str(sound, "format")
     except DecodeError as exc:
-        raise within(exc, "$.input_audio") from exc
+        raise prefix_path(exc, "$.input_audio") from exc
     mark, extra = mark_and_extra(
         part, {"type", "input_audio"}, {"input_audio": unmapped(sound, _SOUND)}
     )
@@ -198,12 +198,12 @@ def _sound(part: dict[str, Any]) -> Audio:
 
 
 def _file(part: dict[str, Any]) -> InputBlock:
-    file = object_at(part.get("file"), "$.file")
+    file = as_object(part.get("file"), "$.file")
     try:
-        data, file_id = text_in(file, "file_data"), text_in(file, "file_id")
-        name = text_in(file, "filename")
+        data, file_id = get_str(file, "file_data"), get_str(file, "file_id")
+        name = get_str(file, "filename")
     except DecodeError as exc:
-        raise within(exc, "$.file") from exc
+        raise prefix_path(exc, "$.file") from exc
     title = title_of(name)
     mark, extra = mark_and_extra(part, {"type", "file"}, {"file": unmapped(file, _FILE)})
     if data is None:

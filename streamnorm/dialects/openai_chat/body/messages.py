@@ -24,15 +24,15 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.fields import (
-    array_in,
-    object_at,
-    object_of,
-    required_text,
-    text_in,
+    as_object,
+    conversion_error,
+    get_array,
+    get_object,
+    get_str,
+    prefix_path,
+    require_str,
     unexpected,
-    unfit,
     unmapped,
-    within,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
@@ -81,25 +81,25 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
     opaque: list[dict[str, Any]] = []
     if value.get("reasoning_details"):
         signatures, opaque = _read_details(value, blocks)
-    elif text := text_in(value, "reasoning_content") or text_in(value, "reasoning"):
+    elif text := get_str(value, "reasoning_content") or get_str(value, "reasoning"):
         blocks.append(Reasoning((text,)))
     content = value.get("content")
     if content:
         try:
             blocks += content_from_wire(content)
         except DecodeError as exc:
-            raise within(exc, "$.content") from exc
-    if refusal := text_in(value, "refusal"):
+            raise prefix_path(exc, "$.content") from exc
+    if refusal := get_str(value, "refusal"):
         blocks.append(Refusal(refusal))
-    for number, call in enumerate(array_in(value, "tool_calls") or ()):
+    for number, call in enumerate(get_array(value, "tool_calls") or ()):
         try:
-            block = _call(object_at(call, "$"))
+            block = _call(as_object(call, "$"))
         except DecodeError as exc:
-            raise within(exc, f"$.tool_calls[{number}]") from exc
+            raise prefix_path(exc, f"$.tool_calls[{number}]") from exc
         if signature := signatures.get(block.id):
             block = structs.replace(block, signature=signature, issuer="google")
         blocks.append(block)
-    if (function := object_of(value, "function_call")) is not None:
+    if (function := get_object(value, "function_call")) is not None:
         try:
             blocks.append(_call({"function": function}))
         except DecodeError as exc:
@@ -113,11 +113,11 @@ def _assembled(
 ) -> InputMessage:
     if not blocks:
         rest = unmapped(value, _MAPPED)
-        return InputMessage("assistant", (), text_in(value, "name"), extra_of(rest))
+        return InputMessage("assistant", (), get_str(value, "name"), extra_of(rest))
     mark, extra = mark_and_extra(value, _MAPPED, {"reasoning_details": opaque} if opaque else None)
     if mark is not None:
         blocks[-1] = structs.replace(blocks[-1], cache=mark)
-    return InputMessage("assistant", tuple(blocks), text_in(value, "name"), extra)
+    return InputMessage("assistant", tuple(blocks), get_str(value, "name"), extra)
 
 
 def _read_details(
@@ -139,7 +139,7 @@ def _read_details(
         choice.calls.held_signatures.clear()
         events += [BlockStop(index) for index in choice.flush(events)]
     except InvalidJSON as exc:
-        raise unfit(exc) from exc
+        raise conversion_error(exc) from exc
     except Fatal as exc:
         raise DecodeError(exc.error.message, path="$.reasoning_details") from exc
     blocks += accumulate(events).blocks
@@ -150,11 +150,11 @@ def _call(value: dict[str, Any]) -> ToolCall:
     kind: Literal["function", "custom"] = "function"
     if value.get("type") == "custom" or ("custom" in value and "function" not in value):
         kind = "custom"
-    owner = object_at(value.get(kind), f"$.{kind}")
+    owner = as_object(value.get(kind), f"$.{kind}")
     try:
-        name = required_text(owner, "name")
+        name = require_str(owner, "name")
     except DecodeError as exc:
-        raise within(exc, f"$.{kind}") from exc
+        raise prefix_path(exc, f"$.{kind}") from exc
     sent = owner.get("arguments" if kind == "function" else "input")
     arguments = sent if isinstance(sent, str) else "" if sent is None else compact(sent)
     id = value.get("id")
@@ -171,7 +171,7 @@ def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) 
     inner = unmapped(owner, _FUNCTION if call.kind == "function" else _CUSTOM)
     mapped = _CALL
     signed = None
-    if (content := object_of(value, "extra_content")) is not None:
+    if (content := get_object(value, "extra_content")) is not None:
         signed = signature_from_wire(content)
         if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
             mapped = _CALL | {"extra_content"}
@@ -302,9 +302,9 @@ def messages_from_wire(messages: Sequence[object]) -> tuple[InputMessage, ...]:
     read: list[InputMessage] = []
     for number, value in enumerate(messages):
         try:
-            message = _message(object_at(value, "$"))
+            message = _message(as_object(value, "$"))
         except DecodeError as exc:
-            raise within(exc, f"$.messages[{number}]") from exc
+            raise prefix_path(exc, f"$.messages[{number}]") from exc
         source = Source(DIALECT, value, message)
         read.append(InputMessage(message.role, message.blocks, message.name, message.extra, source))
     return tuple(read)
@@ -326,11 +326,11 @@ def _plain(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
         if len(value) == 2 and blocks:
             return InputMessage(role, blocks)
         if not blocks:
-            return InputMessage(role, (), text_in(value, "name"), _extra(value, _PLAIN))
+            return InputMessage(role, (), get_str(value, "name"), _extra(value, _PLAIN))
         mark, extra = mark_and_extra(value, _PLAIN)
         if mark is not None:  # OpenRouter and LiteLLM accept it on a message
             blocks = (*blocks[:-1], structs.replace(blocks[-1], cache=mark))
-        return InputMessage(role, blocks, text_in(value, "name"), extra)
+        return InputMessage(role, blocks, get_str(value, "name"), extra)
 
     return read
 
@@ -340,7 +340,7 @@ def _content(value: dict[str, Any]) -> tuple[InputBlock, ...]:
     try:
         return content_from_wire(content)
     except DecodeError as exc:
-        raise within(exc, "$.content") from exc
+        raise prefix_path(exc, "$.content") from exc
 
 
 def _extra(value: dict[str, Any], mapped: frozenset[str]) -> dict[str, dict[str, Any]] | None:
@@ -356,7 +356,7 @@ def _result(value: dict[str, Any]) -> InputMessage:
     if mark is None and content and content[-1].cache is not None:
         mark = content[-1].cache
         content[-1] = structs.replace(content[-1], cache=None)
-    id, name = text_in(value, "tool_call_id") or "", text_in(value, "name") or ""
+    id, name = get_str(value, "tool_call_id") or "", get_str(value, "name") or ""
     is_error, unmarked = unmark_error(tuple(content))
     result = ToolResult(id, unmarked, is_error, name, cache=mark, extra=extra)
     return InputMessage("user", (result,))

@@ -12,16 +12,16 @@ from msgspec import convert, structs
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.fields import (
-    array_in,
-    boolean_in,
-    integer_in,
-    number_in,
-    object_at,
-    object_of,
-    text_in,
-    texts_in,
+    as_object,
+    get_array,
+    get_bool,
+    get_int,
+    get_number,
+    get_object,
+    get_str,
+    get_strings,
+    prefix_path,
     unmapped,
-    within,
 )
 from streamnorm._core.bodies.projection.reasoning_options import reasoning_budget
 from streamnorm._core.bodies.request import (
@@ -61,7 +61,7 @@ def reasoning_from_wire(body: _Words, rest: _Words) -> ReasoningOptions | None:
     A field that contradicts one before it, or has another form, stays as it is in `rest`, the
     unmapped fields of the request.
     """
-    effort = text_in(body, _EFFORT)
+    effort = get_str(body, _EFFORT)
     said: _Words = {} if effort is None else {"effort": effort}
     for name, read in _READERS.items():
         value = body.get(name)
@@ -241,39 +241,39 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     Raises:
         DecodeError: The body is no request of Chat Completions.
     """
-    messages = array_in(body, "messages")
+    messages = get_array(body, "messages")
     if messages is None:
         raise DecodeError("missing, expected an array", path="$.messages")
     rest = unmapped(body, _MAPPED)
     request = Request(
-        model=text_in(body, "model") or "",
+        model=get_str(body, "model") or "",
         messages=messages_from_wire(messages),
         tools=tools_from_wire(body),
         tool_choice=choice_from_wire(body, rest),
-        parallel_tool_calls=boolean_in(body, "parallel_tool_calls"),
+        parallel_tool_calls=get_bool(body, "parallel_tool_calls"),
         max_tokens=_max_tokens(body),
         stop=_stop(body),
-        temperature=number_in(body, "temperature"),
-        top_p=number_in(body, "top_p"),
-        top_k=integer_in(body, "top_k"),
-        seed=integer_in(body, "seed"),
-        frequency_penalty=number_in(body, "frequency_penalty"),
-        presence_penalty=number_in(body, "presence_penalty"),
-        logit_bias=object_of(body, "logit_bias"),
+        temperature=get_number(body, "temperature"),
+        top_p=get_number(body, "top_p"),
+        top_k=get_int(body, "top_k"),
+        seed=get_int(body, "seed"),
+        frequency_penalty=get_number(body, "frequency_penalty"),
+        presence_penalty=get_number(body, "presence_penalty"),
+        logit_bias=get_object(body, "logit_bias"),
         logprobs=_logprobs(body, rest),
-        top_logprobs=integer_in(body, "top_logprobs"),
-        choices=integer_in(body, "n"),
+        top_logprobs=get_int(body, "top_logprobs"),
+        choices=get_int(body, "n"),
         output=_output(body, rest),
-        verbosity=text_in(body, "verbosity"),
+        verbosity=get_str(body, "verbosity"),
         reasoning=reasoning_from_wire(body, rest),
-        user=text_in(body, "user"),
-        safety_identifier=text_in(body, "safety_identifier"),
+        user=get_str(body, "user"),
+        safety_identifier=get_str(body, "safety_identifier"),
         metadata=_metadata(body, rest),
-        service_tier=text_in(body, "service_tier"),
+        service_tier=get_str(body, "service_tier"),
         cache=_cache(body, rest),
-        cache_key=text_in(body, "prompt_cache_key"),
+        cache_key=get_str(body, "prompt_cache_key"),
         stream=_stream(body, rest),
-        store=boolean_in(body, "store"),
+        store=get_bool(body, "store"),
         # Last, since the readers above add to it.
         extra=extra_of(rest),
     )
@@ -282,13 +282,13 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 def _max_tokens(body: dict[str, Any]) -> int | None:
     """Return the bound on the answer; the old field counts if it stands alone."""
-    old, new = integer_in(body, "max_tokens"), integer_in(body, "max_completion_tokens")
+    old, new = get_int(body, "max_tokens"), get_int(body, "max_completion_tokens")
     return old if new is None else new
 
 
 def _stop(body: dict[str, Any]) -> tuple[str, ...]:
     stop = body.get("stop")
-    return (stop,) if isinstance(stop, str) else texts_in(body, "stop") or ()
+    return (stop,) if isinstance(stop, str) else get_strings(body, "stop") or ()
 
 
 def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
@@ -296,12 +296,12 @@ def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
     if isinstance(value := body.get("logprobs"), int) and not isinstance(value, bool):
         rest["logprobs"] = value
         return None
-    return boolean_in(body, "logprobs")
+    return get_bool(body, "logprobs")
 
 
 def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
     """Return the form of the answer; one of another type is an unmapped field."""
-    value = object_of(body, "response_format")
+    value = get_object(body, "response_format")
     if value is None:
         return None
     kind = value.get("type")
@@ -312,24 +312,24 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         rest["response_format"] = value
         return None
     path = "$.response_format.json_schema"
-    schema = object_at(value.get("json_schema"), path)
+    schema = as_object(value.get("json_schema"), path)
     if inner := unmapped(schema, _SCHEMA):
         extra["json_schema"] = inner
     try:
         return OutputFormat(
             "json_schema",
-            object_of(schema, "schema"),
-            None if (name := text_in(schema, "name")) in _NO_NAMES else name,
-            text_in(schema, "description"),
-            boolean_in(schema, "strict"),
+            get_object(schema, "schema"),
+            None if (name := get_str(schema, "name")) in _NO_NAMES else name,
+            get_str(schema, "description"),
+            get_bool(schema, "strict"),
             extra_of(extra),
         )
     except DecodeError as exc:
-        raise within(exc, path) from exc
+        raise prefix_path(exc, path) from exc
 
 
 def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
-    labels = object_of(body, "metadata")
+    labels = get_object(body, "metadata")
     if labels is not None and not all(isinstance(label, str) for label in labels.values()):
         rest["metadata"] = labels
         return None
@@ -338,21 +338,21 @@ def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | No
 
 def _cache(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
     """Return the mark that the provider sets itself, if that is asked for."""
-    options = object_of(body, "prompt_cache_options")
+    options = get_object(body, "prompt_cache_options")
     if options is None:
         return None
     if options.get("mode") != "implicit" or not options.keys() <= {"mode", "ttl"}:
         rest["prompt_cache_options"] = options
         return None
     try:
-        return CacheMark(text_in(options, "ttl"))
+        return CacheMark(get_str(options, "ttl"))
     except DecodeError as exc:
-        raise within(exc, "$.prompt_cache_options") from exc
+        raise prefix_path(exc, "$.prompt_cache_options") from exc
 
 
 def _stream(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
     """Return whether the answer is streamed; that tokens are asked for goes without saying."""
-    stream, options = boolean_in(body, "stream"), object_of(body, "stream_options")
+    stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
     if options and stream and options.get("include_usage") is True:
         options = unmapped(options, _USAGE.keys())
     if options:

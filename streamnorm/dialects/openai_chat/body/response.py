@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.blocks import Reasoning, Refusal, Text
-from streamnorm._core.bodies.fields import array_in, object_at, objects_in, unfit
+from streamnorm._core.bodies.fields import as_object, conversion_error, get_array, get_objects
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import Event, Opaque, StreamError, Usage
@@ -39,14 +39,14 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     Raises:
         DecodeError: The body is no response, or exceeds a bound.
     """
-    if not array_in(body, "choices"):
+    if not get_array(body, "choices"):
         raise DecodeError("no choices, expected at least one", path="$.choices")
-    for path, choice in objects_in(body, "choices"):
-        object_at(choice.get("message"), f"{path}.message")
+    for path, choice in get_objects(body, "choices"):
+        as_object(choice.get("message"), f"{path}.message")
     try:
         return ChatDecoder(server=context.server, limits=context.limits).read_body(body)
     except InvalidJSON as exc:
-        raise unfit(exc) from exc
+        raise conversion_error(exc) from exc
     except Fatal as exc:
         error = exc.error
         if error.kind == "upstream":

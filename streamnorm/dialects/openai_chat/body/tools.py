@@ -11,14 +11,14 @@ from typing import Any, Literal
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
-    boolean_in,
-    object_at,
-    object_of,
-    objects_in,
-    required_text,
-    text_in,
+    as_object,
+    get_bool,
+    get_object,
+    get_objects,
+    get_str,
+    prefix_path,
+    require_str,
     unmapped,
-    within,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -49,18 +49,18 @@ _MODES: dict[str, Literal["auto", "required", "none"]] = {
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     """Return the tools of a request, of the legacy `functions` and of a search model."""
     tools: list[AnyTool] = []
-    for path, value in objects_in(body, "tools"):
+    for path, value in get_objects(body, "tools"):
         try:
             tool = _tool(value)
         except DecodeError as exc:
-            raise within(exc, path) from exc
+            raise prefix_path(exc, path) from exc
         tools.append(structs.replace(tool, source=Source(DIALECT, value, tool)))
-    for path, value in objects_in(body, "functions"):
+    for path, value in get_objects(body, "functions"):
         try:
             tools.append(_function(value, {}))
         except DecodeError as exc:
-            raise within(exc, path) from exc
-    options = object_of(body, _SEARCH_FIELD)
+            raise prefix_path(exc, path) from exc
+    options = get_object(body, _SEARCH_FIELD)
     if options is not None:
         search = _search(options)
         tools.append(structs.replace(search, source=Source(DIALECT, options, search)))
@@ -91,15 +91,15 @@ def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
 
 
 def _tool(value: dict[str, Any]) -> AnyTool:
-    kind = text_in(value, "type")
+    kind = get_str(value, "type")
     if kind == "custom":
-        return _custom(object_at(value.get("custom"), "$.custom"), unmapped(value, {"type", kind}))
+        return _custom(as_object(value.get("custom"), "$.custom"), unmapped(value, {"type", kind}))
     function = value.get("function")
     if kind in ("function", None) and function is not None:
         try:
-            return _function(object_at(function, "$"), unmapped(value, {"type", "function"}))
+            return _function(as_object(function, "$"), unmapped(value, {"type", "function"}))
         except DecodeError as exc:
-            raise within(exc, "$.function") from exc
+            raise prefix_path(exc, "$.function") from exc
     if kind in ("function", None):  # as Responses has it, which Cursor sends
         return _function({k: v for k, v in value.items() if k != "type"}, {})
     return ServerTool(kind, DIALECT, value)
@@ -107,14 +107,14 @@ def _tool(value: dict[str, Any]) -> AnyTool:
 
 def _function(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
     """Return a function; one without parameters takes none."""
-    schema = object_of(function, "parameters")
+    schema = get_object(function, "parameters")
     if inner := unmapped(function, _FUNCTION):
         rest["function"] = inner
     return Tool(
-        required_text(function, "name"),
-        text_in(function, "description"),
+        require_str(function, "name"),
+        get_str(function, "description"),
         {"type": "object", "properties": {}} if schema is None else schema,
-        boolean_in(function, "strict"),
+        get_bool(function, "strict"),
         extra=extra_of(rest),
     )
 
@@ -125,24 +125,24 @@ def _custom(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
         if inner := unmapped(custom, _CUSTOM):
             rest["custom"] = inner
         return CustomTool(
-            required_text(custom, "name"),
-            text_in(custom, "description"),
+            require_str(custom, "name"),
+            get_str(custom, "description"),
             grammar,
             extra=extra_of(rest),
         )
     except DecodeError as exc:
-        raise within(exc, "$.custom") from exc
+        raise prefix_path(exc, "$.custom") from exc
 
 
 def _grammar(format: object) -> Grammar | None:
     """Return the grammar of a custom tool; None if it takes any text."""
     if not is_object(format) or format.get("type") != "grammar":
         return None
-    grammar = object_at(format.get("grammar"), "$.format.grammar")
+    grammar = as_object(format.get("grammar"), "$.format.grammar")
     try:
-        return Grammar(required_text(grammar, "syntax"), required_text(grammar, "definition"))
+        return Grammar(require_str(grammar, "syntax"), require_str(grammar, "definition"))
     except DecodeError as exc:
-        raise within(exc, "$.format.grammar") from exc
+        raise prefix_path(exc, "$.format.grammar") from exc
 
 
 def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:

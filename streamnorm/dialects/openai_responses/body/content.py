@@ -20,12 +20,12 @@ from streamnorm._core.blocks import (
     Video,
 )
 from streamnorm._core.bodies.fields import (
-    array_in,
-    object_at,
-    required_text,
+    as_object,
+    get_array,
+    get_str,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
-    within,
 )
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
@@ -98,16 +98,16 @@ def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
     if isinstance(content, str):
         return (Text(content),)
     blocks: list[InputBlock] = []
-    for number, part in enumerate(array_in(item, name) or ()):
+    for number, part in enumerate(get_array(item, name) or ()):
         try:
-            blocks.append(_block_from_wire(object_at(part, "$")))
+            blocks.append(_block_from_wire(as_object(part, "$")))
         except DecodeError as exc:
-            raise within(exc, f"$.{name}[{number}]") from None
+            raise prefix_path(exc, f"$.{name}[{number}]") from None
     return tuple(blocks)
 
 
 def _block_from_wire(part: dict[str, Any]) -> InputBlock:
-    kind = required_text(part, "type")
+    kind = require_str(part, "type")
     if kind in _TEXTS:
         return _text_from_wire(part)
     if kind == "input_image":
@@ -115,18 +115,18 @@ def _block_from_wire(part: dict[str, Any]) -> InputBlock:
     if kind == "input_file":
         return _file_from_wire(part)
     if kind == "refusal":
-        return Refusal(required_text(part, "refusal"), extra=extra_of(part, _REFUSAL))
+        return Refusal(require_str(part, "refusal"), extra=extra_of(part, _REFUSAL))
     return block_from_wire(part)
 
 
 def _text_from_wire(part: dict[str, Any]) -> Text:
-    text = required_text(part, "text")
+    text = require_str(part, "text")
     if len(part) == len(_TEXT):
         return Text(text)
     if part["type"] != "output_text":
         mark, extra = mark_and_extra(part, _TEXT)
         return Text(text, cache=mark, extra=extra)
-    annotations = array_in(part, "annotations") or ()
+    annotations = get_array(part, "annotations") or ()
     mapped = _OUTPUT_TEXT if not part.get("logprobs") else _OUTPUT_TEXT - {"logprobs"}
     mark, extra = mark_and_extra(part, mapped)
     citations = tuple(map(citation_from_wire, objects_of([*annotations])))
@@ -134,7 +134,7 @@ def _text_from_wire(part: dict[str, Any]) -> Text:
 
 
 def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
-    url, file_id, detail = (text_in(part, name) for name in ("image_url", "file_id", "detail"))
+    url, file_id, detail = (get_str(part, name) for name in ("image_url", "file_id", "detail"))
     if not (url or file_id):
         return block_from_wire(part)
     mark, extra = mark_and_extra(part, _IMAGE)
@@ -148,8 +148,8 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
 
 
 def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
-    data, url, file_id = (text_in(part, name) for name in ("file_data", "file_url", "file_id"))
-    title = title_of(text_in(part, "filename"))
+    data, url, file_id = (get_str(part, name) for name in ("file_data", "file_url", "file_id"))
+    title = title_of(get_str(part, "filename"))
     mark, extra = mark_and_extra(part, _FILE)
     if data:
         inline = split_data_url(data)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.bodies.fields import required_count
+from streamnorm._core.bodies.fields import require_count
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, Written
 
@@ -21,7 +21,7 @@ def _write_request(written: Written) -> Written:
 
 
 def _read_count(body: dict[str, Any]) -> TokenCount:
-    return TokenCount(required_count(body, _TOKENS))
+    return TokenCount(require_count(body, _TOKENS))
 
 
 def _write_count(count: TokenCount) -> dict[str, Any]:

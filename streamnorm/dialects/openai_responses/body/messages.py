@@ -23,13 +23,13 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.fields import (
-    object_at,
-    objects_in,
-    required_text,
+    as_object,
+    get_objects,
+    get_str,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
     unexpected,
-    within,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
@@ -177,17 +177,17 @@ class InputReader:
             read = self._READERS.get(kind) if isinstance(kind, str) else None
             try:
                 if read is None:
-                    self._read_other(object_at(item, "$"))
+                    self._read_other(as_object(item, "$"))
                 else:
                     read(self, item)
             except DecodeError as exc:
-                raise within(exc, f"$.input[{number}]") from None
+                raise prefix_path(exc, f"$.input[{number}]") from None
         self._end_answer()
         return tuple(self._messages)
 
     def _read_other(self, item: _Item) -> None:
         """Read an item that has no reader of its own."""
-        kind = text_in(item, "type")
+        kind = get_str(item, "type")
         if kind is None:
             if "role" in item:
                 self._read_message(item)
@@ -210,7 +210,7 @@ class InputReader:
         self._messages.append(InputMessage(role, blocks, extra=extra, source=source))
 
     def _read_message(self, item: _Item) -> None:
-        name = required_text(item, "role")
+        name = require_str(item, "role")
         if name == "assistant":
             self._read_answer_text(item)
             return
@@ -235,7 +235,7 @@ class InputReader:
         self._read_developer_item(item)
 
     def _read_result(self, item: _Item) -> None:
-        id = text_in(item, "call_id") or ""
+        id = get_str(item, "call_id") or ""
         content: Any = blocks_from_wire(item, "output")  # whose parts are those of a message
         is_error, content = unmark_error(content)
         extra = extra_of(item, _RESULT)
@@ -244,7 +244,7 @@ class InputReader:
         self._results[id] -= 1
         if self._answer is not None:
             self._answer.close_call(id)
-        name = text_in(item, "name") or ""
+        name = get_str(item, "name") or ""
         result = ToolResult(id, content, is_error, name, extra=extra)
         self._add_message("user", item, (result,))
 
@@ -293,24 +293,24 @@ class InputReader:
     def _read_call(self, item: _Item) -> None:
         arguments = item.get("arguments")
         # Some servers and their clients have an object here, or nothing.
-        text = compact(arguments) if is_object(arguments) else text_in(item, "arguments") or ""
+        text = compact(arguments) if is_object(arguments) else get_str(item, "arguments") or ""
         self._add_call(item, text, "function", _CALL)
 
     def _read_custom_call(self, item: _Item) -> None:
         if self._is_hosted(item):
             self._append(item, hosted_call_from_wire(item))
             return
-        call = self._add_call(item, required_text(item, "input"), "custom", _CUSTOM_CALL)
+        call = self._add_call(item, require_str(item, "input"), "custom", _CUSTOM_CALL)
         self._custom_calls.add(call.id)
 
     def _add_call(self, item: _Item, arguments: str, kind: Any, mapped: frozenset[str]) -> ToolCall:
-        id = text_in(item, "call_id") or text_in(item, "id") or ""
+        id = get_str(item, "call_id") or get_str(item, "id") or ""
         call = ToolCall(
             id,
-            required_text(item, "name"),
+            require_str(item, "name"),
             arguments,
             kind,
-            namespace=text_in(item, "namespace"),
+            namespace=get_str(item, "namespace"),
             extra=extra_of(item, mapped),
         )
         is_awaited = self._results[id] > 0 or self._results[""] > 0
@@ -331,7 +331,7 @@ class InputReader:
         self._append(item, result)
 
     def _read_reference(self, item: _Item) -> None:
-        self.references.append(required_text(item, "id"))
+        self.references.append(require_str(item, "id"))
         self._append(item, OpaqueBlock(DIALECT, "item_reference", compact(item)))
 
     _READERS: ClassVar[dict[str, Callable[[InputReader, _Item], None]]] = {
@@ -373,11 +373,11 @@ def _with_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
 def _texts_of(item: _Item, name: str) -> tuple[str, ...]:
     """Return the texts of the summaries, or of the content, of a reasoning item."""
     texts: list[str] = []
-    for path, part in objects_in(item, name):
+    for path, part in get_objects(item, name):
         try:
-            texts.append(required_text(part, "text"))
+            texts.append(require_str(part, "text"))
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     return tuple(texts)
 
 

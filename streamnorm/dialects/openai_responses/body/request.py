@@ -13,17 +13,17 @@ from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark, OpaqueBlock, ServerToolResult, Text
 from streamnorm._core.bodies.fields import (
-    boolean_in,
-    integer_in,
-    number_in,
-    object_at,
-    object_of,
-    required_text,
+    as_object,
+    get_bool,
+    get_int,
+    get_number,
+    get_object,
+    get_str,
+    get_strings,
+    prefix_path,
+    require_str,
     rest_of,
-    text_in,
-    texts_in,
     unexpected,
-    within,
 )
 from streamnorm._core.bodies.request import (
     OutputFormat,
@@ -51,18 +51,18 @@ from streamnorm.dialects.openai_responses.wire import DIALECT
 _PATH = "/v1/responses"
 
 _FIELDS: dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]] = {
-    "model": ("model", text_in),
-    "max_output_tokens": ("max_tokens", integer_in),
-    "temperature": ("temperature", number_in),
-    "top_p": ("top_p", number_in),
-    "top_logprobs": ("top_logprobs", integer_in),
-    "parallel_tool_calls": ("parallel_tool_calls", boolean_in),
-    "user": ("user", text_in),
-    "safety_identifier": ("safety_identifier", text_in),
-    "service_tier": ("service_tier", text_in),
-    "prompt_cache_key": ("cache_key", text_in),
-    "store": ("store", boolean_in),
-    "stream": ("stream", boolean_in),
+    "model": ("model", get_str),
+    "max_output_tokens": ("max_tokens", get_int),
+    "temperature": ("temperature", get_number),
+    "top_p": ("top_p", get_number),
+    "top_logprobs": ("top_logprobs", get_int),
+    "parallel_tool_calls": ("parallel_tool_calls", get_bool),
+    "user": ("user", get_str),
+    "safety_identifier": ("safety_identifier", get_str),
+    "service_tier": ("service_tier", get_str),
+    "prompt_cache_key": ("cache_key", get_str),
+    "store": ("store", get_bool),
+    "stream": ("stream", get_bool),
 }
 """Fields of the body that are one value, each with the field of the request and its reader."""
 
@@ -221,41 +221,41 @@ _COMPACTION = {"type", "compact_threshold"}
 
 def _read_text(body: _Value, fields: _Value, extra: _Value) -> None:
     """Read `text`: the form of the answer, and its length."""
-    value = object_at(body["text"], "$.text")
+    value = as_object(body["text"], "$.text")
     try:
-        form = object_of(value, "format")
+        form = get_object(value, "format")
         if form is not None:
             fields["output"] = _format_from_wire(form)
-        if (verbosity := text_in(value, "verbosity")) is not None:
+        if (verbosity := get_str(value, "verbosity")) is not None:
             fields["verbosity"] = verbosity
     except DecodeError as exc:
-        raise within(exc, "$.text") from None
+        raise prefix_path(exc, "$.text") from None
     _store_rest(value, {name for name in _TEXT if value.get(name) is not None}, "text", extra)
 
 
 def _format_from_wire(form: _Value) -> OutputFormat:
     try:
-        kind = _KINDS.get(word := required_text(form, "type"))
+        kind = _KINDS.get(word := require_str(form, "type"))
         if kind is None:
             raise unexpected(word, "text, json_object or json_schema", "$.type")
         return OutputFormat(
             kind,
-            object_of(form, "schema"),
-            text_in(form, "name"),
-            text_in(form, "description"),
-            boolean_in(form, "strict"),
+            get_object(form, "schema"),
+            get_str(form, "name"),
+            get_str(form, "description"),
+            get_bool(form, "strict"),
             extra_of(form, {name for name in _FORMAT if form.get(name, "") is not None}),
         )
     except DecodeError as exc:
-        raise within(exc, "$.format") from None
+        raise prefix_path(exc, "$.format") from None
 
 
 def _read_reasoning(body: _Value, fields: _Value, extra: _Value) -> None:
-    value = object_at(body["reasoning"], "$.reasoning")
+    value = as_object(body["reasoning"], "$.reasoning")
     try:
-        effort, show = text_in(value, "effort"), text_in(value, "summary")
+        effort, show = get_str(value, "effort"), get_str(value, "summary")
     except DecodeError as exc:
-        raise within(exc, "$.reasoning") from None
+        raise prefix_path(exc, "$.reasoning") from None
     mapped = {name for name in _REASONING if value.get(name) is not None}
     rest = extra_of(value, mapped)
     if effort is None and show is None:
@@ -265,7 +265,7 @@ def _read_reasoning(body: _Value, fields: _Value, extra: _Value) -> None:
 
 
 def _read_include(body: _Value, fields: _Value, extra: _Value) -> None:
-    names = texts_in(body, "include") or ()
+    names = get_strings(body, "include") or ()
     rest = [name for name in names if name != _LOGPROBS]
     if len(rest) < len(names):
         fields["logprobs"] = True
@@ -281,15 +281,15 @@ def _read_conversation(body: _Value, fields: _Value, extra: _Value) -> None:
 
 
 def _read_previous(body: _Value, fields: _Value, extra: _Value) -> None:
-    _state(fields)["previous_response_id"] = text_in(body, "previous_response_id")
+    _state(fields)["previous_response_id"] = get_str(body, "previous_response_id")
 
 
 def _read_prompt(body: _Value, fields: _Value, extra: _Value) -> None:
-    _state(fields)["prompt"] = object_at(body["prompt"], "$.prompt")
+    _state(fields)["prompt"] = as_object(body["prompt"], "$.prompt")
 
 
 def _read_background(body: _Value, fields: _Value, extra: _Value) -> None:
-    if boolean_in(body, "background"):
+    if get_bool(body, "background"):
         _state(fields)["background"] = True
     else:
         extra["background"] = False
@@ -301,11 +301,11 @@ def _state(fields: _Value) -> _Value:
 
 
 def _read_cache_options(body: _Value, fields: _Value, extra: _Value) -> None:
-    value = object_at(body["prompt_cache_options"], "$.prompt_cache_options")
+    value = as_object(body["prompt_cache_options"], "$.prompt_cache_options")
     try:
-        ttl = text_in(value, "ttl")
+        ttl = get_str(value, "ttl")
     except DecodeError as exc:
-        raise within(exc, "$.prompt_cache_options") from None
+        raise prefix_path(exc, "$.prompt_cache_options") from None
     if value.get("mode") != "implicit":
         extra["prompt_cache_options"] = value
         return
@@ -329,7 +329,7 @@ def _read_compaction(body: _Value, fields: _Value, extra: _Value) -> None:
 
 
 def _read_metadata(body: _Value, fields: _Value, extra: _Value) -> None:
-    value = object_at(body["metadata"], "$.metadata")
+    value = as_object(body["metadata"], "$.metadata")
     if all(isinstance(text, str) for text in value.values()):
         fields["metadata"] = value
     else:
@@ -337,7 +337,7 @@ def _read_metadata(body: _Value, fields: _Value, extra: _Value) -> None:
 
 
 def _read_system(body: _Value, fields: _Value, extra: _Value) -> None:
-    fields["system"] = (Text(required_text(body, "instructions")),)
+    fields["system"] = (Text(require_str(body, "instructions")),)
 
 
 def _store_rest(value: _Value, mapped: set[str], name: str, extra: _Value) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from streamnorm._core.accumulate import message_events
 from streamnorm._core.bodies.fields import (
-    array_in,
-    objects_in,
-    required_text,
-    text_in,
+    get_array,
+    get_objects,
+    get_str,
+    prefix_path,
+    require_str,
     unexpected,
-    within,
 )
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -62,29 +62,29 @@ def _check(body: dict[str, Any]) -> None:
     name = body.get("object", _OBJECT)
     if name != _OBJECT:
         raise unexpected(name, "response", "$.object")
-    if array_in(body, "output") is None:
+    if get_array(body, "output") is None:
         raise DecodeError("missing, expected an array", path="$.output")
-    for path, item in objects_in(body, "output"):
+    for path, item in get_objects(body, "output"):
         try:
-            kind = required_text(item, "type")
+            kind = require_str(item, "type")
             _check_texts(item, kind)
             for name in _PARTS.get(kind, ()):
                 _check_parts(item, name)
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
 
 
 def _check_parts(item: dict[str, Any], name: str) -> None:
-    for path, part in objects_in(item, name):
+    for path, part in get_objects(item, name):
         try:
-            _check_texts(part, text_in(part, "type") or "")
+            _check_texts(part, get_str(part, "type") or "")
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
 
 
 def _check_texts(value: dict[str, Any], kind: str) -> None:
     for name in _TEXTS.get(kind, ()):
-        text_in(value, name)
+        get_str(value, name)
 
 
 def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from typing import Any, Literal, TypeAlias
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
-    boolean_in,
-    object_at,
-    object_of,
-    objects_in,
-    required_text,
-    text_in,
-    texts_in,
+    as_object,
+    get_bool,
+    get_object,
+    get_objects,
+    get_str,
+    get_strings,
+    prefix_path,
+    require_str,
     unexpected,
-    within,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError
@@ -75,30 +75,30 @@ def tools_from_wire(body: _Value) -> list[AnyTool]:
         DecodeError: A tool is not of the dialect.
     """
     tools: list[AnyTool] = []
-    for path, value in objects_in(body, "tools"):
+    for path, value in get_objects(body, "tools"):
         try:
             if value.get("type") == "namespace":
                 tools += _namespace_from_wire(value)
             else:
                 tools.append(_tool_from_wire(value, None))
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     return tools
 
 
 def _namespace_from_wire(value: _Value) -> list[AnyTool]:
-    namespace = Namespace(required_text(value, "name"), text_in(value, "description") or "")
+    namespace = Namespace(require_str(value, "name"), get_str(value, "description") or "")
     tools: list[AnyTool] = []
-    for path, tool in objects_in(value, "tools"):
+    for path, tool in get_objects(value, "tools"):
         try:
             tools.append(_tool_from_wire(tool, namespace))
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     return tools
 
 
 def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:
-    kind = required_text(value, "type")
+    kind = require_str(value, "type")
     part: AnyTool
     if kind == "function":
         part = _function_from_wire(value, namespace)
@@ -113,34 +113,34 @@ def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:
 
 def _function_from_wire(value: _Value, namespace: Namespace | None) -> Tool:
     """Return a function; some clients nest its fields, as Chat Completions does."""
-    fields = {**(object_of(value, "function") or {}), **value}
+    fields = {**(get_object(value, "function") or {}), **value}
     mapped = _FUNCTION - {name for name in ("strict", "parameters") if value.get(name, ...) is None}
     return Tool(
-        required_text(fields, "name"),
-        text_in(fields, "description"),
-        object_of(fields, "parameters"),
-        boolean_in(fields, "strict"),
-        bool(boolean_in(fields, "defer_loading")),
+        require_str(fields, "name"),
+        get_str(fields, "description"),
+        get_object(fields, "parameters"),
+        get_bool(fields, "strict"),
+        bool(get_bool(fields, "defer_loading")),
         namespace,
         extra=extra_of(value, mapped),
     )
 
 
 def _custom_from_wire(value: _Value, namespace: Namespace | None) -> CustomTool:
-    form, grammar = object_of(value, "format"), None
+    form, grammar = get_object(value, "format"), None
     mapped = _CUSTOM
     if form is not None and form.get("type") == "grammar" and form.keys() <= _GRAMMAR:
         try:
-            grammar = Grammar(required_text(form, "syntax"), required_text(form, "definition"))
+            grammar = Grammar(require_str(form, "syntax"), require_str(form, "definition"))
         except DecodeError as exc:
-            raise within(exc, "$.format") from None
+            raise prefix_path(exc, "$.format") from None
     elif form is not None and form != {"type": "text"}:
         mapped -= {"format"}
     return CustomTool(
-        required_text(value, "name"),
-        text_in(value, "description"),
+        require_str(value, "name"),
+        get_str(value, "description"),
         grammar,
-        bool(boolean_in(value, "defer_loading")),
+        bool(get_bool(value, "defer_loading")),
         namespace,
         extra=extra_of(value, mapped),
     )
@@ -150,22 +150,22 @@ def _mcp_from_wire(value: _Value) -> MCPServer:
     mapped, allowed = _MCP, value.get("allowed_tools")
     names: tuple[str, ...] | None = None
     if is_object(allowed) and allowed.keys() == {"tool_names"}:
-        names = texts_in(allowed, "tool_names")
+        names = get_strings(allowed, "tool_names")
     elif is_object(allowed):
         mapped -= {"allowed_tools"}
     else:
-        names = texts_in(value, "allowed_tools")
+        names = get_strings(value, "allowed_tools")
     approval = value.get("require_approval")
     if isinstance(approval, str):
         mapped |= {"require_approval"}
-    headers = object_of(value, "headers") or {}
+    headers = get_object(value, "headers") or {}
     for text in headers.values():
         if not isinstance(text, str):
             raise unexpected(text, "a string", "$.headers")
     return MCPServer(
-        required_text(value, "server_label"),
-        text_in(value, "server_url"),
-        text_in(value, "authorization"),
+        require_str(value, "server_label"),
+        get_str(value, "server_url"),
+        get_str(value, "authorization"),
         headers,
         names,
         approval if isinstance(approval, str) else None,
@@ -180,7 +180,7 @@ def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:
     if kind == "tool_search" and value.get("execution") == "client":
         unified = CLIENT_SEARCH
     if unified == "web_search" and is_object(filters):
-        domains = texts_in(filters, "allowed_domains")
+        domains = get_strings(filters, "allowed_domains")
     tool = ServerTool(unified, DIALECT, value, domains)
     if unified != "web_search":
         return tool
@@ -304,9 +304,9 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
             raise unexpected(value, "auto, required or none", "$.tool_choice")
         return ToolChoice(mode), None
     try:
-        choice = _choice(object_at(value, "$"))
+        choice = _choice(as_object(value, "$"))
     except DecodeError as exc:
-        raise within(exc, "$.tool_choice") from None
+        raise prefix_path(exc, "$.tool_choice") from None
     is_exact = _is_exact(value) and type_in_tools(body) is None
     return choice, None if is_exact else value
 
@@ -325,29 +325,29 @@ def type_in_tools(body: _Value) -> str | None:
 
 
 def _choice(value: _Value) -> ToolChoice:
-    kind = required_text(value, "type")
+    kind = require_str(value, "type")
     if kind in ("function", "custom"):
-        return ToolChoice("named", (required_text(value, "name"),), kind)
+        return ToolChoice("named", (require_str(value, "name"),), kind)
     if kind == "mcp":
-        return ToolChoice("named", (required_text(value, "server_label"),), kind)
+        return ToolChoice("named", (require_str(value, "server_label"),), kind)
     if kind != "allowed_tools":
         return ToolChoice("named", (), _KINDS.get(kind, kind))
-    mode = _MODES.get(required_text(value, "mode"))
+    mode = _MODES.get(require_str(value, "mode"))
     if mode is None:
         raise unexpected(value["mode"], "auto or required", "$.mode")
     names: list[str] = []
     server_kinds: list[str] = []
     kinds: set[str] = set()
-    for path, tool in objects_in(value, "tools"):
+    for path, tool in get_objects(value, "tools"):
         try:
-            type = required_text(tool, "type")
+            type = require_str(tool, "type")
             if _is_client_tool(tool):
                 kinds.add(type)
-                names.append(required_text(tool, "name"))
+                names.append(require_str(tool, "name"))
             else:
                 server_kinds.append(_KINDS.get(type, type))
         except DecodeError as exc:
-            raise within(exc, path) from None
+            raise prefix_path(exc, path) from None
     kind = "custom" if kinds == {"custom"} else "function"
     return ToolChoice(mode, tuple(names), kind, tuple(server_kinds))
 
