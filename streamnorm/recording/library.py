@@ -17,7 +17,7 @@ from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
-from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
+from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
 from streamnorm.recording.matching import (
     normalise,

@@ -16,7 +16,7 @@ from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.requests import asks_for_usage
 from streamnorm.recording.exchange import Playback, WireRequest
-from streamnorm.recording.fault_injection import FaultQueue, ReplayFault
+from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
 from streamnorm.testing.script import (

@@ -26,7 +26,7 @@ from streamnorm import (
 from streamnorm._core.accumulate import message_events
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording.exchange import Playback, Step, WireRequest
-from streamnorm.recording.fault_injection import FaultQueue
+from streamnorm.recording.faults import FaultQueue
 from streamnorm.recording.recording import cut_points, pieces_of
 from streamnorm.testing import FakeProvider, FakeRequest, faults
 

@@ -30,7 +30,7 @@ All other bytes arrive when they would have.  A position that the answer does no
 `ValueError` when the fault is applied; none, or several, when it is made.
 """
 
-from streamnorm.recording.faults.fault import Fault, When, Where
+from streamnorm.recording.faults.fault import Fault, FaultQueue, ReplayFault, When
 from streamnorm.recording.faults.kinds import (
     bom,
     content_type,
@@ -51,8 +51,9 @@ from streamnorm.recording.faults.kinds import (
 
 __all__ = [
     "Fault",
+    "FaultQueue",
+    "ReplayFault",
     "When",
-    "Where",
     "bom",
     "content_type",
     "crlf",

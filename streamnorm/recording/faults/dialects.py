@@ -1,4 +1,4 @@
-"""The terminal and the errors of an answer, in its dialect."""
+"""The terminals and the errors of an answer, in its dialect."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
-from streamnorm.recording.faults.fault import Located, line_end
+from streamnorm.recording.faults.offsets import Located, line_end
 from streamnorm.sse import Frame
 
 
-def dialect_of(name: str | None, events: list[Located]) -> Dialect | None:
+def find_dialect(name: str | None, events: list[Located]) -> Dialect | None:
     """Return the dialect of an answer by its name, or else by its events; None if unknown.
 
     A variant goes by the name of its dialect, and is recognised by its first event.
@@ -33,8 +33,8 @@ def _detect(frame: Frame) -> str | None:
     return detect(frame)
 
 
-def terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
-    """Return the positions of the events that report the end of the message."""
+def find_terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
+    """Return the numbers of the events that report the end of the message."""
     if dialect is None:
         return []
     return [n for n, event in enumerate(events) if dialect.is_terminal(event.frame)]
@@ -50,10 +50,10 @@ def error_body(dialect: Dialect | None, status: int) -> bytes:
     # Of a request for an answer only the model can be missing.
     code = "model_not_found" if status == 404 else None
     error = StreamError("upstream", f"status {status}, injected as a fault", code, status)
-    if dialect is not None and dialect.error_body is not None:
-        return dialect.error_body(error)
     if dialect is None:
         return encoder(DEFAULT_ERROR_DIALECT).error_body(error)
+    if dialect.error_body is not None:
+        return dialect.error_body(error)
     name = dialect.name if dialect.encoder is not None else dialect.variant_of
     return encoder(name or DEFAULT_ERROR_DIALECT).error_body(error)
 
@@ -61,14 +61,14 @@ def error_body(dialect: Dialect | None, status: int) -> bytes:
 def overloaded_frames(dialect: Dialect, body: bytes, events: list[Located], before: int) -> bytes:
     """Return the events by which a server reports in a stream that it is overloaded.
 
-    Raises:
-        UnknownDialect: The dialect is not written.
-
     Args:
         dialect: Dialect of the stream.
         body: The stream, whose line ends the events get.
         events: The events of the stream.
-        before: How many of them precede the error.
+        before: Number of events that precede the error.
+
+    Raises:
+        UnknownDialect: The dialect cannot be written.
     """
     message = "overloaded, injected as a fault"
     if dialect.overloaded_frames is not None:
