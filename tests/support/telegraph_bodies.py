@@ -32,8 +32,8 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     require_str,
-    rest_of,
     unexpected,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
@@ -67,7 +67,7 @@ def is_response(body: dict[str, Any]) -> bool:
 
 
 def _read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    rest = rest_of(body, _FIELDS)
+    rest = unknown_fields(body, _FIELDS)
     request = Request(
         model=get_str(body, "model") or "",
         messages=tuple(_message(each, path) for path, each in get_objects(body, "say")),

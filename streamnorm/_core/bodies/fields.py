@@ -1,8 +1,9 @@
 """Typed access to the fields of a decoded JSON object.
 
-Each reader returns None for a field that is absent or null, and raises `DecodeError` for one of
-another type.  Its path starts at the object; `prefix_path` puts the path of the object before it.
-The object is one that JSON has: `parsing.body_object` leaves no lone surrogates in its texts.
+Each `get_…` returns None for a field that is absent or null; `require_…` raises `DecodeError`
+for it.  Both raise `DecodeError` for a field of another type.  The path of the error starts at
+the object; `prefix_path` puts the path of the object before it.  Objects have passed
+`parsing.body_object`, so no text has a lone surrogate.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from streamnorm._core.shapes import found
 
 
 def unexpected(value: object, expected: str, path: str) -> DecodeError:
-    """Return the error of a value that is not the expected one."""
+    """Return the error for a value of another type or form than `expected`."""
     return DecodeError(f"{found(value)}, expected {expected}", path=path)
 
 
 def prefix_path(error: DecodeError, path: str) -> DecodeError:
-    """Return an error of a part with the path of the part, such as `$.messages[3]`, before it."""
+    """Put the path of a part, such as `$.messages[3]`, before the path of its error; return it."""
     error.path = path + error.path[1:]
     return error
 
 
 def conversion_error(refused: InvalidJSON) -> DecodeError:
-    """Return the error of a value that `convert` refused, at the path that it names."""
+    """Return the error for a value that `json.convert` refused, with the path from its text."""
     problem, _, path = str(refused).partition(" - at `")
     return DecodeError(problem, path=path.removesuffix("`") or "$")
 
 
 def get_str(value: dict[str, Any], name: str) -> str | None:
-    """Return a field that is text."""
+    """Return a string field."""
     text = value.get(name)
     if text is None:
         return None
@@ -44,7 +45,7 @@ def get_str(value: dict[str, Any], name: str) -> str | None:
 
 
 def require_str(value: dict[str, Any], name: str) -> str:
-    """Return a field that is text and must be present."""
+    """Return a string field that must be present."""
     text = value.get(name)
     if not isinstance(text, str):
         if name not in value:
@@ -54,7 +55,7 @@ def require_str(value: dict[str, Any], name: str) -> str:
 
 
 def get_bool(value: dict[str, Any], name: str) -> bool | None:
-    """Return a field that is a boolean."""
+    """Return a boolean field."""
     flag = value.get(name)
     if flag is not None and not isinstance(flag, bool):
         raise unexpected(flag, "a boolean", f"$.{name}")
@@ -62,7 +63,7 @@ def get_bool(value: dict[str, Any], name: str) -> bool | None:
 
 
 def get_number(value: dict[str, Any], name: str) -> float | None:
-    """Return a field that is a number; an integer stays one."""
+    """Return a number field; an integer stays an integer."""
     number = value.get(name)
     if number is not None and (isinstance(number, bool) or not isinstance(number, int | float)):
         raise unexpected(number, "a number", f"$.{name}")
@@ -70,7 +71,7 @@ def get_number(value: dict[str, Any], name: str) -> float | None:
 
 
 def get_int(value: dict[str, Any], name: str) -> int | None:
-    """Return a field that is an integer."""
+    """Return an integer field."""
     number = value.get(name)
     if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
         raise unexpected(number, "an integer", f"$.{name}")
@@ -78,7 +79,7 @@ def get_int(value: dict[str, Any], name: str) -> int | None:
 
 
 def require_count(value: dict[str, Any], name: str) -> int:
-    """Return a field that is a number of things and must be present; 12.0 is 12."""
+    """Return a count, an integer from 0 that must be present; 12.0 is 12."""
     if (count := count_of(value.get(name))) is not None:
         return count
     if name not in value:
@@ -87,7 +88,7 @@ def require_count(value: dict[str, Any], name: str) -> int:
 
 
 def get_object(value: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """Return a field that is an object."""
+    """Return an object field."""
     item = value.get(name)
     if item is None:
         return None
@@ -95,14 +96,14 @@ def get_object(value: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def as_object(value: object, path: str) -> dict[str, Any]:
-    """Return a value that must be an object."""
+    """Return `value`, which must be an object."""
     if not is_object(value):
         raise unexpected(value, "an object", path)
     return value
 
 
 def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
-    """Return a field that is an array."""
+    """Return an array field."""
     items = value.get(name)
     if items is None:
         return None
@@ -112,14 +113,14 @@ def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
 
 
 def get_objects(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the paths and the objects of an array of objects; none for an absent one."""
+    """Yield the path and the object of each element of an array field; nothing if it is absent."""
     for number, item in enumerate(get_array(value, name) or ()):
         path = f"$.{name}[{number}]"
         yield path, as_object(item, path)
 
 
 def get_strings(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return a field that is an array of strings."""
+    """Return an array field of strings."""
     items = get_array(value, name)
     if items is None:
         return None
@@ -129,21 +130,27 @@ def get_strings(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
     return tuple(items)
 
 
-def rest_of(value: dict[str, Any], known: Set[str]) -> dict[str, Any] | None:
-    """Return the fields whose names are not known; None if there are none."""
-    if value.keys() <= known:
-        return None
-    return {name: item for name, item in value.items() if name not in known}
+def unknown_fields(
+    value: dict[str, Any], known: Set[str], *, with_nulls: bool = False
+) -> dict[str, Any]:
+    """Return the fields of an object that have no unified field.
 
-
-def unmapped(value: dict[str, Any], mapped: Set[str]) -> dict[str, Any]:
-    """Return the fields that are not mapped, and all that are null."""
-    if value.keys() <= mapped and None not in value.values():
+    Args:
+        value: The object.
+        known: Names of the fields that have one.
+        with_nulls: Whether known fields that are null are returned, too: the unified field of a
+            null is the same as that of an absent field, so the null would be lost.
+    """
+    if value.keys() <= known and not (with_nulls and None in value.values()):
         return {}
-    return {name: item for name, item in value.items() if name not in mapped or item is None}
+    return {
+        name: item
+        for name, item in value.items()
+        if name not in known or (with_nulls and item is None)
+    }
 
 
-_REST = ("extra",)
+_EXTRA = ("extra",)
 
 
 def keep_fields(
@@ -154,16 +161,16 @@ def keep_fields(
     unread: Set[str],
     is_spelt: bool,
 ) -> dict[str, Any]:
-    """Return a body whose unchanged fields are spelt, and stand, as they were decoded.
+    """Return a body whose unchanged fields have the spelling and order that they were read in.
 
     Args:
-        body: The body that was written; it is not changed.
-        request: What it was written from, decoded from the same dialect.
-        parts: The fields of `Request` that each field of a body holds; one that is not named
-            holds what has no unified place.
-        unread: Fields in which the server reads nothing.
-        is_spelt: Whether the body has all unchanged fields as they were decoded: a missing one
-            was dropped.
+        body: The body written from `request`; it is not changed.
+        request: The request, decoded from the same dialect.
+        parts: Fields of `Request` by the field of the body that holds them; any other field
+            of the body holds `extra`.
+        unread: Fields that the server ignores.
+        is_spelt: Whether the writer spells unchanged fields as they were read: a field that is
+            missing from `body` was then dropped on purpose.
     """
     source: Source = request.source
     before = source.value
@@ -173,12 +180,12 @@ def keep_fields(
         if name != "source" and getattr(request, name) is not getattr(source.part, name)
     }
     extra: Mapping[str, Mapping[str, Any]] = source.part.extra or {}
-    unmapped = extra.get(source.dialect, {})
+    unknown = extra.get(source.dialect, {})
     kept: dict[str, Any] = {}
     for name, value in before.items():
-        held = parts.get(name, _REST)
-        if name in unmapped:  # it may be mapped in part
-            held = (*held, *_REST)
+        held = parts.get(name, _EXTRA)
+        if name in unknown:  # a field such as `tool_choice` may be unified only in part
+            held = (*held, *_EXTRA)
         is_same = changed.isdisjoint(held)
         if name in unread or (is_same and (name in body or not is_spelt)):
             kept[name] = value
@@ -188,5 +195,5 @@ def keep_fields(
     return kept | {
         name: value
         for name, value in body.items()
-        if name in added and not changed.isdisjoint(parts.get(name, _REST))
+        if name in added and not changed.isdisjoint(parts.get(name, _EXTRA))
     }

@@ -32,8 +32,8 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     require_str,
-    rest_of,
     unexpected,
+    unknown_fields,
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -67,8 +67,8 @@ def mark_and_rest(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | 
 
     Fields of the mark that are unknown stay in `cache_control`, without its type.
     """
-    rest = rest_of(value, mapped)
-    if rest is None:
+    rest = unknown_fields(value, mapped)
+    if not rest:
         return None, None
     mark = rest.get(_MARK)
     if mark is None:
@@ -81,7 +81,7 @@ def mark_and_rest(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | 
     ttl = mark.get("ttl")
     if ttl is not None and not isinstance(ttl, str):
         raise unexpected(ttl, "a string", f"$.{_MARK}.ttl")
-    if more := rest_of(mark, {"type"} if ttl is None else {"type", "ttl"}):
+    if more := unknown_fields(mark, {"type"} if ttl is None else {"type", "ttl"}):
         rest[_MARK] = more
     return CacheMark(ttl), {DIALECT: rest} if rest else None
 
@@ -209,7 +209,7 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
     for name in ("search_result", "source"):
         kept = rest.get(name)
         if is_object(kept) and "content" in kept and _text_of(kept["content"]) != block.data:
-            rest = rest_of(rest, {name}) or {}  # the text has been replaced since
+            rest = unknown_fields(rest, {name})  # the text has been replaced since
     if is_object(found := rest.get("search_result")):
         result = {"type": "search_result", "title": block.title or "", **found}
         if block.cache is not None:
@@ -256,7 +256,7 @@ def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
 
 def _with_source(extra: Extra, source: dict[str, Any]) -> Extra:
     """Return extra fields with those of the source."""
-    rest = rest_of(source, _SOURCES[source["type"]])
+    rest = unknown_fields(source, _SOURCES[source["type"]])
     return {DIALECT: {**own_fields(extra), "source": rest}} if rest else extra
 
 

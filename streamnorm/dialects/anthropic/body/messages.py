@@ -13,8 +13,8 @@ from streamnorm._core.bodies.fields import (
     get_array,
     prefix_path,
     require_str,
-    rest_of,
     unexpected,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -60,8 +60,8 @@ def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessag
     if "content" not in value:
         raise DecodeError("missing, expected a string or an array", path="$.content")
     blocks = blocks_from_wire(value["content"], server)
-    rest = rest_of(value, _MESSAGE)
-    extra = None if rest is None else {DIALECT: rest}
+    rest = unknown_fields(value, _MESSAGE)
+    extra = {DIALECT: rest} if rest else None
     message = InputMessage(role, blocks, extra=extra)
     return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
 

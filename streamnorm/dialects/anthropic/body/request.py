@@ -20,7 +20,7 @@ from streamnorm._core.bodies.fields import (
     get_strings,
     prefix_path,
     require_str,
-    rest_of,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import (
     OutputFormat,
@@ -82,14 +82,14 @@ def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
         mapped.add("type")
     if display in _SHOWS:
         mapped.add("display")
-    rest = rest_of(thinking, mapped)
+    rest = unknown_fields(thinking, mapped)
     return ReasoningOptions(
         _MODES.get(word),
         effort,
         budget,
         # Updates are summaries, sent as they are made.
         _SHOWS.get(display, "auto") if display is not None else None,
-        extra=None if rest is None else {DIALECT: rest},
+        extra={DIALECT: rest} if rest else None,
     )
 
 
@@ -135,8 +135,8 @@ def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
             schema = get_object(form, "schema")
         except DecodeError as exc:
             raise prefix_path(exc, path) from None
-        rest = rest_of(form, {"type", "schema"})
-        extra = None if rest is None else {DIALECT: rest}
+        rest = unknown_fields(form, {"type", "schema"})
+        extra = {DIALECT: rest} if rest else None
         return OutputFormat("json_schema", schema, strict=True, extra=extra), name
     return None, ""
 
@@ -422,7 +422,7 @@ def _partial_rest(body: dict[str, Any], output_field: str) -> dict[str, Any]:
     rest = {
         name: rest
         for name, known in mapped.items()
-        if (rest := rest_of(get_object(body, name) or {}, known)) is not None
+        if (rest := unknown_fields(get_object(body, name) or {}, known))
     }
     if output_field != "output_format" and body.get("output_format") is not None:
         rest["output_format"] = body["output_format"]

@@ -17,7 +17,7 @@ from streamnorm._core.bodies.fields import (
     get_strings,
     prefix_path,
     require_str,
-    rest_of,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -127,7 +127,7 @@ def kind_of(type: str) -> str:
 
 def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
     """Return a tool that the provider executes, or one of an unknown type."""
-    data = rest_of(value, _MARK) or {}
+    data = unknown_fields(value, _MARK)
     mark, extra = mark_and_rest(value, data.keys())
     return ServerTool(
         kind_of(kind),
@@ -205,7 +205,7 @@ def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
 
 
 def _server_from_wire(value: dict[str, Any]) -> MCPServer:
-    rest = rest_of(value, _SERVER) or {}
+    rest = unknown_fields(value, _SERVER)
     allowed = None
     # Before there were toolsets, a server had the names of its tools.
     configuration = get_object(value, "tool_configuration")
@@ -247,7 +247,7 @@ def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) 
     rest = own_fields(extra)
     allowed = _enabled_tools(rest)
     if allowed is not None:
-        rest = rest_of(rest, _FILTER) or {}
+        rest = unknown_fields(rest, _FILTER)
     if entry is None:  # the server is known to Anthropic
         server = MCPServer(name, require_approval="never")
         own: dict[str, Any] = {"mcp_toolset": rest}

@@ -35,7 +35,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     unexpected,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -373,7 +373,7 @@ def call_from_wire(
     arguments = "" if args is None else compact(args)
     if args is None and wire.get("partialArgs"):
         arguments = _joined(objects_of(wire["partialArgs"]))
-    own = {} if is_plain else unmapped(wire, _MAPPED_OF_CALLS)
+    own = {} if is_plain else unknown_fields(wire, _MAPPED_OF_CALLS, with_nulls=True)
     if own:
         modifiers = {f"functionCall.{key}": item for key, item in own.items()} | modifiers
     signature, issuer, _ = signed or (None, None, None)
@@ -489,7 +489,8 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
     parts = get_array(wire, "parts") or ()
     content += tuple([_part(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
     own = {
-        f"functionResponse.{key}": item for key, item in unmapped(wire, _MAPPED_OF_RESULTS).items()
+        f"functionResponse.{key}": item
+        for key, item in unknown_fields(wire, _MAPPED_OF_RESULTS, with_nulls=True).items()
     }
     extra = extra_of({**own, **modifiers})
     return ToolResult(id, content, is_error, name, original, extra=extra)

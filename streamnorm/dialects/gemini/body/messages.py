@@ -20,7 +20,7 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import get_array, prefix_path, unexpected, unmapped
+from streamnorm._core.bodies.fields import get_array, prefix_path, unexpected, unknown_fields
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -59,7 +59,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
         wire = with_arrays(camel(content), "parts")
         word, parts = wire.get("role"), get_array(wire, "parts") or []
-        fields = unmapped(wire, _MAPPED)
+        fields = unknown_fields(wire, _MAPPED, with_nulls=True)
     role = _ROLES.get(word) if isinstance(word, str | None) else None
     if role is None:
         raise unexpected(word, "user or model", "$.role")

@@ -26,7 +26,7 @@ from streamnorm._core.bodies.fields import (
     prefix_path,
     require_str,
     unexpected,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import (
     InputMessage,
@@ -105,7 +105,10 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
                 raise prefix_path(exc, f"$.{_THINKING}") from None
     except DecodeError as exc:
         raise prefix_path(exc, f"$.{CONFIG}") from None
-    return options, {f"{CONFIG}.{name}": value for name, value in unmapped(wire, known).items()}
+    return options, {
+        f"{CONFIG}.{name}": value
+        for name, value in unknown_fields(wire, known, with_nulls=True).items()
+    }
 
 
 def _options(wire: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def _reasoning(wire: dict[str, Any]) -> ReasoningOptions:
         effort = level.lower()
         known.add("thinkingLevel")
     show = None if shown is None else "auto" if shown else "none"
-    extra = extra_of(unmapped(wire, known))
+    extra = extra_of(unknown_fields(wire, known, with_nulls=True))
     if budget is None:
         return ReasoningOptions(None, effort, None, show, extra)
     if budget < 0:
@@ -259,7 +262,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     fields, extra = options_from_wire(wire)
     choice, is_validated, calling = choice_from_wire(wire)
     extra |= calling
-    extra |= unmapped(wire, _MAPPED)
+    extra |= unknown_fields(wire, _MAPPED, with_nulls=True)
     tier = get_str(wire, _TIER)
     if tier in _TIERS:
         fields["service_tier"] = _TIERS[tier]

@@ -20,7 +20,7 @@ from streamnorm._core.bodies.fields import (
     prefix_path,
     require_str,
     unexpected,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
@@ -186,7 +186,7 @@ def _tools_of(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
 def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
     wire = camel(declaration)
     schema = get_object(wire, "parametersJsonSchema")
-    fields = unmapped(wire, _MAPPED)
+    fields = unknown_fields(wire, _MAPPED, with_nulls=True)
     if schema is None:
         own = get_object(wire, "parameters")
         try:
@@ -216,8 +216,8 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
             token = value.removeprefix("Bearer ")
         else:
             others[name] = value
-    fields = unmapped(wire, {"name", "streamableHttpTransport"})
-    for name, value in unmapped(transport, {"url", "headers"}).items():
+    fields = unknown_fields(wire, {"name", "streamableHttpTransport"}, with_nulls=True)
+    for name, value in unknown_fields(transport, {"url", "headers"}, with_nulls=True).items():
         fields[f"streamableHttpTransport.{name}"] = value
     tool = MCPServer(
         *(get_str(wire, "name") or "", get_str(transport, "url"), token, others),
@@ -306,7 +306,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         DecodeError: A field has another type than the vendor's.
     """
     config = camel(get_object(body, TOOL_CONFIG) or {})
-    own = unmapped(config, {_CALLING})
+    own = unknown_fields(config, {_CALLING}, with_nulls=True)
     fields = {f"{TOOL_CONFIG}.{name}": value for name, value in own.items()}
     try:
         calling = camel(get_object(config, _CALLING) or {})
@@ -331,7 +331,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
             choice = ToolChoice("none")
         case _:
             known.clear()
-    for name, value in unmapped(calling, known).items():
+    for name, value in unknown_fields(calling, known, with_nulls=True).items():
         fields[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
     return choice, mode == _VALIDATED, fields
 

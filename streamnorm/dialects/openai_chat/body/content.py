@@ -27,7 +27,7 @@ from streamnorm._core.bodies.fields import (
     prefix_path,
     require_str,
     unexpected,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
@@ -77,7 +77,7 @@ def mark_and_extra(
         mapped: Fields that have a unified place.
         inner: Unmapped fields of an inner object, by its name, as `{"image_url": {…}}`.
     """
-    rest = unmapped(part, mapped)
+    rest = unknown_fields(part, mapped, with_nulls=True)
     if not rest and not inner:
         return None, None
     mark: CacheMark | None = None
@@ -172,7 +172,9 @@ def _image(part: dict[str, Any]) -> Image:
         url, detail = require_str(image, "url"), get_str(image, "detail")
     except DecodeError as exc:
         raise prefix_path(exc, "$.image_url") from exc
-    mark, extra = mark_and_extra(part, {"type", "image_url"}, {"image_url": unmapped(image, _URL)})
+    mark, extra = mark_and_extra(
+        part, {"type", "image_url"}, {"image_url": unknown_fields(image, _URL, with_nulls=True)}
+    )
     inline = split_data_url(url)
     if inline is None:
         return Image(url=url, detail=detail, cache=mark, extra=extra)
@@ -188,7 +190,9 @@ def _sound(part: dict[str, Any]) -> Audio:
     except DecodeError as exc:
         raise prefix_path(exc, "$.input_audio") from exc
     mark, extra = mark_and_extra(
-        part, {"type", "input_audio"}, {"input_audio": unmapped(sound, _SOUND)}
+        part,
+        {"type", "input_audio"},
+        {"input_audio": unknown_fields(sound, _SOUND, with_nulls=True)},
     )
     media_type = f"audio/{format or 'wav'}"
     inline = split_data_url(data)  # as Qwen wants it
@@ -205,7 +209,9 @@ def _file(part: dict[str, Any]) -> InputBlock:
     except DecodeError as exc:
         raise prefix_path(exc, "$.file") from exc
     title = title_of(name)
-    mark, extra = mark_and_extra(part, {"type", "file"}, {"file": unmapped(file, _FILE)})
+    mark, extra = mark_and_extra(
+        part, {"type", "file"}, {"file": unknown_fields(file, _FILE, with_nulls=True)}
+    )
     if data is None:
         if file_id is None:
             return _opaque("file", part)

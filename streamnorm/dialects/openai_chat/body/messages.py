@@ -32,7 +32,7 @@ from streamnorm._core.bodies.fields import (
     prefix_path,
     require_str,
     unexpected,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
@@ -112,7 +112,7 @@ def _assembled(
     value: dict[str, Any], blocks: list[InputBlock], opaque: list[dict[str, Any]]
 ) -> InputMessage:
     if not blocks:
-        rest = unmapped(value, _MAPPED)
+        rest = unknown_fields(value, _MAPPED, with_nulls=True)
         return InputMessage("assistant", (), get_str(value, "name"), extra_of(rest))
     mark, extra = mark_and_extra(value, _MAPPED, {"reasoning_details": opaque} if opaque else None)
     if mark is not None:
@@ -168,7 +168,9 @@ def _call(value: dict[str, Any]) -> ToolCall:
 
 def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) -> ToolCall:
     """Return a call with its signature, its mark and its unmapped fields."""
-    inner = unmapped(owner, _FUNCTION if call.kind == "function" else _CUSTOM)
+    inner = unknown_fields(
+        owner, _FUNCTION if call.kind == "function" else _CUSTOM, with_nulls=True
+    )
     mapped = _CALL
     signed = None
     if (content := get_object(value, "extra_content")) is not None:
@@ -344,7 +346,7 @@ def _content(value: dict[str, Any]) -> tuple[InputBlock, ...]:
 
 
 def _extra(value: dict[str, Any], mapped: frozenset[str]) -> dict[str, dict[str, Any]] | None:
-    return extra_of(unmapped(value, mapped))
+    return extra_of(unknown_fields(value, mapped, with_nulls=True))
 
 
 def _result(value: dict[str, Any]) -> InputMessage:

@@ -21,7 +21,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     get_strings,
     prefix_path,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.bodies.projection.reasoning_options import reasoning_budget
 from streamnorm._core.bodies.request import (
@@ -244,7 +244,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     messages = get_array(body, "messages")
     if messages is None:
         raise DecodeError("missing, expected an array", path="$.messages")
-    rest = unmapped(body, _MAPPED)
+    rest = unknown_fields(body, _MAPPED, with_nulls=True)
     request = Request(
         model=get_str(body, "model") or "",
         messages=messages_from_wire(messages),
@@ -305,7 +305,7 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
     if value is None:
         return None
     kind = value.get("type")
-    extra = unmapped(value, _OUTPUT)
+    extra = unknown_fields(value, _OUTPUT, with_nulls=True)
     if kind == "text" or kind == "json_object":
         return OutputFormat(kind, extra=extra_of(extra))
     if kind != "json_schema":
@@ -313,7 +313,7 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         return None
     path = "$.response_format.json_schema"
     schema = as_object(value.get("json_schema"), path)
-    if inner := unmapped(schema, _SCHEMA):
+    if inner := unknown_fields(schema, _SCHEMA, with_nulls=True):
         extra["json_schema"] = inner
     try:
         return OutputFormat(
@@ -354,7 +354,7 @@ def _stream(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
     """Return whether the answer is streamed; that tokens are asked for goes without saying."""
     stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
     if options and stream and options.get("include_usage") is True:
-        options = unmapped(options, _USAGE.keys())
+        options = unknown_fields(options, _USAGE.keys(), with_nulls=True)
     if options:
         rest["stream_options"] = options
     return stream

@@ -18,7 +18,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     require_str,
-    unmapped,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
 from streamnorm._core.errors import DecodeError, EncodeError
@@ -93,11 +93,17 @@ def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
 def _tool(value: dict[str, Any]) -> AnyTool:
     kind = get_str(value, "type")
     if kind == "custom":
-        return _custom(as_object(value.get("custom"), "$.custom"), unmapped(value, {"type", kind}))
+        return _custom(
+            as_object(value.get("custom"), "$.custom"),
+            unknown_fields(value, {"type", kind}, with_nulls=True),
+        )
     function = value.get("function")
     if kind in ("function", None) and function is not None:
         try:
-            return _function(as_object(function, "$"), unmapped(value, {"type", "function"}))
+            return _function(
+                as_object(function, "$"),
+                unknown_fields(value, {"type", "function"}, with_nulls=True),
+            )
         except DecodeError as exc:
             raise prefix_path(exc, "$.function") from exc
     if kind in ("function", None):  # as Responses has it, which Cursor sends
@@ -108,7 +114,7 @@ def _tool(value: dict[str, Any]) -> AnyTool:
 def _function(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
     """Return a function; one without parameters takes none."""
     schema = get_object(function, "parameters")
-    if inner := unmapped(function, _FUNCTION):
+    if inner := unknown_fields(function, _FUNCTION, with_nulls=True):
         rest["function"] = inner
     return Tool(
         require_str(function, "name"),
@@ -122,7 +128,7 @@ def _function(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
 def _custom(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
     try:
         grammar = _grammar(custom.get("format"))
-        if inner := unmapped(custom, _CUSTOM):
+        if inner := unknown_fields(custom, _CUSTOM, with_nulls=True):
             rest["custom"] = inner
         return CustomTool(
             require_str(custom, "name"),

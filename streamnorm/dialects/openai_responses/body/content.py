@@ -25,7 +25,7 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     require_str,
-    rest_of,
+    unknown_fields,
 )
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
@@ -42,8 +42,8 @@ _MARK = "prompt_cache_breakpoint"
 
 def extra_of(value: dict[str, Any], mapped: Set[str]) -> Extra:
     """Return the fields of a part that are not mapped."""
-    rest = rest_of(value, mapped)
-    return None if rest is None else {DIALECT: rest}
+    rest = unknown_fields(value, mapped)
+    return {DIALECT: rest} if rest else None
 
 
 def mark_and_extra(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
@@ -51,8 +51,8 @@ def mark_and_extra(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | 
 
     A mark with other fields than these, or in another mode, is an unmapped field.
     """
-    rest = rest_of(part, mapped)
-    if rest is None:
+    rest = unknown_fields(part, mapped)
+    if not rest:
         return None, None
     mark = rest.get(_MARK)
     if not is_object(mark) or mark.get("mode") != "explicit" or not mark.keys() <= {"mode", "ttl"}:
@@ -270,7 +270,7 @@ def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
 def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
     """Return a call that the server executes; its arguments are its other fields."""
     kind, id = string_of(item, "type"), string_of(item, "id")
-    fields = rest_of(item, {"id", "type", "status"}) or {}
+    fields = unknown_fields(item, {"id", "type", "status"})
     status = {"status": item["status"]} if "status" in item else {}
     extra = {DIALECT: status} if status else None
     name = string_of(item, "name") or kind

@@ -28,8 +28,8 @@ from streamnorm._core.bodies.fields import (
     get_str,
     prefix_path,
     require_str,
-    rest_of,
     unexpected,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
@@ -267,7 +267,7 @@ class InputReader:
 
     def _read_answer_text(self, item: _Item) -> None:
         blocks = blocks_from_wire(item, "content")
-        fields = rest_of(item, _MESSAGE)
+        fields = unknown_fields(item, _MESSAGE)
         blocks = tuple([_with_fields(block, fields) for block in blocks])
         self._append(item, *blocks, begins=True).has_text |= bool(blocks)
 

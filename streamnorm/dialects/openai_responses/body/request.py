@@ -22,8 +22,8 @@ from streamnorm._core.bodies.fields import (
     get_strings,
     prefix_path,
     require_str,
-    rest_of,
     unexpected,
+    unknown_fields,
 )
 from streamnorm._core.bodies.request import (
     OutputFormat,
@@ -341,9 +341,9 @@ def _read_system(body: _Value, fields: _Value, extra: _Value) -> None:
 
 
 def _store_rest(value: _Value, mapped: set[str], name: str, extra: _Value) -> None:
-    rest = rest_of(value, mapped)
-    if rest is not None or not value:
-        extra[name] = rest or {}
+    rest = unknown_fields(value, mapped)
+    if rest or not value:
+        extra[name] = rest
 
 
 OPTIONS: dict[str, _Reader] = {
