@@ -18,16 +18,16 @@ from streamnorm._core.bodies.projection import (
     RepairPolicy,
     project_request,
 )
-from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.request import (
     ReasoningOptions,
     Reply,
     Request,
     Source,
-    is_all_own,
-    is_own,
+    is_all_same_dialect,
+    is_same_dialect,
 )
-from streamnorm._core.bodies.restoring import CallRestorer
+from streamnorm._core.bodies.restoring import ToolCallRestorer
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
@@ -198,7 +198,7 @@ def encode_grown_request(
         options["version"],
         may_be_own=memo is None,
     )
-    native = can is codec.capabilities and is_own(request, can.dialect)
+    native = can is codec.capabilities and is_same_dialect(request, can.dialect)
     if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
         request = _as_read(request, can.reasoning_words, codec.read_reasoning)
     named = profiles.knows(options["server"], can.dialect)
@@ -213,7 +213,7 @@ def encode_grown_request(
         memo=memo,
         filled=filled,
     )
-    if can.only_refusals and can.reasoning_required and not reasons(projected, can):
+    if can.only_refusals and can.reasoning_required and not is_reasoning(projected, can):
         can = structs.replace(can, reasoning_required=False)
     context = WriteContext(can, losses, options["arguments"], memo, named=named)
     written = codec.write_request(projected, context)
@@ -434,7 +434,7 @@ def encoded_message(
 
 def _restored(message: Message, reply: Reply, losses: Losses) -> Message:
     """Return a message with its calls as the client named them, as `Transcoder` restores them."""
-    restorer = CallRestorer(reply, losses, note=lambda kind, where: None)
+    restorer = ToolCallRestorer(reply, losses, note=lambda kind, where: None)
     events = restorer.take(message_events(message))
     last = events[-1]
     if isinstance(last, StreamError):
@@ -487,15 +487,17 @@ def target_of(
     """
     is_named = profiles.knows(server, base.dialect)
     if version is None and not is_named:
-        is_as_written = is_own(request, base.dialect) and request.source.part.model == request.model
+        is_as_written = (
+            is_same_dialect(request, base.dialect) and request.source.part.model == request.model
+        )
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
-    own = may_be_own and is_named and is_all_own(request, base.dialect)
+    own = may_be_own and is_named and is_all_same_dialect(request, base.dialect)
     if own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
-    is_nameless = version is None and not is_named and is_own(request, base.dialect)
+    is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
     # Another model of a server without a name that refuses what the client's model does.
     if is_nameless and can == profiles.resolve(base, model=request.source.part.model):
         return base

@@ -25,7 +25,7 @@ from streamnorm._bodies import (
 )
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy
-from streamnorm._core.bodies.request import Request, Source, is_own
+from streamnorm._core.bodies.request import Request, Source, is_same_dialect
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
 from streamnorm._core.codec import CountCodec, Written
@@ -148,7 +148,7 @@ def encode_count_request(
     if count is None:
         return None
     asked = request
-    is_left = is_own(request, dialect) and not known.knows(server, dialect)
+    is_left = is_same_dialect(request, dialect) and not known.knows(server, dialect)
     if request.max_tokens is None and not is_left:
         # A message needs the field and a count has none: its default is no loss.
         asked = structs.replace(request, max_tokens=can.max_tokens)
@@ -212,7 +212,7 @@ def encode_token_count(count: TokenCount, dialect: str) -> Encoded:
 def _own_fields(request: Request, dialect: str) -> frozenset[str]:
     """Return the fields that a client of the same dialect asked with, known here or not."""
     source = request.source
-    if isinstance(source, Source) and is_own(request, dialect):
+    if isinstance(source, Source) and is_same_dialect(request, dialect):
         return frozenset(source.value)
     return frozenset()
 

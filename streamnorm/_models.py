@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from msgspec import structs
 
 from streamnorm._bodies import Encoded, codec_of, error_in
-from streamnorm._core.bodies.models import ModelInfo, ModelPage, named_models
+from streamnorm._core.bodies.models import ModelInfo, ModelPage, apply_model_map
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.wire_fields import path_segment
 from streamnorm._core.codec import ModelsCodec
@@ -111,7 +111,7 @@ def encode_models(
         DecodeError: The query names no page.
         UnknownDialect: There is no such dialect, or it lists no models.
     """
-    named = named_models(models, model_map or {})
+    named = apply_model_map(models, model_map or {})
     return Encoded(_models_codec(dialect).write_list(named, query or {}))
 
 

@@ -18,7 +18,7 @@ from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
-    from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks
+    from streamnorm._core.bodies.restoring import RestoringSinks, ToolCallRestorer
 
 
 Ordering = Literal["sequential", "interleaved"]
@@ -118,7 +118,7 @@ class Transcoder:
         )
         self._writer = StreamWriter(self._encoder, ordered=ordering == "sequential", limits=limits)
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
-        self._restorer: CallRestorer | None = None
+        self._restorer: ToolCallRestorer | None = None
         self._sinks: RestoringSinks | None = None
         if reply is not None:
             self._encoder.response_fields = reply.response
@@ -296,13 +296,13 @@ class Transcoder:
 
     def _restore(self, reply: Reply, limits: Limits) -> None:
         """Restore calls between the decoder and the accumulator."""
-        from streamnorm._core.bodies.restoring import CallRestorer, RestoringSinks
+        from streamnorm._core.bodies.restoring import RestoringSinks, ToolCallRestorer
 
         def note(kind: str, where: str) -> None:
             self._decoder.note(kind, where)  # which is another one once the source is detected
 
         losses = self._encoder.loss_counter
-        self._restorer = CallRestorer(reply, losses, note=note, limits=limits)
+        self._restorer = ToolCallRestorer(reply, losses, note=note, limits=limits)
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
     def _decide(self) -> None:

@@ -11,7 +11,7 @@ from msgspec import structs
 from streamnorm._core.accumulate import Accumulator
 from streamnorm._core.blocks import Block, InputBlock, ToolCall, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Reply, Source
-from streamnorm._core.bodies.restoring import CallRestorer
+from streamnorm._core.bodies.restoring import ToolCallRestorer
 from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import EncodeError, LocalProtocolError, TruncatedStream
 from streamnorm._core.events import Event, StreamError
@@ -81,9 +81,9 @@ class StreamedAnswer:
         self._append = append
         self._dialect = dialect
         self._server = server
-        self._restorer: CallRestorer | None = None
+        self._restorer: ToolCallRestorer | None = None
         if reply is not None and reply.tools:
-            self._restorer = CallRestorer(reply, Losses(), note=lambda kind, where: None)
+            self._restorer = ToolCallRestorer(reply, Losses(), note=lambda kind, where: None)
         self._decoder: Decoder | None = None
         self._grammar: Grammar | None = None  # of events that are pushed
         self._accumulator = Accumulator()

@@ -77,7 +77,7 @@ def untag_signature(value: str) -> Signed | None:
     return _untagged(value, _TAGGED, _TAGGED_WITH_ID)
 
 
-class Carried(NamedTuple):
+class SignatureCarrier(NamedTuple):
     """A signature on a block of its own.
 
     Attributes:
@@ -91,28 +91,28 @@ class Carried(NamedTuple):
     id: str = ""
 
 
-def carry_signature(carried: Carried) -> str:
+def write_carrier(carried: SignatureCarrier) -> str:
     """Return a signature as an opaque value that names what it signs."""
     signature, issuer, id = carried
     return f"{_CARRIED}{_quoted(id)}.{_quoted(issuer or '')}.{signature}"
 
 
-def carried_signature(value: str) -> Carried | None:
-    """Return what `carry_signature` was given, or None if the value is none of ours."""
+def read_carrier(value: str) -> SignatureCarrier | None:
+    """Return what `write_carrier` was given, or None if the value is none of ours."""
     if not value.startswith(_CARRIED):
         return None
     id, _, rest = value[len(_CARRIED) :].partition(".")
     issuer, _, signature = rest.partition(".")
-    return Carried(signature, _unquoted(issuer) or None, _unquoted(id))
+    return SignatureCarrier(signature, _unquoted(issuer) or None, _unquoted(id))
 
 
-def seal_reasoning(data: str, issuer: str | None, id: str | None = None) -> str:
+def tag_redacted_reasoning(data: str, issuer: str | None, id: str | None = None) -> str:
     """Return reasoning that only its issuer can read as an opaque value that says so."""
     return _tagged(Signed(data, issuer, id), _SEALED, _SEALED_WITH_ID)
 
 
-def sealed_reasoning(value: str) -> Signed | None:
-    """Return what `seal_reasoning` was given, or None if the value is none of ours."""
+def untag_redacted_reasoning(value: str) -> Signed | None:
+    """Return what `tag_redacted_reasoning` was given, or None if the value is none of ours."""
     return _untagged(value, _SEALED, _SEALED_WITH_ID)
 
 

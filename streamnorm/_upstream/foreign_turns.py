@@ -17,7 +17,7 @@ from streamnorm._bodies import codec_of
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning
 from streamnorm._core.bodies.projection.history import holds_tags
 from streamnorm._core.bodies.request import InputMessage, Request
-from streamnorm._core.ids import carried_signature, sealed_reasoning
+from streamnorm._core.ids import read_carrier, untag_redacted_reasoning
 from streamnorm._upstream.requests import Upstream
 from streamnorm.profiles import shipped_profiles
 
@@ -144,7 +144,7 @@ def _lacks_signature(block: InputBlock) -> bool:
 
 def _is_carrier(signature: str) -> bool:
     """Return whether a signature of reasoning holds what another block was signed with."""
-    return carried_signature(signature) is not None or sealed_reasoning(signature) is not None
+    return read_carrier(signature) is not None or untag_redacted_reasoning(signature) is not None
 
 
 def _without_carriers(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:

@@ -13,7 +13,7 @@ from streamnorm._bodies import codec_of, encode_request, request_of
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
-from streamnorm._core.codec import Asked
+from streamnorm._core.codec import RequestedOperation
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
@@ -315,7 +315,7 @@ def asks_for_usage(body: object) -> bool:
     return is_object(options) and options.get("include_usage") is True
 
 
-def asked_of(received: ClientRequest, client: str) -> Asked:
+def asked_of(received: ClientRequest, client: str) -> RequestedOperation:
     """Return what a request asks for, by its method and path.
 
     Raises:

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec import Asked
+from streamnorm._core.codec import RequestedOperation
 from streamnorm._core.errors import DecodeError, UpstreamError
 from streamnorm._core.events import StreamError
 from streamnorm._core.gate import Gate
@@ -96,7 +96,7 @@ SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | PassedAnswer
 
 def side_steps(
     received: ClientRequest,
-    asked: Asked,
+    asked: RequestedOperation,
     client: str,
     upstream: Upstream,
     estimator: TokenEstimator,
@@ -217,12 +217,14 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
     return encode_model(found, client, id=model)
 
 
-def resumes_stream(received: ClientRequest, asked: Asked) -> bool:
+def resumes_stream(received: ClientRequest, asked: RequestedOperation) -> bool:
     """Return whether a request for a stored response asks for the rest of its stream."""
     return asked.operation == "response" and ("stream", "true") in received.query
 
 
-def _pass_on(received: ClientRequest, asked: Asked, client: str, upstream: Upstream) -> SideSteps:
+def _pass_on(
+    received: ClientRequest, asked: RequestedOperation, client: str, upstream: Upstream
+) -> SideSteps:
     body = passed_body(received, upstream)
     known = lookup(client)
     # What precedes the endpoint belongs to the client's base URL.

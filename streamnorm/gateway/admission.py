@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import structs
 
-from streamnorm._core.codec import Asked, Dialect, Operation
+from streamnorm._core.codec import Dialect, Operation, RequestedOperation
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.exchange import Receive, Scope
@@ -77,7 +77,7 @@ class Door:
         _check_framing(scope)
         self.browsers.check(scope, received)
 
-    def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> Asked:
+    def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> RequestedOperation:
         """Return what a request asks for, by its head alone.
 
         Raises:
@@ -223,7 +223,7 @@ def client_of(received: ClientRequest) -> Dialect:
     return default
 
 
-def _asked_of(received: ClientRequest, client: Dialect) -> Asked:
+def _asked_of(received: ClientRequest, client: Dialect) -> RequestedOperation:
     """Return what a request asks for.
 
     Raises:

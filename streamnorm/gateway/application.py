@@ -12,7 +12,7 @@ from functools import partial
 import anyio
 
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec import Asked, Dialect
+from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
 from streamnorm._core.failures import error_outcome
@@ -238,7 +238,7 @@ class Gateway:
         self,
         received: ClientRequest,
         client: Dialect,
-        asked: Asked,
+        asked: RequestedOperation,
         exchange: Exchange,
         call: CallRecord,
     ) -> None:

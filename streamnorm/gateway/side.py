@@ -14,7 +14,7 @@ from streamnorm._bodies import Encoded
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec import Asked, Dialect
+from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.errors import (
     NotAStream,
     ProtocolError,
@@ -125,7 +125,9 @@ class Side:
         self._keepalive_s = config.keepalive_s
         self._idle_s = config.idle_s
 
-    async def answers(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
+    async def answers(
+        self, received: ClientRequest, client: Dialect, asked: RequestedOperation
+    ) -> bool:
         """Return whether a request is for no message, and is not answered by way of one.
 
         A conversation that the upstream of its model does not compact is summarized by a
@@ -138,7 +140,7 @@ class Side:
             return asked.operation not in ("message", "stream")
         return await self._bodies.run(received.size, partial(self._passes, received, client, asked))
 
-    def _passes(self, received: ClientRequest, client: Dialect, asked: Asked) -> bool:
+    def _passes(self, received: ClientRequest, client: Dialect, asked: RequestedOperation) -> bool:
         body, model = self._body_of(received, client, asked)
         target = self._routing.targets(model, client)[0]
         return self._store is None and ClientTurn(received, client, body).passes(target)
@@ -147,7 +149,7 @@ class Side:
         self,
         received: ClientRequest,
         client: Dialect,
-        asked: Asked,
+        asked: RequestedOperation,
         exchange: Exchange,
         call: CallRecord,
     ) -> None:
@@ -202,7 +204,7 @@ class Side:
         await send_json(exchange, 200, [*headers, *raw_headers(value.headers)], dumps(value.body))
 
     async def _asked(
-        self, received: ClientRequest, client: Dialect, asked: Asked, call: CallRecord
+        self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord
     ) -> _Result[Encoded | PassedAnswer]:
         """Return what the upstream of a model says, or an estimate."""
         body: dict[str, Any] = {}
@@ -245,7 +247,7 @@ class Side:
         return isinstance(answer, StreamError) and answer.status_hint in _UNKNOWN
 
     def _body_of(
-        self, received: ClientRequest, client: Dialect, asked: Asked
+        self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> tuple[dict[str, Any], str]:
         """Return the decoded body of a request, and the model that it names."""
         with refusals():
@@ -257,7 +259,7 @@ class Side:
         self,
         received: ClientRequest,
         client: Dialect,
-        asked: Asked,
+        asked: RequestedOperation,
         exchange: Exchange,
         call: CallRecord,
     ) -> _Result[Encoded | PassedAnswer] | None:

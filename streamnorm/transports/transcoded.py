@@ -13,7 +13,7 @@ from msgspec import structs
 from streamnorm._bodies import Encoded, codec_of
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec import Asked
+from streamnorm._core.codec import RequestedOperation
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import object_in
@@ -287,7 +287,11 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         )
 
     def _answer_beside(
-        self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
+        self,
+        received: ClientRequest,
+        asked: RequestedOperation,
+        request: RequestT,
+        exchange: Exchange,
     ) -> ResponseT:
         """Answer a request for no message."""
         operation = read_operation(received.method, received.path, dict(received.query))
@@ -300,7 +304,11 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         return self._side.answer(received, asked, send, exchange)
 
     async def _answer_beside_async(
-        self, received: ClientRequest, asked: Asked, request: RequestT, exchange: Exchange
+        self,
+        received: ClientRequest,
+        asked: RequestedOperation,
+        request: RequestT,
+        exchange: Exchange,
     ) -> ResponseT:
         """Answer a request for no message."""
         operation = read_operation(received.method, received.path, dict(received.query))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Generic
 
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec import Asked
+from streamnorm._core.codec import RequestedOperation
 from streamnorm._core.events import StreamError
 from streamnorm._core.losses import OnLoss
 from streamnorm._upstream.requests import ClientRequest, Upstream
@@ -51,7 +51,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
     def answer(
         self,
         received: ClientRequest,
-        asked: Asked,
+        asked: RequestedOperation,
         send: Callable[[SideRequest], ResponseT],
         exchange: Exchange,
     ) -> ResponseT:
@@ -89,7 +89,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
     async def answer_async(
         self,
         received: ClientRequest,
-        asked: Asked,
+        asked: RequestedOperation,
         send: Callable[[SideRequest], Awaitable[ResponseT]],
         exchange: Exchange,
     ) -> ResponseT:
@@ -114,7 +114,7 @@ class SideRequests(Generic[RequestT, ResponseT]):
                 return self._responses.beside(body, response)
             answer = _side_answer(response, body)
 
-    def _steps(self, received: ClientRequest, asked: Asked) -> SideSteps:
+    def _steps(self, received: ClientRequest, asked: RequestedOperation) -> SideSteps:
         return side_steps(
             received,
             asked,

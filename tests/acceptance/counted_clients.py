@@ -14,7 +14,7 @@ from google import genai
 from google.genai import types
 
 from streamnorm import Encoded
-from streamnorm._core.codec import Asked
+from streamnorm._core.codec import RequestedOperation
 from streamnorm._registry import DIALECTS
 
 __all__ = ["Answered", "Clients"]
@@ -30,7 +30,7 @@ class Answered(NamedTuple):
         body: The decoded body; {} if there is none.
     """
 
-    asked: Asked | None
+    asked: RequestedOperation | None
     path: str
     query: dict[str, str]
     body: dict[str, Any]

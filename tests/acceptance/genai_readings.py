@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import ValidationError
 
 from streamnorm import Message, Reasoning, RedactedReasoning, Text, ToolCall, Usage
-from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
 
 __all__ = ["Client", "Said", "Source", "client", "our_words", "sdk_words"]
 
@@ -207,7 +207,7 @@ def our_words(message: Message, ids: Mapping[str, str | None] | None = None) -> 
             case Reasoning(signature=signature, issuer=issuer, id=id):
                 parts.append(("thought", block.text, _seal(signature, issuer, id)))
             case RedactedReasoning(data, issuer, id):
-                parts.append(("thought", "", seal_reasoning(data, issuer, id).encode()))
+                parts.append(("thought", "", tag_redacted_reasoning(data, issuer, id).encode()))
             case ToolCall(id, name, arguments, signature=signature, issuer=issuer):
                 args = json.loads(arguments if arguments.strip() else "{}")
                 parts.append(("call", name, args, id, _seal(signature, issuer)))

@@ -23,7 +23,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import escape_id, seal_reasoning, tag_signature, untag_signature
+from streamnorm._core.ids import escape_id, tag_redacted_reasoning, tag_signature, untag_signature
 
 __all__ = [
     "Words",
@@ -109,7 +109,7 @@ def _block(block: Block, seal: _Seal) -> list[Words]:
             proof = seal(signature, issuer, id, tag_signature)
             return [{"kind": "reasoning", "text": block.text, "signature": proof}]
         case RedactedReasoning(data, issuer, id):
-            proof = seal(data, issuer, id, seal_reasoning)
+            proof = seal(data, issuer, id, tag_redacted_reasoning)
             return [{"kind": "reasoning", "text": "", "signature": proof}]
         case ToolCall(id, name, arguments, "custom"):
             return [{"kind": "custom", "id": id, "name": name, "input": arguments}]

@@ -17,7 +17,7 @@ from streamnorm import Encoded
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.token_count import TokenCount, TokenEstimator
-from streamnorm._core.codec import Asked
+from streamnorm._core.codec import RequestedOperation
 from streamnorm._counting import decode_count_request, encode_token_count
 from streamnorm._models import encode_model, encode_models
 
@@ -68,7 +68,7 @@ def test_sdk_reads_a_count(dialect: str) -> None:
     tokens, headers = COUNTS[dialect](clients)
     assert tokens == 42
     assert "x-streamnorm-estimated" not in headers
-    assert [request.asked for request in clients.requests] == [Asked("count", "m-1")]
+    assert [request.asked for request in clients.requests] == [RequestedOperation("count", "m-1")]
 
 
 @pytest.mark.parametrize("dialect", COUNTS)
@@ -137,7 +137,7 @@ def test_sdk_pages_through_the_list_of_models(dialect: str) -> None:
     read, pages = LISTS[dialect]
     clients = Clients(lambda asked: encode_models(MODELS, dialect, query=asked.query), dialect)
     assert read(clients) == [model.id for model in MODELS]
-    assert [request.asked for request in clients.requests] == [Asked("models")] * pages
+    assert [request.asked for request in clients.requests] == [RequestedOperation("models")] * pages
 
 
 def test_sdk_of_anthropic_pages_backwards() -> None:

@@ -41,7 +41,7 @@ from streamnorm import (
     decoder,
     project,
 )
-from streamnorm._core.ids import Signed, seal_reasoning, untag_signature
+from streamnorm._core.ids import Signed, tag_redacted_reasoning, untag_signature
 from streamnorm._core.ordering import Sequencer
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
@@ -113,7 +113,7 @@ def our_items(message: Message) -> list[Said]:
             case Reasoning(parts, str(signature), issuer, id):
                 items.append(("reasoning", parts, Signed(signature, issuer, id)))
             case RedactedReasoning(data, issuer, id):
-                sealed = Signed(seal_reasoning(data, issuer, id), "openai")
+                sealed = Signed(tag_redacted_reasoning(data, issuer, id), "openai")
                 items.append(("reasoning", (), sealed))
             case ToolCall(id, name, arguments, "function"):
                 items.append(("function_call", id, name, arguments or "{}"))

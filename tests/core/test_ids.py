@@ -10,18 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamnorm._core.ids import (
-    Carried,
+    SignatureCarrier,
     Signed,
-    carried_signature,
-    carry_signature,
     escape_id,
     mint_id,
-    seal_reasoning,
-    sealed_reasoning,
+    read_carrier,
+    tag_redacted_reasoning,
     tag_signature,
     unescape_id,
+    untag_redacted_reasoning,
     untag_signature,
     unwrap_base64,
+    write_carrier,
 )
 
 # Lone surrogates are gone before an id is made.
@@ -91,7 +91,7 @@ def test_tag_names_the_id_that_a_signature_is_bound_to() -> None:
 
 def test_signature_without_an_id_is_tagged_as_in_earlier_versions() -> None:
     assert tag_signature("gA", "openai") == "sn1.openai.gA"
-    assert seal_reasoning("gA", "openai") == "sn1-redacted.openai.gA"
+    assert tag_redacted_reasoning("gA", "openai") == "sn1-redacted.openai.gA"
 
 
 def test_twice_tagged_signature_is_untagged_one_layer_at_a_time() -> None:
@@ -113,33 +113,33 @@ def test_foreign_signature_is_not_read_as_tagged(signature: str) -> None:
 def test_carried_signature_is_restored_with_its_target(
     signature: str, issuer: str | None, id: str
 ) -> None:
-    carried = Carried(signature, issuer, id)
-    assert carried_signature(carry_signature(carried)) == carried
-    assert untag_signature(carry_signature(carried)) is None
+    carried = SignatureCarrier(signature, issuer, id)
+    assert read_carrier(write_carrier(carried)) == carried
+    assert untag_signature(write_carrier(carried)) is None
 
 
 @given(data=TEXT, issuer=NAMES, id=NAMES)
 def test_sealed_reasoning_is_restored_with_its_issuer_and_id(
     data: str, issuer: str | None, id: str | None
 ) -> None:
-    sealed = seal_reasoning(data, issuer, id)
-    assert sealed_reasoning(sealed) == Signed(data, issuer, id)
+    sealed = tag_redacted_reasoning(data, issuer, id)
+    assert untag_redacted_reasoning(sealed) == Signed(data, issuer, id)
     assert untag_signature(sealed) is None
-    assert carried_signature(sealed) is None
+    assert read_carrier(sealed) is None
 
 
 def test_foreign_value_is_neither_carried_nor_sealed() -> None:
     for value in ("", "EpQBCkYIDRgC", tag_signature("s", "google")):
-        assert carried_signature(value) is None
-        assert sealed_reasoning(value) is None
-    assert carried_signature("sn1-of.") == Carried("", None, "")
+        assert read_carrier(value) is None
+        assert untag_redacted_reasoning(value) is None
+    assert read_carrier("sn1-of.") == SignatureCarrier("", None, "")
 
 
 @given(TEXT, TEXT, NAMES)
 def test_tagged_and_sealed_values_are_unwrapped_from_base64(
     text: str, issuer: str, id: str | None
 ) -> None:
-    for value in (tag_signature(text, issuer, id), seal_reasoning(text, issuer, id)):
+    for value in (tag_signature(text, issuer, id), tag_redacted_reasoning(text, issuer, id)):
         assert unwrap_base64(base64.b64encode(value.encode()).decode()) == value
 
 

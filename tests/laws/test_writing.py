@@ -34,7 +34,7 @@ from streamnorm import (
     encoder,
     validate,
 )
-from streamnorm._core.ids import carried_signature
+from streamnorm._core.ids import read_carrier
 from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
@@ -80,7 +80,7 @@ def assert_comes_back(events: list[Event], dialect: str, options: dict[str, Any]
 def carries(events: list[Event]) -> bool:
     """Return whether there are blocks that only carry the signatures of others."""
     signed = [event for event in events if isinstance(event, SignatureDelta)]
-    return any(carried_signature(event.signature) is not None for event in signed)
+    return any(read_carrier(event.signature) is not None for event in signed)
 
 
 def redacts(events: list[Event], issuer: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.wire_fields import Fitted, fit_fields
+from streamnorm._core.bodies.wire_fields import FittedBody, fit_fields
 from streamnorm._core.losses import Losses
 from streamnorm.profiles import shipped_profiles
 from support.request_targets import EVERYTHING
@@ -65,7 +65,7 @@ def fitted_for(
     *,
     headers: dict[str, str] | None = None,
     prefill: bool = False,
-) -> tuple[Fitted, list[str]]:
+) -> tuple[FittedBody, list[str]]:
     """Return a body as a target takes it, and the names of what was lost."""
     losses = Losses()
     can = capabilities_for(dialect, server, model, version)

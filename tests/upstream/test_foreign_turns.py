@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from streamnorm import decode_request, encode_request
-from streamnorm._core.ids import Carried, carry_signature, seal_reasoning, tag_signature
+from streamnorm._core.ids import (
+    SignatureCarrier,
+    tag_redacted_reasoning,
+    tag_signature,
+    write_carrier,
+)
 from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
 from streamnorm._upstream.requests import Upstream
 
@@ -79,9 +84,9 @@ def sent(body: dict[str, Any], dialect: str, model: str = "", server: str | None
         {
             "type": "thinking",
             "thinking": "",
-            "signature": carry_signature(Carried(PROOF, "google", "c1")),
+            "signature": write_carrier(SignatureCarrier(PROOF, "google", "c1")),
         },
-        {"type": "redacted_thinking", "data": seal_reasoning(PROOF, "openai")},
+        {"type": "redacted_thinking", "data": tag_redacted_reasoning(PROOF, "openai")},
     ],
 )
 def test_thinking_that_anthropic_did_not_sign_is_not_sent_to_it(block: dict[str, Any]) -> None:

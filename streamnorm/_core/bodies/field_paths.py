@@ -88,7 +88,7 @@ def has_field(value: dict[str, Any], path: FieldPath) -> bool:
     def stop(holder: dict[str, Any], name: str) -> dict[str, Any]:
         return {}
 
-    return edited(value, path, stop) is not value
+    return edit_fields(value, path, stop) is not value
 
 
 def fields_at(body: dict[str, Any], path: FieldPath) -> Iterator[tuple[str, Any]]:
@@ -121,7 +121,7 @@ def _fields_at(
             yield from _fields_at(item, path, at + 1, place)
 
 
-def edited(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
+def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
     """Return an object with an edit at every place of a path; the object itself if it has none.
 
     An array or an object that an edit leaves empty is removed, and so is the object whose array

@@ -51,7 +51,7 @@ class ModelPage(NamedTuple):
     next_query: dict[str, str] | None = None
 
 
-def named_models(models: Sequence[ModelInfo], model_map: Mapping[str, str]) -> list[ModelInfo]:
+def apply_model_map(models: Sequence[ModelInfo], model_map: Mapping[str, str]) -> list[ModelInfo]:
     """Return the models by the names that a client may ask for.
 
     A model stands under each name that is mapped to it, then under its own, unless that is

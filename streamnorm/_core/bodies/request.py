@@ -219,20 +219,20 @@ def request_source(request: Request, dialect: str) -> dict[str, Any] | None:
     return {name: value for name, value in body.items() if name != "model"}
 
 
-def is_own(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
+def is_same_dialect(part: InputMessage | Request | AnyTool, dialect: str) -> bool:
     """Return whether a part was decoded from a dialect, changed since or not."""
     source = part.source
     return isinstance(source, Source) and source.dialect == dialect
 
 
-def is_all_own(request: Request, dialect: str) -> bool:
+def is_all_same_dialect(request: Request, dialect: str) -> bool:
     """Return whether a request and all of its messages were decoded from a dialect."""
-    return is_own(request, dialect) and all(
-        is_own(message, dialect) for message in request.messages
+    return is_same_dialect(request, dialect) and all(
+        is_same_dialect(message, dialect) for message in request.messages
     )
 
 
-def replaced(request: Request, **parts: object) -> Request:
+def replace_parts(request: Request, **parts: object) -> Request:
     """Return a request with other parts, or the same one if they are the same objects."""
     if all(part is getattr(request, name) for name, part in parts.items()):
         return request

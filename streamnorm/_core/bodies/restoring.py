@@ -13,7 +13,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Block, ToolCall
 from streamnorm._core.bodies.request import Reply
-from streamnorm._core.bodies.tool_calls import WrappedInput
+from streamnorm._core.bodies.tool_calls import CustomToolInputDecoder
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     BlockStart,
@@ -36,13 +36,13 @@ _LIMIT = "max_accumulated_bytes"
 _CUT_SHORT = ("max_tokens", "refusal")  # they explain an unfinished call
 
 
-class CallRestorer:
+class ToolCallRestorer:
     """Restores the calls of one answer to the client's names and kinds.
 
     A call gets the name and the namespace that the client gave the tool.  A call of a custom
     tool that the provider has as a function becomes a custom call, whose deltas are the text
-    that its arguments wrap (see `WrappedInput`).  If that text is not known to be whole, the
-    block stops as unfinished; where the message then claims to be complete, the stream is
+    in its arguments (see `CustomToolInputDecoder`).  If the text is not known to be complete,
+    the block stops as unfinished; if the message then claims to be complete, the stream is
     malformed, since a client would execute the call.
 
     Arguments that are the text themselves do not show their end: if they are in the last
@@ -71,7 +71,7 @@ class CallRestorer:
         self._note = note
         self._losses = losses
         self._limits = limits
-        self._inputs: dict[int, WrappedInput] = {}  # of open calls
+        self._inputs: dict[int, CustomToolInputDecoder] = {}  # of open calls
         self._chars = 0  # of wrapped arguments
         self._choices: dict[int, int] = {}  # of calls with wrapped arguments, by block
         self._problems: dict[int, str] = {}  # the first of each choice
@@ -148,7 +148,7 @@ class CallRestorer:
         kind = block.kind
         if tool.is_custom and kind == "function":
             depth = self._limits.max_json_depth
-            self._inputs[start.index] = WrappedInput(max_json_depth=depth)
+            self._inputs[start.index] = CustomToolInputDecoder(max_json_depth=depth)
             self._choices[start.index] = start.choice
             kind = "custom"
         call = structs.replace(block, name=tool.name, namespace=tool.namespace, kind=kind)
@@ -194,7 +194,7 @@ class RestoringSinks:
     """
 
     def __init__(
-        self, restorer: CallRestorer, accumulator: TextSinks, writer: StreamWriter
+        self, restorer: ToolCallRestorer, accumulator: TextSinks, writer: StreamWriter
     ) -> None:
         self._restorer = restorer
         self._accumulator = accumulator

@@ -92,7 +92,7 @@ INPUT = "input"
 """The property that holds the text."""
 
 
-class WrappedInput:
+class CustomToolInputDecoder:
     """Read the text of one call from its arguments.
 
     The wrapped form is a JSON object whose member `input` is a string, among other members in

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.field_paths import Edit, FieldPath, edited, has_field, parse_path
+from streamnorm._core.bodies.field_paths import Edit, FieldPath, edit_fields, has_field, parse_path
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
@@ -20,7 +20,7 @@ JOINT_BETAS = {"dangerous-tool-use-*": frozenset({"safeguards"})}
 """The fields that each beta enables, by the pattern of its name."""
 
 
-def is_joint(beta: str, lost: Collection[str]) -> bool:
+def is_joint_beta(beta: str, lost: Collection[str]) -> bool:
     """Return whether the loss of a beta is that of its field.
 
     Args:
@@ -36,7 +36,7 @@ def is_joint(beta: str, lost: Collection[str]) -> bool:
 JSONObject: TypeAlias = dict[str, Any]
 
 
-class Fitted(NamedTuple):
+class FittedBody(NamedTuple):
     """A body and its headers as the server takes them.
 
     Attributes:
@@ -55,7 +55,7 @@ def fit_fields(
     losses: Losses,
     *,
     prefill: bool = False,
-) -> Fitted:
+) -> FittedBody:
     """Return a body without the fields that a server refuses, and with those that it needs.
 
     A beta and the fields that it enables stay or go together.  The given body is never changed:
@@ -75,17 +75,17 @@ def fit_fields(
     before = body
     betas = _betas(body, headers, can)
     for path in _denied_paths(can):
-        body = edited(body, path, _remover(path, losses, own=can.only_refusals))
+        body = edit_fields(body, path, _remover(path, losses, own=can.only_refusals))
     for name, target in can.renamed_fields.items():
         path = parse_path(name)
-        body = edited(body, path, _counted(_renamer(path, target, losses), path, can, losses))
+        body = edit_fields(body, path, _counted(_renamer(path, target, losses), path, can, losses))
     for name, values in can.replaced_values.items():
         path = parse_path(name)
-        body = edited(body, path, _counted(_replacer(values), path, can, losses))
+        body = edit_fields(body, path, _counted(_replacer(values), path, can, losses))
     for name, (least, most) in can.hashed_texts.items():
-        body = edited(body, parse_path(name), _hasher(least, most, losses))
+        body = edit_fields(body, parse_path(name), _hasher(least, most, losses))
     for name in sorted(can.nonempty_fields):
-        body = edited(body, parse_path(name), _without_empty)
+        body = edit_fields(body, parse_path(name), _without_empty)
     body = _without_alternatives(body, can, losses)
     body = _without_lone(body, can, losses)
     if before.get(can.messages_field) and not body.get(can.messages_field):
@@ -96,7 +96,7 @@ def fit_fields(
     body = _with_known_message_fields(body, can, losses)
     for name, known in can.known_fields.items():
         path = parse_path(name)
-        body = edited(body, path, _cleaner(path, known, losses, own=can.only_refusals))
+        body = edit_fields(body, path, _cleaner(path, known, losses, own=can.only_refusals))
     if before.get("tools") and not body.get("tools") and "tool_choice" in body:
         losses.add("tool_choice", "request", "dropped with all tools")
         body = {name: value for name, value in body.items() if name != "tool_choice"}
@@ -375,7 +375,7 @@ def _kept_betas(
         else:
             kept.append(beta)
             continue
-        if not is_joint(beta, lost):
+        if not is_joint_beta(beta, lost):
             losses.add("beta", "request", why)
     return kept
 
@@ -401,7 +401,7 @@ def _with_betas(
     betas: list[str],
     kept: list[str],
     can: BodyCapabilities,
-) -> Fitted:
+) -> FittedBody:
     field = can.beta_field
     if field is not None and betas and body.get(field) != kept:
         body = {name: value for name, value in body.items() if name != field}
@@ -414,4 +414,4 @@ def _with_betas(
             headers[header] = ",".join(kept)
     if can.added_headers:
         headers = {**headers, **can.added_headers}
-    return Fitted(body, headers)
+    return FittedBody(body, headers)

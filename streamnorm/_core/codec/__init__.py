@@ -35,7 +35,7 @@ from streamnorm._core.codec.dialect import (
     on_first_use,
 )
 from streamnorm._core.codec.encoder import Encoder
-from streamnorm._core.codec.endpoints import Asked, Endpoints, Operation, Route
+from streamnorm._core.codec.endpoints import Endpoints, Operation, RequestedOperation, Route
 from streamnorm._core.codec.passthrough import Passthrough, as_utf8
 from streamnorm._core.codec.stream_writer import StreamWriter
 from streamnorm._core.events import Delta
@@ -44,7 +44,6 @@ __all__ = [
     "ALL_EVENTS",
     "DONE",
     "MAX_PROBLEMS",
-    "Asked",
     "BlockOpener",
     "BodyCodec",
     "BodyFormat",
@@ -71,6 +70,7 @@ __all__ = [
     "RequestCheck",
     "RequestFacts",
     "RequestViolation",
+    "RequestedOperation",
     "Route",
     "StreamWriter",
     "WriteContext",

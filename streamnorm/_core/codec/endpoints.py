@@ -57,7 +57,7 @@ class Route(Struct, frozen=True):
     operation: Operation
 
 
-class Asked(Struct, frozen=True):
+class RequestedOperation(Struct, frozen=True):
     """What a request asks for, by its method, its path and its body.
 
     Attributes:
@@ -106,7 +106,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
 
-    def asked(self, method: str, path: str, body: object = None) -> Asked | None:
+    def asked(self, method: str, path: str, body: object = None) -> RequestedOperation | None:
         """Return what a request asks for, or None if the dialect has no such route.
 
         Args:
@@ -120,7 +120,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         if operation == "message" and _wants_stream(body):
             operation = "stream"
         model = _group(match, "model") or _model_in(body)
-        return Asked(operation, model, _group(match, "response_id"))
+        return RequestedOperation(operation, model, _group(match, "response_id"))
 
     def canonical_path(self, method: str, path: str) -> str:
         """Return what a route names in a path, with the version of the API; "" for no route."""

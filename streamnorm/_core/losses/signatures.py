@@ -12,7 +12,7 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.events import BlockStart, BlockStop, Event, SignatureDelta
-from streamnorm._core.ids import Carried, carried_signature, carry_signature
+from streamnorm._core.ids import SignatureCarrier, read_carrier, write_carrier
 from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
@@ -40,7 +40,7 @@ class SignatureCarriers:
         self._open: dict[int, BlockStart] = {}  # blocks whose signature needs a carrier
         # Carriers to emit at the stop of their block, with what they carry.
         self._after: dict[int, tuple[list[Event], SignatureDelta]] = {}
-        self._found: dict[str, Carried] = {}  # signatures of later calls, by call id
+        self._found: dict[str, SignatureCarrier] = {}  # signatures of later calls, by call id
 
     def push(self, event: Event) -> list[Event]:
         """Return an event, and a carrier of its signature as a block with a negative index."""
@@ -65,9 +65,9 @@ class SignatureCarriers:
                 pass
         return [event]
 
-    def unwrap(self, event: SignatureDelta) -> Carried | None:
+    def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
         """Return the signature that a reasoning block carries, if the target can sign its block."""
-        carried = carried_signature(event.signature) if event.issuer is None else None
+        carried = read_carrier(event.signature) if event.issuer is None else None
         if carried is None or (ToolCall if carried.id else Text) not in self._can.signed:
             return None
         if carried.id:
@@ -108,12 +108,12 @@ class SignatureCarriers:
 
     def _carrier(self, start: BlockStart, signed: SignatureDelta) -> list[Event]:
         id = start.block.id if isinstance(start.block, ToolCall) else ""
-        carried = Carried(signed.signature, signed.issuer, id)
+        carried = SignatureCarrier(signed.signature, signed.issuer, id)
         self._count += 1
         index = -self._count
         return [
             BlockStart(index, Reasoning(), start.choice),
-            SignatureDelta(index, carry_signature(carried), None),
+            SignatureDelta(index, write_carrier(carried), None),
             BlockStop(index),
         ]
 

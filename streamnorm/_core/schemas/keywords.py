@@ -138,7 +138,7 @@ Edit = Callable[[dict[str, Any]], dict[str, Any]]
 """Returns a subschema edited; the same object if nothing changes."""
 
 
-def rewritten(schema: dict[str, Any], edit: Edit, path: str, depth: int = 0) -> dict[str, Any]:
+def rewrite_schema(schema: dict[str, Any], edit: Edit, path: str, depth: int = 0) -> dict[str, Any]:
     """Return a schema with an edit of each subschema, the innermost first.
 
     Args:
@@ -160,16 +160,16 @@ def rewritten(schema: dict[str, Any], edit: Edit, path: str, depth: int = 0) -> 
         changed = value
         if is_object(value) and keyword in _MAPS:
             changed = {
-                name: rewritten(item, edit, path, depth + 1) if is_object(item) else item
+                name: rewrite_schema(item, edit, path, depth + 1) if is_object(item) else item
                 for name, item in value.items()
             }
             if all(changed[name] is item for name, item in value.items()):
                 continue
         elif is_object(value):
-            changed = rewritten(value, edit, path, depth + 1)
+            changed = rewrite_schema(value, edit, path, depth + 1)
         elif keyword in _LISTS and is_array(value):
             changed = [
-                rewritten(item, edit, path, depth + 1) if is_object(item) else item
+                rewrite_schema(item, edit, path, depth + 1) if is_object(item) else item
                 for item in value
             ]
             if all(item is before for item, before in zip(changed, value, strict=True)):

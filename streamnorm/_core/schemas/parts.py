@@ -103,7 +103,7 @@ def _by_type(values: list[Any]) -> _Values:
 _LARGE = 2**53
 
 
-def written(parts: Parts, lose: Lose) -> dict[str, Any]:
+def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
     """Return a schema that says the same, as far as the keywords that are kept can."""
     notes: dict[str, Any] = {name: parts[name] for name in NOTES if name in parts}
     types, branches = _types_and_branches(parts, lose)

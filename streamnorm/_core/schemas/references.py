@@ -6,13 +6,13 @@ from typing import Any
 
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_array, is_object
-from streamnorm._core.schemas.keywords import rewritten, subschemas
+from streamnorm._core.schemas.keywords import rewrite_schema, subschemas
 
 MISSING = object()
 """What a pointer that leads nowhere points at."""
 
 
-def pointed_at(root: dict[str, Any], pointer: str) -> Any:
+def resolve_pointer(root: dict[str, Any], pointer: str) -> Any:
     """Return what a pointer leads to in a schema; `MISSING` if it leads nowhere."""
     if pointer != "#" and not pointer.startswith("#/"):
         return MISSING
@@ -118,7 +118,7 @@ def define_targets(
     for pointer in references:
         if pointer == "#":
             continue
-        target = pointed_at(schema, pointer)
+        target = resolve_pointer(schema, pointer)
         if not is_object(target) and not isinstance(target, bool):
             return None
         parts = pointer.split("/")
@@ -145,7 +145,7 @@ def define_targets(
         is_legal = beside is None or all(name in beside or name == "$ref" for name in node)
         return node if is_legal else _as_branch(node)
 
-    return rewritten(schema, edit, path)
+    return rewrite_schema(schema, edit, path)
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -9,8 +9,8 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_object
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.keywords import DROPPED, NOTES, VALUES, subschemas, types_of
-from streamnorm._core.schemas.parts import Lose, Parts, merge, union, written
-from streamnorm._core.schemas.references import References, define_targets, pointed_at
+from streamnorm._core.schemas.parts import Lose, Parts, merge, union, write_schema
+from streamnorm._core.schemas.references import References, define_targets, resolve_pointer
 
 _MAX_SUBSCHEMAS = 5000  # as many properties as OpenAI accepts; references multiply them
 _MAX_VALUES = 100_000  # of enumerations and lists of required properties, likewise
@@ -87,7 +87,7 @@ class _Simplifier:
                 found.setdefault(name, []).append(schema)
         required = [{*each.get("required", ())} for each in objects]
         properties = {
-            name: written({"anyOf": union(schemas, self._lose)}, self._lose)
+            name: write_schema({"anyOf": union(schemas, self._lose)}, self._lose)
             for name, schemas in found.items()
         }
         everywhere = [name for name in found if all(name in names for names in required)]
@@ -100,7 +100,7 @@ class _Simplifier:
     def _simplified(self, schema: object, scope: _Scope) -> dict[str, Any] | None:
         """Return a subschema simplified; None if no value is valid."""
         parts = self._parts(schema, scope)
-        return None if parts is None else written(parts, self._lose)
+        return None if parts is None else write_schema(parts, self._lose)
 
     def _parts(self, schema: object, scope: _Scope) -> Parts | None:
         """Return what a subschema says, its own subschemas simplified."""
@@ -183,7 +183,7 @@ class _Simplifier:
             merge(parts, {"maxItems": len(first)}, self._lose)
         known = [each for each in (*branches, others) if each is not None]
         if first:
-            parts["items"] = written({"anyOf": union(known, self._lose)}, self._lose)
+            parts["items"] = write_schema({"anyOf": union(known, self._lose)}, self._lose)
         elif known:
             parts["items"] = known[0]
         return True
@@ -343,7 +343,7 @@ class _Joiner:
                     self._lose(keyword, "dropped")
         parts = [_own(schema)]
         if isinstance(schema.get("$ref"), str):
-            target = pointed_at(self._root, schema["$ref"])
+            target = resolve_pointer(self._root, schema["$ref"])
             if target is not schema and is_object(target):
                 parts.append(self.joined(target, depth + 1))
         parts += [self.joined(branch, depth + 1) for branch in _branches(schema, "allOf")]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.losses import Losses
-from streamnorm._core.schemas.keywords import Edit, children, rewritten, subschemas, types_of
+from streamnorm._core.schemas.keywords import Edit, children, rewrite_schema, subschemas, types_of
 from streamnorm._core.schemas.references import define_targets, pointer_to
 from streamnorm._core.schemas.simplify import object_root, simplify_schema
 
@@ -71,7 +71,7 @@ def fit_needs(
         if need in needs and any(map(is_unmet, subschemas(schema))):
             if lost is not None:
                 lose(*lost)
-            schema = rewritten(schema, edit, path)
+            schema = rewrite_schema(schema, edit, path)
     if "properties" in needs and "properties" not in schema:
         schema = {**schema, "properties": {}}
     return schema
@@ -210,7 +210,7 @@ class NotEnforced(Exception):
     """A provider cannot enforce a schema; the text says what it has that is not accepted."""
 
 
-class Fitted(NamedTuple):
+class EnforcedSchema(NamedTuple):
     """A schema that a provider enforces.
 
     Attributes:
@@ -222,7 +222,7 @@ class Fitted(NamedTuple):
     lost: list[tuple[str, str]]
 
 
-def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> Fitted:
+def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> EnforcedSchema:
     """Return a schema within what a provider enforces; the same object if it is.
 
     Args:
@@ -241,9 +241,9 @@ def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> Fi
         raise NotEnforced("a reference out of the schema")
     if form.closed and any(map(is_split, subschemas(defined))):
         raise NotEnforced("an object of several parts")
-    fitted = rewritten(defined, lambda node: _fitted(node, form, lost), path)
+    fitted = rewrite_schema(defined, lambda node: _fitted(node, form, lost), path)
     _check(fitted, form)
-    return Fitted(fitted, lost)
+    return EnforcedSchema(fitted, lost)
 
 
 def is_split(node: dict[str, Any]) -> bool:

@@ -13,9 +13,9 @@ from base64 import b64decode, b64encode
 from streamnorm._core.blocks import RedactedReasoning
 from streamnorm._core.ids import (
     Signed,
-    seal_reasoning,
-    sealed_reasoning,
+    tag_redacted_reasoning,
     tag_signature,
+    untag_redacted_reasoning,
     untag_signature,
     unwrap_base64,
 )
@@ -44,13 +44,13 @@ def signature_to_wire(signed: Signed, *, extras: bool) -> str:
 
 def redacted_from_wire(signature: str) -> RedactedReasoning | None:
     """Return the redacted reasoning that `redacted_to_wire` wrote as a signature, else None."""
-    sealed = sealed_reasoning(unwrap_base64(signature))
+    sealed = untag_redacted_reasoning(unwrap_base64(signature))
     return None if sealed is None else RedactedReasoning(*sealed)
 
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
     """Return redacted reasoning of another vendor as a signature."""
-    sealed = seal_reasoning(block.data, block.issuer, block.id)
+    sealed = tag_redacted_reasoning(block.data, block.issuer, block.id)
     return b64encode(sealed.encode("utf-8", "replace")).decode()
 
 
@@ -72,5 +72,5 @@ def _is_base64(text: str) -> bool:
 def _is_tagged(signature: str) -> bool:
     """Return whether a signature would be read as one that we wrote ourselves, or as none."""
     value = unwrap_base64(signature)
-    is_ours = untag_signature(value) is not None or sealed_reasoning(value) is not None
+    is_ours = untag_signature(value) is not None or untag_redacted_reasoning(value) is not None
     return is_ours or not signature

@@ -7,9 +7,9 @@ from typing import Any
 from streamnorm._core.blocks import RedactedReasoning
 from streamnorm._core.ids import (
     Signed,
-    seal_reasoning,
-    sealed_reasoning,
+    tag_redacted_reasoning,
     tag_signature,
+    untag_redacted_reasoning,
     untag_signature,
 )
 from streamnorm._core.json import string_of
@@ -52,10 +52,10 @@ def signature_to_wire(signed: Signed, item_id: str) -> str:
 
 def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
     """Return the redacted reasoning that `redacted_to_wire` wrote; None if it wrote none."""
-    sealed = sealed_reasoning(string_of(item, "encrypted_content"))
+    sealed = untag_redacted_reasoning(string_of(item, "encrypted_content"))
     return None if sealed is None else RedactedReasoning(*sealed)
 
 
 def redacted_to_wire(block: RedactedReasoning) -> str:
     """Return another vendor's redacted reasoning as `encrypted_content`."""
-    return seal_reasoning(block.data, block.issuer, block.id)
+    return tag_redacted_reasoning(block.data, block.issuer, block.id)

@@ -21,11 +21,11 @@ from streamnorm.profiles.rules.schema_nodes import (
     PLACES,
     PlaceWords,
     SchemaNode,
+    has_target,
     is_within_definition,
     nodes_of,
     path_of,
     recursive_reference,
-    target_in,
 )
 
 _Kind: TypeAlias = Literal["array", "boolean", "null", "number", "object", "string"]
@@ -289,7 +289,7 @@ class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_refe
             return self.root
         if not target.startswith(self.prefixes):
             return False
-        return not self.resolves or target_in(root, target)
+        return not self.resolves or has_target(root, target)
 
 
 class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recursion"):

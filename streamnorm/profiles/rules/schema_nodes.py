@@ -97,7 +97,7 @@ def path_of(place: str, steps: Steps) -> str:
     return place + "".join([f"[{at}]" if isinstance(at, int) else f".{at}" for at in steps])
 
 
-def target_in(root: dict[str, Any], reference: str) -> bool:
+def has_target(root: dict[str, Any], reference: str) -> bool:
     """Return whether a reference leads to something within a schema."""
     value: Any = root
     for part in reference.removeprefix("#").split("/")[1:]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamnorm._core.bodies.field_paths import (
     Step,
-    edited,
+    edit_fields,
     fields_at,
     has_field,
     parse_path,
@@ -23,7 +23,7 @@ def removed(body: dict[str, Any], path: str) -> dict[str, Any]:
         return {key: value for key, value in holder.items() if key != name}
 
     before = deepcopy(body)
-    after = edited(body, parse_path(path), remove)
+    after = edit_fields(body, parse_path(path), remove)
     assert body == before
     return after
 

@@ -10,11 +10,11 @@ from streamnorm import DecodeError
 from streamnorm._core.bodies.models import (
     ModelField,
     ModelInfo,
+    apply_model_map,
     date_text,
     model_from_wire,
     model_to_wire,
     models_in,
-    named_models,
     page_of,
     page_size,
     rfc3339_text,
@@ -42,19 +42,19 @@ A, B, C = (ModelInfo(id, name=id.upper(), created=5) for id in "abc")
 def test_models_stand_under_the_names_that_a_client_may_ask_for(
     model_map: dict[str, str], ids: list[str]
 ) -> None:
-    assert [model.id for model in named_models([A, B, C], model_map)] == ids
+    assert [model.id for model in apply_model_map([A, B, C], model_map)] == ids
 
 
 def test_alias_has_the_fields_of_its_model() -> None:
-    named = {model.id: model for model in named_models([A, B], {"a": "b", "x": "gone"})}
+    named = {model.id: model for model in apply_model_map([A, B], {"a": "b", "x": "gone"})}
     assert named["a"] == ModelInfo("a", name="B", created=5)
     assert named["x"] == ModelInfo("x")
 
 
 def test_model_listed_twice_is_named_once() -> None:
-    assert named_models([A, ModelInfo("a"), B], {}) == [A, B]
-    assert named_models([A, ModelInfo("a"), B], {"x": "a"}) == [
-        *named_models([A], {"x": "a"}),
+    assert apply_model_map([A, ModelInfo("a"), B], {}) == [A, B]
+    assert apply_model_map([A, ModelInfo("a"), B], {"x": "a"}) == [
+        *apply_model_map([A], {"x": "a"}),
         B,
     ]
 

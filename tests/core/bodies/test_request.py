@@ -7,7 +7,7 @@ from msgspec import structs
 from streamnorm import Image, InputMessage, Request, Text, Tool, ToolCall, ToolResult
 from streamnorm._core.bodies.request import (
     Source,
-    is_own,
+    is_same_dialect,
     request_source,
     same_parts,
     unchanged_source,
@@ -29,9 +29,9 @@ def test_an_unchanged_part_is_written_as_it_was_read() -> None:
         assert unchanged_source(read, "chat") == {"x": 1}
         assert unchanged_source(read, "other") is None
         assert unchanged_source(part, "chat") is None
-        assert is_own(read, "chat")
-        assert not is_own(read, "other")
-        assert not is_own(part, "chat")
+        assert is_same_dialect(read, "chat")
+        assert not is_same_dialect(read, "other")
+        assert not is_same_dialect(part, "chat")
 
 
 def test_a_changed_part_is_written_anew() -> None:
@@ -39,7 +39,7 @@ def test_a_changed_part_is_written_anew() -> None:
     read = structs.replace(part, source=Source("chat", {}, part))
     changed = structs.replace(read, blocks=(Text("b"),))
     assert unchanged_source(changed, "chat") is None
-    assert is_own(changed, "chat")
+    assert is_same_dialect(changed, "chat")
 
 
 def test_a_request_for_another_model_is_written_as_it_was_read() -> None:

@@ -31,7 +31,7 @@ from streamnorm import (
     validate,
 )
 from streamnorm._core.bodies.request import ToolName
-from streamnorm._core.bodies.restoring import CallRestorer
+from streamnorm._core.bodies.restoring import ToolCallRestorer
 from streamnorm._core.losses import Losses
 
 REPLY = Reply(
@@ -52,7 +52,7 @@ class Restored:
     def __init__(self, *frames: list[Event], **options: Any) -> None:
         self.notes: list[tuple[str, str]] = []
         self.losses = Losses(strict=options.pop("strict", False))
-        restorer = CallRestorer(
+        restorer = ToolCallRestorer(
             REPLY, self.losses, note=lambda *note: self.notes.append(note), **options
         )
         self.events = [event for frame in frames for event in restorer.take(frame)]

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 from support.request_targets import EVERYTHING
 
-from streamnorm._core.bodies.wire_fields import Fitted, endpoint_path, fit_fields
+from streamnorm._core.bodies.wire_fields import FittedBody, endpoint_path, fit_fields
 from streamnorm._core.errors import EncodeError, LossyEncoding
 from streamnorm._core.losses import Losses
 
@@ -29,7 +29,7 @@ def fit(
     *,
     prefill: bool = False,
     **can: Any,
-) -> tuple[Fitted, dict[tuple[str, str, str], int]]:
+) -> tuple[FittedBody, dict[tuple[str, str, str], int]]:
     """Return what fits, and the losses by feature, where and detail."""
     losses = Losses()
     given, before = headers or {}, deepcopy((body, headers or {}))

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core.bodies.tool_calls import WrappedInput
+from streamnorm._core.bodies.tool_calls import CustomToolInputDecoder
 
 PATCH = '*** Begin Patch\n*** Update File: a.py\n-x = "\\t"\n+é 🜚 "\n*** End Patch\n'
 
 
-def read(pieces: Iterable[str], *, max_json_depth: int = 128) -> tuple[list[str], WrappedInput]:
+def read(
+    pieces: Iterable[str], *, max_json_depth: int = 128
+) -> tuple[list[str], CustomToolInputDecoder]:
     """Return the text that each piece gave, the end's last, and the reader."""
-    reader = WrappedInput(max_json_depth=max_json_depth)
+    reader = CustomToolInputDecoder(max_json_depth=max_json_depth)
     return [*(reader.feed(piece) for piece in pieces), reader.close()], reader
 
 

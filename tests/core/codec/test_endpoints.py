@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from streamnorm._core.codec import Asked, Endpoints, Route
+from streamnorm._core.codec import Endpoints, RequestedOperation, Route
 from streamnorm._registry import DIALECTS
 
 VERTEX = "/v1/projects/p/locations/l/publishers"
@@ -20,75 +20,97 @@ UUID = "ad5663da-63e6-86c6-e0be-ff15effa8357"
             (dialect, "GET", path, asked)
             for dialect in ("anthropic", "openai_chat", "openai_responses", "gemini")
             for path, asked in {
-                "/v1/models": Asked("models"),
-                "/models": Asked("models"),
-                "/proxy/v1beta/models": Asked("models"),
-                "/v1/models/m-1": Asked("model", "m-1"),
-                "/v1/models/accounts/a/models/m": Asked("model", "accounts/a/models/m"),
+                "/v1/models": RequestedOperation("models"),
+                "/models": RequestedOperation("models"),
+                "/proxy/v1beta/models": RequestedOperation("models"),
+                "/v1/models/m-1": RequestedOperation("model", "m-1"),
+                "/v1/models/accounts/a/models/m": RequestedOperation(
+                    "model", "accounts/a/models/m"
+                ),
             }.items()
         ),
-        ("anthropic", "POST", "/v1/messages", Asked("message")),
-        ("anthropic", "POST", "/v1/v1/messages", Asked("message")),
-        ("anthropic", "POST", "/messages", Asked("message")),
-        ("anthropic", "POST", "/v1/messages/count_tokens", Asked("count")),
+        ("anthropic", "POST", "/v1/messages", RequestedOperation("message")),
+        ("anthropic", "POST", "/v1/v1/messages", RequestedOperation("message")),
+        ("anthropic", "POST", "/messages", RequestedOperation("message")),
+        ("anthropic", "POST", "/v1/messages/count_tokens", RequestedOperation("count")),
         (
             *("anthropic", "POST", f"{VERTEX}/anthropic/models/claude-x:rawPredict"),
-            Asked("message", "claude-x"),
+            RequestedOperation("message", "claude-x"),
         ),
         (
             *("anthropic", "POST", f"{VERTEX}/anthropic/models/claude-x@1:streamRawPredict"),
-            Asked("message", "claude-x@1"),
+            RequestedOperation("message", "claude-x@1"),
         ),
         ("anthropic", "GET", "/v1/messages", None),
         ("anthropic", "POST", "/v1/threads/t/messages", None),
         ("anthropic", "POST", "/v1/models", None),
         ("anthropic", "POST", "/v1/messages/batches", None),
         ("anthropic", "POST", "/v1/chat/completions", None),
-        ("openai_chat", "POST", "/v1/chat/completions", Asked("message")),
-        ("openai_chat", "POST", "/chat/completions", Asked("message")),
+        ("openai_chat", "POST", "/v1/chat/completions", RequestedOperation("message")),
+        ("openai_chat", "POST", "/chat/completions", RequestedOperation("message")),
         ("openai_chat", "GET", "/v1/chat/completions", None),
         ("openai_chat", "GET", "/v1/chat/completions/c", None),
         ("openai_chat", "POST", "/v1/responses", None),
         ("openai_chat", "POST", "/v1/embeddings", None),
-        ("openai_responses", "POST", "/v1/responses", Asked("message")),
-        ("openai_responses", "POST", "/v1/responses/input_tokens", Asked("count")),
-        ("openai_responses", "POST", "/v1/responses/compact", Asked("compact")),
+        ("openai_responses", "POST", "/v1/responses", RequestedOperation("message")),
+        ("openai_responses", "POST", "/v1/responses/input_tokens", RequestedOperation("count")),
+        ("openai_responses", "POST", "/v1/responses/compact", RequestedOperation("compact")),
         (
             *("openai_responses", "GET", "/v1/responses/resp_1"),
-            Asked("response", response_id="resp_1"),
+            RequestedOperation("response", response_id="resp_1"),
         ),
-        ("openai_responses", "GET", f"/v1/responses/{UUID}", Asked("response", response_id=UUID)),
+        (
+            "openai_responses",
+            "GET",
+            f"/v1/responses/{UUID}",
+            RequestedOperation("response", response_id=UUID),
+        ),
         (
             *("openai_responses", "DELETE", "/v1/responses/resp_1"),
-            Asked("delete", response_id="resp_1"),
+            RequestedOperation("delete", response_id="resp_1"),
         ),
         (
             *("openai_responses", "POST", "/v1/responses/resp_1/cancel"),
-            Asked("cancel", response_id="resp_1"),
+            RequestedOperation("cancel", response_id="resp_1"),
         ),
         (
             *("openai_responses", "GET", "/v1/responses/resp_1/input_items"),
-            Asked("input_items", response_id="resp_1"),
+            RequestedOperation("input_items", response_id="resp_1"),
         ),
         ("openai_responses", "GET", "/v1/responses", None),
         ("openai_responses", "POST", "/v1/responses/resp_1", None),
         ("openai_responses", "GET", "/v1/responses/resp_1/other", None),
-        ("gemini", "POST", "/v1beta/models/g:generateContent", Asked("message", "g")),
-        ("gemini", "POST", "/v1/models/g:streamGenerateContent", Asked("stream", "g")),
-        ("gemini", "POST", "/models/org/g:1:generateContent", Asked("message", "org/g:1")),
-        ("gemini", "POST", f"{VERTEX}/google/models/g:generateContent", Asked("message", "g")),
-        ("gemini", "POST", "/v1beta/models/g:countTokens", Asked("count", "g")),
+        ("gemini", "POST", "/v1beta/models/g:generateContent", RequestedOperation("message", "g")),
+        ("gemini", "POST", "/v1/models/g:streamGenerateContent", RequestedOperation("stream", "g")),
+        (
+            "gemini",
+            "POST",
+            "/models/org/g:1:generateContent",
+            RequestedOperation("message", "org/g:1"),
+        ),
+        (
+            "gemini",
+            "POST",
+            f"{VERTEX}/google/models/g:generateContent",
+            RequestedOperation("message", "g"),
+        ),
+        ("gemini", "POST", "/v1beta/models/g:countTokens", RequestedOperation("count", "g")),
         (
             *("gemini", "POST", "/v1beta/tunedModels/t:generateContent"),
-            Asked("message", "tunedModels/t"),
+            RequestedOperation("message", "tunedModels/t"),
         ),
-        ("gemini", "GET", "/v1beta/tunedModels/t", Asked("model", "tunedModels/t")),
+        ("gemini", "GET", "/v1beta/tunedModels/t", RequestedOperation("model", "tunedModels/t")),
         ("gemini", "POST", "/v1beta/models/g:embedContent", None),
-        ("gemini", "GET", "/v1beta/models/g:generateContent", Asked("model", "g:generateContent")),
+        (
+            "gemini",
+            "GET",
+            "/v1beta/models/g:generateContent",
+            RequestedOperation("model", "g:generateContent"),
+        ),
     ],
 )
 def test_method_and_path_say_what_is_asked(
-    dialect: str, method: str, path: str, asked: Asked | None
+    dialect: str, method: str, path: str, asked: RequestedOperation | None
 ) -> None:
     assert DIALECTS[dialect].endpoints.asked(method, path) == asked
 
@@ -103,11 +125,11 @@ def test_path_that_goes_on_is_another(end: str) -> None:
 def test_body_decides_between_a_message_and_a_stream() -> None:
     endpoints = DIALECTS["anthropic"].endpoints
     for body in ({}, {"stream": False}, {"stream": 1}, [], None):
-        assert endpoints.asked("POST", "/v1/messages", body) == Asked("message")
+        assert endpoints.asked("POST", "/v1/messages", body) == RequestedOperation("message")
     streamed = {"model": "m", "stream": True}
-    assert endpoints.asked("POST", "/v1/messages", streamed) == Asked("stream", "m")
+    assert endpoints.asked("POST", "/v1/messages", streamed) == RequestedOperation("stream", "m")
     counted = endpoints.asked("POST", "/v1/messages/count_tokens", streamed)
-    assert counted == Asked("count", "m")
+    assert counted == RequestedOperation("count", "m")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/v1/responses/resp_1/input_items"])
@@ -183,7 +205,7 @@ def test_first_route_that_matches_counts() -> None:
         Route("POST", re.compile(r"/a/b\Z"), "message"),
     )
     endpoints = Endpoints(routes=routes)
-    assert endpoints.asked("POST", "/a/b") == Asked("stream", "b")
+    assert endpoints.asked("POST", "/a/b") == RequestedOperation("stream", "b")
     assert endpoints.model("/a/b", {"model": 5}) == "b"
     assert endpoints.streams("/a/b", None)
     assert not endpoints.streams("/x", None)

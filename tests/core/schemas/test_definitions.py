@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import EncodeError
-from streamnorm._core.schemas.references import MISSING, define_targets, pointed_at, pointer_to
+from streamnorm._core.schemas.references import MISSING, define_targets, pointer_to, resolve_pointer
 
 NOTES = frozenset({"$defs", "default", "description"})
 TEXT = {"type": "string"}
@@ -126,7 +126,7 @@ def test_targets_within_each_other_have_a_bound() -> None:
     ],
 )
 def test_pointer_leads_to_a_part(pointer: str, value: object) -> None:
-    assert pointed_at({"a": [1, {"b/c": 2}]}, pointer) == value
+    assert resolve_pointer({"a": [1, {"b/c": 2}]}, pointer) == value
 
 
 def test_pointer_to_a_definition_escapes_its_name() -> None:

@@ -24,10 +24,10 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
 
 CALL = {"functionCall": {"id": "c1", "name": "tide"}}
-SEALED = base64.b64encode(seal_reasoning("c2ln", "anthropic").encode()).decode()
+SEALED = base64.b64encode(tag_redacted_reasoning("c2ln", "anthropic").encode()).decode()
 
 
 def test_text_of_one_kind_extends_its_block() -> None:

@@ -14,9 +14,9 @@ from streamnorm._core.errors import ProfileError
 from streamnorm.profiles.rules import read_request_rules, shipped_rules
 from streamnorm.profiles.rules.schema_nodes import (
     SchemaNode,
+    has_target,
     nodes_of,
     recursive_reference,
-    target_in,
 )
 
 RULE = """
@@ -96,7 +96,7 @@ def test_node_has_types_and_properties(schema: Any, types: Any, properties: Any)
 )
 def test_target_of_a_reference_is_found(reference: str, is_there: bool) -> None:
     schema = {"$defs": {"a/b": {"type": "array", "items": [{}, {}]}}}
-    assert target_in(schema, reference) is is_there
+    assert has_target(schema, reference) is is_there
 
 
 @pytest.mark.parametrize(

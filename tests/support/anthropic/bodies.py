@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from streamnorm import InputMessage, Request
-from streamnorm._core.bodies.request import is_own
+from streamnorm._core.bodies.request import is_same_dialect
 from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.anthropic.body import codec
@@ -94,4 +94,4 @@ def rewritten(**fields: Any) -> Body:
 
 def is_own_message(message: InputMessage) -> bool:
     """Return whether a message would be written as it was read."""
-    return is_own(message, "anthropic")
+    return is_same_dialect(message, "anthropic")

@@ -24,7 +24,7 @@ from streamnorm import (
     ToolCall,
     Usage,
 )
-from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
 from support.gemini import reader as gemini_reader
 
 __all__ = ["assert_reads_as"]
@@ -84,7 +84,7 @@ def _check(part: dict[str, Any], block: Block) -> None:
             assert part["signature"] in _signed(signature, issuer, id)
         case RedactedReasoning(data, issuer, id):
             assert (part["text"], part["thought"]) == ("", True)
-            assert part["signature"] == _base64(seal_reasoning(data, issuer, id))
+            assert part["signature"] == _base64(tag_redacted_reasoning(data, issuer, id))
         case ToolCall(id, name, arguments, signature=signature, issuer=issuer):
             call = {"id": id, "name": name, "args": json.loads(arguments or "{}")}
             assert part["functionCall"] == call

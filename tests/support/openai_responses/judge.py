@@ -22,7 +22,7 @@ from streamnorm import (
     ToolCall,
     Usage,
 )
-from streamnorm._core.ids import escape_id, seal_reasoning, tag_signature
+from streamnorm._core.ids import escape_id, tag_redacted_reasoning, tag_signature
 from streamnorm._core.json import is_object
 from support.openai_responses import reader as responses_reader
 
@@ -106,7 +106,7 @@ def _check(part: dict[str, Any], block: Block) -> None:
             assert part.get("encrypted_content") == _sealed(block, part["id"])
         case RedactedReasoning(data, issuer, id):
             assert (part["type"], part["summary"]) == ("reasoning", [])
-            assert part["encrypted_content"] == seal_reasoning(data, issuer, id)
+            assert part["encrypted_content"] == tag_redacted_reasoning(data, issuer, id)
         case ToolCall(id, name, arguments, kind, namespace=namespace):
             custom = kind == "custom"
             call = {"type": "custom_tool_call" if custom else "function_call"}

@@ -9,14 +9,14 @@ from msgspec import Struct, structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, Request, replaced, same_parts
+from streamnorm._core.bodies.request import InputMessage, Request, replace_parts, same_parts
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool
 
 P = TypeVar("P", bound=Struct)
 
 
-def project_extra(part: P, dialect: str, losses: Losses, where: str) -> P:
+def drop_foreign_fields(part: P, dialect: str, losses: Losses, where: str) -> P:
     """Return a part without the extra fields of other dialects; each is a loss of its name.
 
     Args:
@@ -41,7 +41,7 @@ _LONGEST_TTL = "1h"  # of the vendor that wants lifetimes to fall
 M = TypeVar("M", bound="InputBlock | AnyTool")
 
 
-def project_marks(
+def project_cache_marks(
     request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool
 ) -> Request:
     """Return a request with the marks that the target can have.
@@ -91,7 +91,7 @@ class _MarkProjector:
         tools = tuple(self._marked(tool, "tool", "tools") for tool in request.tools)
         system = tuple(self._marked(text, "system", "system") for text in request.system)
         messages = tuple(map(self._message, request.messages))
-        return replaced(
+        return replace_parts(
             request,
             tools=same_parts(request.tools, tools),
             system=same_parts(request.system, system),

@@ -30,18 +30,23 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.cache_control import project_extra
+from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
 from streamnorm._core.bodies.projection.history import (
+    drop_foreign_reasoning,
     holds_tags,
     is_signed_for,
     is_verified,
     restore_signatures,
-    without_foreign_reasoning,
 )
 from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.results import check_last_result
 from streamnorm._core.bodies.projection.tools import ToolNames
-from streamnorm._core.bodies.request import InputMessage, is_own, same_parts, unchanged_source
+from streamnorm._core.bodies.request import (
+    InputMessage,
+    is_same_dialect,
+    same_parts,
+    unchanged_source,
+)
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, object_in, string_of
@@ -162,7 +167,7 @@ class ContentProjector:
                     self._losses.add("cache_mark_dropped", "system", "on an empty text")
                 continue
             cited = self._cited(text, "system")
-            texts.append(project_extra(cited, self._can.dialect, self._losses, "system"))
+            texts.append(drop_foreign_fields(cited, self._can.dialect, self._losses, "system"))
         if system and not (texts or own):
             self._losses.add("empty_message_dropped", "system", "dropped")
         return same_parts(system, tuple(texts))
@@ -200,7 +205,7 @@ class ContentProjector:
             self._written_ids.add(call.written)
 
     def _message(self, message: InputMessage, position: int) -> _Projected:
-        own = is_own(message, self._can.dialect)
+        own = is_same_dialect(message, self._can.dialect)
         if own and not self._native and holds_tags(message):
             own, message = False, structs.replace(message, source=None)
         try:
@@ -214,7 +219,7 @@ class ContentProjector:
             self._losses.add("name", "messages", "dropped")
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
-            changed = project_extra(changed, self._can.dialect, self._losses, "messages")
+            changed = drop_foreign_fields(changed, self._can.dialect, self._losses, "messages")
         # Messages of the system may change other things than the instructions.
         is_kept = own and changed is message and (message.role == "system" or not self._checks)
         if blocks or is_kept:
@@ -233,7 +238,7 @@ class ContentProjector:
             before = restore_signatures(before, self._can)
         elif own and message.source.value is None:  # an answer, of whatever server
             stored = self._stored
-            before = without_foreign_reasoning(before, self._can, self._losses, stored=stored)
+            before = drop_foreign_reasoning(before, self._can, self._losses, stored=stored)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
@@ -263,7 +268,7 @@ class ContentProjector:
     def _extra(self, block: B) -> B:
         if block.extra is None:
             return block
-        return project_extra(block, self._can.dialect, self._losses, "messages")
+        return drop_foreign_fields(block, self._can.dialect, self._losses, "messages")
 
     def _call_id(self, id: str, *, own: bool) -> str:
         """Return the id of a call, which is changed if it must differ from an earlier one."""

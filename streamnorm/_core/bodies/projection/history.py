@@ -13,7 +13,7 @@ from msgspec import structs
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import InputMessage, Source, same_parts
-from streamnorm._core.ids import Carried, carried_signature
+from streamnorm._core.ids import SignatureCarrier, read_carrier
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 
@@ -75,7 +75,7 @@ def restore_signatures(
     return tuple(restored)
 
 
-def without_foreign_reasoning(
+def drop_foreign_reasoning(
     blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
     """Return the blocks of an answer without reasoning that the target does not know.
@@ -110,14 +110,14 @@ def _is_signed(block: InputBlock) -> bool:
     return isinstance(block, RedactedReasoning)
 
 
-def _carried(block: Reasoning | RedactedReasoning) -> Carried | None:
+def _carried(block: Reasoning | RedactedReasoning) -> SignatureCarrier | None:
     """Return the signature that a block carries for another block."""
     if isinstance(block, RedactedReasoning):
-        return carried_signature(block.data)
-    return None if block.text or block.signature is None else carried_signature(block.signature)
+        return read_carrier(block.data)
+    return None if block.text or block.signature is None else read_carrier(block.signature)
 
 
-def _sign_text(blocks: list[InputBlock], carried: Carried) -> None:
+def _sign_text(blocks: list[InputBlock], carried: SignatureCarrier) -> None:
     """Sign the text that a carrier follows, or a text of its own."""
     signature, issuer, _ = carried
     if blocks and isinstance(blocks[-1], Text) and blocks[-1].signature is None:

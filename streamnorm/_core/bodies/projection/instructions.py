@@ -14,7 +14,7 @@ from streamnorm._core.blocks import (
     Text,
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, Role, is_own, same_parts
+from streamnorm._core.bodies.request import InputMessage, Role, is_same_dialect, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -22,7 +22,7 @@ _INSTRUCTIONS = ("system", "developer")
 _FILLER = InputMessage("assistant", (Text("OK."),))
 
 
-def without_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
     """Return messages of which the last one is the user's.
 
     The request stays the beginning of the one that comes next, which has the answer and what
@@ -101,7 +101,7 @@ def place_instructions(
 def _leaves_messages(first: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
     """Return whether leading instructions are written in the field for them."""
     is_refused = can.only_refusals and can.inline_system == "text"
-    return is_refused or not all(is_own(message, can.dialect) for message in first)
+    return is_refused or not all(is_same_dialect(message, can.dialect) for message in first)
 
 
 def _is_question(message: InputMessage) -> bool:
@@ -163,7 +163,7 @@ def _moved(
         if message is not None and message.role != "assistant":
             turn.append(message)
             continue
-        is_settled = not checks and all(is_own(each, can.dialect) for each in turn)
+        is_settled = not checks and all(is_same_dialect(each, can.dialect) for each in turn)
         placed += turn if is_settled else _with_instructions_last(turn, placed, losses)
         placed += messages[position : position + 1]
         turn = []

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.cache_control import project_extra
-from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
+from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.projection.schemas import project_output_schema
-from streamnorm._core.bodies.request import OutputFormat, Request, Source, replaced
+from streamnorm._core.bodies.request import OutputFormat, Request, Source, replace_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -66,7 +66,7 @@ def project_options(
         if user is not request.user or request.safety_identifier is not None:
             request = structs.replace(request, user=user, safety_identifier=None)
     fields = can.fields
-    if can.reasoning_excludes and reasons(request, can):
+    if can.reasoning_excludes and is_reasoning(request, can):
         fields = fields - {
             name
             for name in can.reasoning_excludes
@@ -89,7 +89,7 @@ def project_options(
         request = structs.replace(request, **dropped)
     changes = _changed(request, can, losses, own=own, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
-    return replaced(whole, **options, extra=request.extra)
+    return replace_parts(whole, **options, extra=request.extra)
 
 
 def _options_read(request: Request) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _drop_unfixed(
 ) -> None:
     """Add the options with another value than the only one to those that are dropped."""
     fixed = can.fixed_values
-    if can.fixed_values_off is not None and not reasons(request, can):
+    if can.fixed_values_off is not None and not is_reasoning(request, can):
         fixed = can.fixed_values_off
     for name, value in fixed.items():
         asked = getattr(request, name)
@@ -274,7 +274,7 @@ def _output(
         if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
             losses.add("schema_name", "request", "dropped")
             output = structs.replace(output, name=None)
-        return project_extra(output, can.dialect, losses, "request")
+        return drop_foreign_fields(output, can.dialect, losses, "request")
     if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
         losses.add("schema_dropped", "request", "written as any JSON object")
         return OutputFormat("json_object")

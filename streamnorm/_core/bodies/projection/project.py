@@ -9,19 +9,22 @@ from msgspec import structs
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.cache_control import project_extra, project_marks
+from streamnorm._core.bodies.projection.cache_control import (
+    drop_foreign_fields,
+    project_cache_marks,
+)
 from streamnorm._core.bodies.projection.content import ContentProjector
-from streamnorm._core.bodies.projection.instructions import place_instructions, without_prefill
+from streamnorm._core.bodies.projection.instructions import drop_prefill, place_instructions
 from streamnorm._core.bodies.projection.options import project_options
 from streamnorm._core.bodies.projection.reasoning_options import (
+    drop_unsigned_budget,
     fit_effort_to_tools,
     project_reasoning_options,
-    without_unsigned_budget,
 )
 from streamnorm._core.bodies.projection.results import (
     FilledCalls,
     RepairPolicy,
-    fit_own_results,
+    fit_result_placement,
     join_call_turns,
     mint_ids,
     place_results,
@@ -37,12 +40,12 @@ from streamnorm._core.bodies.request import (
     InputMessage,
     Reply,
     Request,
-    is_own,
-    replaced,
+    is_same_dialect,
+    replace_parts,
     same_parts,
     unchanged_source,
 )
-from streamnorm._core.bodies.wire_fields import is_joint
+from streamnorm._core.bodies.wire_fields import is_joint_beta
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
@@ -89,7 +92,7 @@ def project_request(
         is_left = repair == "error" or request.state is not None
         if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
             return request, Reply()
-    own = is_own(request, can.dialect)
+    own = is_same_dialect(request, can.dialect)
     for name in request.state or ():
         if not (own and _takes(name, can)):
             found = "state that the server does not hold" if own else "state of another provider"
@@ -102,8 +105,8 @@ def project_request(
     names = ToolNames(request.tools, known, losses)
     if not native:
         reasoning = project_reasoning_options(request, can, losses, lenient=lenient)
-        request = replaced(request, reasoning=reasoning)
-        request = replaced(request, reasoning=fit_effort_to_tools(request, can, losses))
+        request = replace_parts(request, reasoning=reasoning)
+        request = replace_parts(request, reasoning=fit_effort_to_tools(request, can, losses))
     messages = _in_order(request, can, losses, repair, filled, named=named)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
@@ -130,29 +133,29 @@ def project_request(
     if can.calls_after_user and not lenient:
         messages = join_call_turns(messages, losses)
     if not (can.assistant_last or lenient):
-        messages = without_prefill(messages, losses)
+        messages = drop_prefill(messages, losses)
     is_native = own and not is_checked and not (can.results_required and not request.state)
     if not messages and not is_native:
         lost = _unknown_kinds(request, can)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
     if not (can.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
-    reasoning = without_unsigned_budget(request, messages, can, losses, lenient=lenient)
-    request = replaced(request, reasoning=reasoning)
+    reasoning = drop_unsigned_budget(request, messages, can, losses, lenient=lenient)
+    request = replace_parts(request, reasoning=reasoning)
     tools = project_tools(request, can, names, losses)
     if missing_tools == "error":
         check_missing_tools(request, tools, can)
     choice, tools = project_choice(request, tools, can, names, losses, lenient=lenient)
-    projected = project_marks(
-        replaced(request, system=system, messages=messages, tools=tools, tool_choice=choice),
+    projected = project_cache_marks(
+        replace_parts(request, system=system, messages=messages, tools=tools, tool_choice=choice),
         can,
         losses,
         lenient=lenient,
     )
     if not own:
-        projected = replaced(projected, betas=_betas_to_lose(projected, can))
+        projected = replace_parts(projected, betas=_betas_to_lose(projected, can))
     projected = project_options(projected, can, losses, own=own, lenient=lenient, native=native)
-    return project_extra(projected, can.dialect, losses, "request"), Reply(names.reply)
+    return drop_foreign_fields(projected, can.dialect, losses, "request"), Reply(names.reply)
 
 
 def _unknown_kinds(request: Request, can: BodyCapabilities) -> str:
@@ -182,7 +185,7 @@ def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
         for name, value in fields.items()
         if value is not None
     }
-    betas = tuple(beta for beta in request.betas if not is_joint(beta, lost))
+    betas = tuple(beta for beta in request.betas if not is_joint_beta(beta, lost))
     return same_parts(request.betas, betas)
 
 
@@ -204,7 +207,7 @@ def _in_order(
     if can.only_refusals:
         if repair == "fill" or can.results_required:
             messages = _repaired(messages, can, losses, repair, filled)
-        return fit_own_results(messages, can, losses)
+        return fit_result_placement(messages, can, losses)
     return _repaired(messages, can, losses, repair, filled)
 
 
@@ -254,7 +257,7 @@ def _is_in_order(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> b
 
 def _settled(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
     """Return the number of the first messages that are in the dialect, with all their results."""
-    foreign = (n for n, message in enumerate(messages) if not is_own(message, can.dialect))
+    foreign = (n for n, message in enumerate(messages) if not is_same_dialect(message, can.dialect))
     count = next(foreign, len(messages))
     last = count - 1
     while last >= 0 and messages[last].role != "assistant":

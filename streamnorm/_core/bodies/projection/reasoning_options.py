@@ -9,8 +9,8 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.cache_control import project_extra
-from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_own
+from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
+from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_same_dialect
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import CustomTool, Tool
@@ -38,7 +38,7 @@ def reasoning_budget(options: ReasoningOptions) -> int:
     return _BUDGETS.get(options.effort or "medium", _BUDGETS["medium"])
 
 
-def reasons(request: Request, can: BodyCapabilities) -> bool:
+def is_reasoning(request: Request, can: BodyCapabilities) -> bool:
     """Return whether the model reasons, by a request's options in the target's words."""
     return _reasons(request.reasoning, can)
 
@@ -87,8 +87,8 @@ def _in_words(
     if "reasoning" not in can.fields:
         losses.add("reasoning", "request", "dropped")
         return None
-    projected = project_extra(options, can.dialect, losses, "request")
-    own = is_own(request, can.dialect)
+    projected = drop_foreign_fields(options, can.dialect, losses, "request")
+    own = is_same_dialect(request, can.dialect)
     max_tokens = request.max_tokens
     if max_tokens is None and not lenient:
         max_tokens = can.max_tokens
@@ -210,7 +210,7 @@ def _with_said_budget(
     return structs.replace(options, **words)
 
 
-def without_unsigned_budget(
+def drop_unsigned_budget(
     request: Request,
     messages: tuple[InputMessage, ...],
     can: BodyCapabilities,
@@ -236,8 +236,10 @@ def without_unsigned_budget(
     answer = _continued_answer(messages)
     # An answer that the client sent in the dialect is its affair, or stands before a server that
     # takes calls after unsigned reasoning.  One whose reasoning was dropped here is neither.
-    is_accepted = lenient or (is_own(request, can.dialect) and can.signature_pattern is None)
-    if is_accepted and all(is_own(message, can.dialect) for message in answer):
+    is_accepted = lenient or (
+        is_same_dialect(request, can.dialect) and can.signature_pattern is None
+    )
+    if is_accepted and all(is_same_dialect(message, can.dialect) for message in answer):
         return options
     first = next((block for message in answer for block in message.blocks), None)
     if first is None or isinstance(first, Reasoning | RedactedReasoning):

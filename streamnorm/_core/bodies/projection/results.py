@@ -23,7 +23,7 @@ from streamnorm._core.blocks import (
     ToolResult,
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import InputMessage, is_own, same_parts
+from streamnorm._core.bodies.request import InputMessage, is_same_dialect, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.tool_calls import CLIENT_KINDS
@@ -373,7 +373,7 @@ class _Placement:
         return [Text(f"[result of tool call {result.tool_call_id}]"), *result.content]
 
 
-def fit_own_results(
+def fit_result_placement(
     messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
     """Return messages of the target's dialect without the placements that its server refuses.
@@ -426,7 +426,7 @@ def check_last_result(messages: tuple[InputMessage, ...], can: BodyCapabilities)
     if not (messages and messages[-1].blocks):
         return
     position, message = len(messages) - 1, messages[-1]
-    if is_own(message, can.dialect) and can.server_history:
+    if is_same_dialect(message, can.dialect) and can.server_history:
         return
     match message.blocks[-1]:
         case ServerToolResult(kind=kind) if kind in _OUTPUTS:

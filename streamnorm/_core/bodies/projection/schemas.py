@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.request import OutputFormat, is_own
+from streamnorm._core.bodies.request import OutputFormat, is_same_dialect
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas import simplify_schema
@@ -63,7 +63,7 @@ class ToolSchemas:
             strict = None
         if schema is not None and can.schema == "simple":
             schema = simplify_schema(schema, losses, path=path)
-        if schema is not None and (can.only_refusals or not is_own(tool, can.dialect)):
+        if schema is not None and (can.only_refusals or not is_same_dialect(tool, can.dialect)):
             schema = fit_needs(
                 schema,
                 can.schema_needs,

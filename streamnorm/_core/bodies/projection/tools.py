@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.cache_control import project_extra
-from streamnorm._core.bodies.projection.reasoning_options import reasons
+from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
+from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.projection.schemas import ToolSchemas
-from streamnorm._core.bodies.request import Request, ToolName, is_own, same_parts
+from streamnorm._core.bodies.request import Request, ToolName, is_same_dialect, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
@@ -180,7 +180,7 @@ def project_tools(
             case _:
                 changed = _mcp_server(tool, can, losses)
         if changed is not None:
-            projected.append(project_extra(changed, can.dialect, losses, "tools"))
+            projected.append(drop_foreign_fields(changed, can.dialect, losses, "tools"))
     if not can.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
         for tool in projected:
             if not isinstance(tool, Tool | CustomTool):
@@ -201,7 +201,9 @@ def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -
         searches: Whether the provider searches for tools.  A client that does it itself loads
             them by messages which only its own dialect has.
     """
-    finds = can.deferred_tools and (searches or tool.source is None or is_own(tool, can.dialect))
+    finds = can.deferred_tools and (
+        searches or tool.source is None or is_same_dialect(tool, can.dialect)
+    )
     if finds or not tool.deferred:
         return tool
     losses.add("deferred_tool_loaded", "tools", "offered from the start")
@@ -210,7 +212,7 @@ def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -
 
 def _function(tool: Tool, can: BodyCapabilities, names: ToolNames) -> Tool:
     changes = _common(tool, can, names)
-    if tool.vendor_type is not None and not is_own(tool, can.dialect):
+    if tool.vendor_type is not None and not is_same_dialect(tool, can.dialect):
         changes["vendor_type"] = None
     return structs.replace(tool, **changes) if changes else tool
 
@@ -267,8 +269,8 @@ def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> Ser
             changes[name] = None
     for name, value in _fields_of(tool.data).items():
         # A field of a form that no other dialect has is the vendor's own.
-        is_own = name in _SERVER_FIELDS and getattr(tool, name) is None
-        if value is not None and (is_own or name not in _MAPPED):
+        is_vendor_field = name in _SERVER_FIELDS and getattr(tool, name) is None
+        if value is not None and (is_vendor_field or name not in _MAPPED):
             losses.add(name, "tools", "dropped")
     return structs.replace(tool, **changes, data={})
 
@@ -399,10 +401,10 @@ def project_choice(
         kind = "function"
     if (named, kind) != (choice.names, choice.kind):
         choice = structs.replace(choice, names=named, kind=kind)
-    if can.checks_choices or not is_own(request, can.dialect):
+    if can.checks_choices or not is_same_dialect(request, can.dialect):
         choice = _of_offered(choice, tools, losses)
         named = choice.names
-    if not is_own(request, can.dialect):
+    if not is_same_dialect(request, can.dialect):
         tools = _without_barred(choice, tools, can, losses)
         if choice.server_kinds:
             named, choice = (), ToolChoice(choice.mode)
@@ -412,11 +414,11 @@ def project_choice(
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
         choice = ToolChoice(choice.mode)
-    if not is_own(request, can.dialect) and _names_no_tool(choice, tools):
+    if not is_same_dialect(request, can.dialect) and _names_no_tool(choice, tools):
         losses.add("tool_choice_weakened", "request", "the tool is not offered")
         choice = ToolChoice("auto")
     modes = can.choices_of_tool
-    if can.reasoning_choices is not None and reasons(request, can):
+    if can.reasoning_choices is not None and is_reasoning(request, can):
         modes = can.reasoning_choices
     is_bounded = request.reasoning is not None and request.reasoning.mode == "budget"
     if can.budget_choices is not None and is_bounded:

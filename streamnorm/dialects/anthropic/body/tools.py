@@ -19,7 +19,7 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unknown_fields,
 )
-from streamnorm._core.bodies.request import Request, Source, is_own, unchanged_source
+from streamnorm._core.bodies.request import Request, Source, is_same_dialect, unchanged_source
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_object, string_of
@@ -385,7 +385,7 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
         if value is None:
             continue
         name = string_of(value, "name")  # "" of a toolset
-        if name in names and not is_own(tool, DIALECT):
+        if name in names and not is_same_dialect(tool, DIALECT):
             problem = "name of another tool, expected one of its own"
             raise EncodeError(problem, path=f"tools[{number}]")
         if name:
@@ -401,7 +401,7 @@ def _with_one_loaded(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple
     """Return tools of which at least one is not deferred, as the API demands."""
     loaded: list[Tool] = []
     for tool in tools:
-        if not isinstance(tool, Tool) or not tool.deferred or is_own(tool, DIALECT):
+        if not isinstance(tool, Tool) or not tool.deferred or is_same_dialect(tool, DIALECT):
             return tools
         loaded.append(structs.replace(tool, deferred=False))
     for _ in loaded:

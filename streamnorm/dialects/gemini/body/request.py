@@ -34,7 +34,7 @@ from streamnorm._core.bodies.request import (
     ReasoningOptions,
     Request,
     Source,
-    is_own,
+    is_same_dialect,
     unchanged_source,
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
@@ -179,7 +179,7 @@ def options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
         wire |= _output_to_wire(request.output, context)
     if request.reasoning is not None:
         # A client of the dialect says so itself, whatever the model.
-        modes = context.capabilities.thinking == "budget" or is_own(request, DIALECT)
+        modes = context.capabilities.thinking == "budget" or is_same_dialect(request, DIALECT)
         thinking = _reasoning_to_wire(request.reasoning, context, modes=modes)
         if thinking:
             wire[_THINKING] = thinking

@@ -35,7 +35,7 @@ from streamnorm._core.bodies.request import InputMessage, Role, Source, unchange
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.ids import carried_signature, tag_signature
+from streamnorm._core.ids import read_carrier, tag_signature
 from streamnorm._core.json import compact, is_object, object_in, string_of
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body.content import (
@@ -287,7 +287,7 @@ class InputReader:
             mapped -= {"summary"}
         block = Reasoning(parts, *(signed or ()), extra=extra_of(item, mapped))
         # The signature of a text or a call, on an item of its own, belongs to their answer.
-        is_carrier = not parts and carried_signature(block.signature or "") is not None
+        is_carrier = not parts and read_carrier(block.signature or "") is not None
         self._append(item, block, begins=not is_carrier)
 
     def _read_call(self, item: _Item) -> None:

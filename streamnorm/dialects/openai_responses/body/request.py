@@ -30,7 +30,7 @@ from streamnorm._core.bodies.request import (
     ReasoningOptions,
     Request,
     Source,
-    is_own,
+    is_same_dialect,
     request_source,
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
@@ -164,7 +164,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
-    own_request = is_own(request, DIALECT)
+    own_request = is_same_dialect(request, DIALECT)
     if request.system:
         body["instructions"] = "\n\n".join([block.text for block in request.system])
     items = input_to_wire(request.messages, context)

@@ -30,7 +30,7 @@ from streamnorm import (
     Video,
 )
 from streamnorm._core.bodies.request import Source
-from streamnorm._core.ids import Carried, carry_signature
+from streamnorm._core.ids import SignatureCarrier, write_carrier
 
 PNG = Image("image/png", "aGk=")
 
@@ -217,10 +217,10 @@ def test_text_of_reasoning_goes_back_where_the_server_wants_it() -> None:
 
 
 def test_carried_signatures_are_put_back_on_what_they_sign() -> None:
-    for_call = Reasoning((), carry_signature(Carried("c", "vendor", "id")), "vendor")
-    for_text = RedactedReasoning(carry_signature(Carried("t", "vendor")), "vendor")
-    alone = RedactedReasoning(carry_signature(Carried("u", "vendor")), "vendor")
-    foreign = RedactedReasoning(carry_signature(Carried("v", "other")), "other")
+    for_call = Reasoning((), write_carrier(SignatureCarrier("c", "vendor", "id")), "vendor")
+    for_text = RedactedReasoning(write_carrier(SignatureCarrier("t", "vendor")), "vendor")
+    alone = RedactedReasoning(write_carrier(SignatureCarrier("u", "vendor")), "vendor")
+    foreign = RedactedReasoning(write_carrier(SignatureCarrier("v", "other")), "other")
     asked = request(
         assistant(Text("a"), for_text, alone, foreign, for_call, call("id"), call("jd")),
         user(result("id"), result("jd")),

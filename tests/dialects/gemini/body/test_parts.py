@@ -21,9 +21,9 @@ from streamnorm import (
     Text,
 )
 from streamnorm._core.blocks import InputBlock
-from streamnorm._core.ids import seal_reasoning
+from streamnorm._core.ids import tag_redacted_reasoning
 
-SEALED = b64encode(seal_reasoning("data", "anthropic").encode()).decode()
+SEALED = b64encode(tag_redacted_reasoning("data", "anthropic").encode()).decode()
 CODE_TEXT = '{"language":"PYTHON","code":"1"}'
 CODE = {"language": "PYTHON", "code": "1"}
 OUTCOME = {"outcome": "OUTCOME_OK", "output": "1", "id": "7"}

@@ -30,7 +30,7 @@ from streamnorm import (
     StreamError,
     Transcoder,
 )
-from streamnorm._core.ids import seal_reasoning, tag_signature
+from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
 
 ITEM_ADDED = added(0, "reasoning", id="rs_1", summary=[])
 STARTED = BlockStart(0, Reasoning(), extra={"item_id": "rs_1"})
@@ -336,7 +336,7 @@ def test_half_a_surrogate_pair_at_the_end_is_replaced() -> None:
     ]
 
 
-SEALED = seal_reasoning("c2ln", "anthropic")
+SEALED = tag_redacted_reasoning("c2ln", "anthropic")
 REDACTED = BlockStart(0, RedactedReasoning("c2ln", "anthropic"), extra={"item_id": "rs_1"})
 
 
