@@ -236,3 +236,104 @@ def page_of(
     else:
         start = ids.index(cursor) + 1
     return models[start : start + size], start + size < len(models)
+
+
+# The lists of one dialect
+
+
+class Pages(NamedTuple):
+    """The query parameters of a list that is sent in pages.
+
+    Attributes:
+        size: Parameter with the number of models of a page.
+        default_size: That number where the query has none.
+        max_size: Bound on it.
+        after: Parameter with the cursor of the next page, which is an id.
+        before: Parameter with the cursor of the previous page; None if there is none.
+    """
+
+    size: str
+    default_size: int
+    max_size: int
+    after: str
+    before: str | None = None
+
+
+class ModelsCodec(Struct, frozen=True, kw_only=True):
+    """Reader and writer of one dialect's models and lists of models.
+
+    Attributes:
+        dialect: Name of the dialect.
+        list_field: Field of a list that is an array of models.
+        id_field: Field of a model that names it.
+        id_prefix: Text before the id in that field, which a vendor may leave out.
+        fields: The other fields of a model that are mapped; of two with one attribute the first
+            counts.
+        new_model: Returns the object of a model of another dialect, without its known fields.
+        list_of: Returns a list with objects of models, given the models of the page, whether
+            more follow, and the query.
+        next_cursor: Returns the cursor behind the page that a list is; None if it is the last.
+        pages: Query parameters of pages; None if a list has no pages.
+    """
+
+    dialect: str
+    list_field: str = "data"
+    id_field: str = "id"
+    id_prefix: str = ""
+    fields: Mapping[str, ModelField]
+    new_model: Callable[[ModelInfo], dict[str, Any]]
+    list_of: Callable[
+        [list[dict[str, Any]], Sequence[ModelInfo], bool, Mapping[str, str]], dict[str, Any]
+    ]
+    next_cursor: Callable[[dict[str, Any]], str | None] = lambda body: None
+    pages: Pages | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Query of the first page of a list, as long as pages can be."""
+        return {} if self.pages is None else {self.pages.size: str(self.pages.max_size)}
+
+    def read_model(self, value: dict[str, Any]) -> ModelInfo:
+        """Return the model that an object describes.
+
+        Raises:
+            DecodeError: It names no model.
+        """
+        model = model_from_wire(value, self.dialect, self.id_field, self.fields)
+        return structs.replace(model, id=model.id.removeprefix(self.id_prefix))
+
+    def write_model(self, model: ModelInfo) -> dict[str, Any]:
+        """Return a model as an object; the vendor's own where it came from this dialect."""
+        name = self.id_prefix + model.id
+        own = model.original.get(self.dialect)
+        if own is None:
+            return {**self.new_model(model), **model_to_wire(model, self.fields)}
+        return own if own[self.id_field] in (name, model.id) else {**own, self.id_field: name}
+
+    def read_list(self, body: dict[str, Any]) -> ModelPage:
+        """Return the models of a page of a list.
+
+        Raises:
+            DecodeError: The body is no list of the dialect, or names no model.
+        """
+        models = models_in(body, self.list_field, self.read_model)
+        cursor = self.next_cursor(body)
+        if self.pages is None or cursor is None:
+            return ModelPage(models)
+        return ModelPage(models, {**self.query, self.pages.after: cursor})
+
+    def write_list(self, models: Sequence[ModelInfo], query: Mapping[str, str]) -> dict[str, Any]:
+        """Return the page of a list that a query asks for.
+
+        Raises:
+            DecodeError: The query names no page.
+        """
+        page, has_more = models, False
+        if (pages := self.pages) is not None:
+            size = page_size(query, pages.size, pages.default_size, pages.max_size)
+            before = None if pages.before is None else query.get(pages.before)
+            # Google's clients ask for the first page with an empty token.
+            after = query.get(pages.after) or None
+            page, has_more = page_of(models, size, after=after, before=before)
+        objects = [self.write_model(model) for model in page]
+        return self.list_of(objects, page, has_more, query)

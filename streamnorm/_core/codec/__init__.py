@@ -10,7 +10,6 @@ from streamnorm._core.codec.block_opener import BlockOpener
 from streamnorm._core.codec.body import (
     BodyCodec,
     CountCodec,
-    ModelsCodec,
     ReadContext,
     WriteContext,
     Written,
@@ -63,7 +62,6 @@ __all__ = [
     "Finding",
     "FormatReader",
     "FormatSniffer",
-    "ModelsCodec",
     "Operation",
     "Passthrough",
     "ReadContext",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.fields import require_count
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.models import ModelInfo, ModelPage
+from streamnorm._core.bodies.models import ModelsCodec
 from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request
 from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, arguments_object
@@ -111,40 +112,31 @@ class CountCodec(Struct, frozen=True, kw_only=True):
 
     Attributes:
         fields: Fields of a request for a message that one for its tokens has too; None = all.
-        read_request: Returns the body of the request whose tokens are asked for.
-        write_request: Returns a request for the tokens of a written request, whose body has no
-            other fields.
-        read_count: Returns the number of tokens that an answer holds.
-        write_count: Returns a number of tokens as an answer.
+        suffix: What the path has behind the path of the message.
+        tokens: Field of the answer with the number.
+        constants: Fields of every answer.
     """
 
-    fields: frozenset[str] | None
-    read_request: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body
-    write_request: Callable[[Written], Written]
-    read_count: Callable[[dict[str, Any]], TokenCount]
-    write_count: Callable[[TokenCount], dict[str, Any]]
+    fields: frozenset[str] | None = None
+    suffix: str = ""
+    tokens: str = "input_tokens"
+    constants: dict[str, Any] = {}
 
+    def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of the request whose tokens are asked for."""
+        return body
 
-class ModelsCodec(Struct, frozen=True, kw_only=True):
-    """Reader and writer of lists of models.
+    def write_request(self, written: Written) -> Written:
+        """Return a request for the tokens of a written request, which has no other fields."""
+        return structs.replace(written, path=written.path + self.suffix)
 
-    Readers raise `DecodeError` for a body that is not of the dialect; so does `write_list` for
-    a query that is not.
+    def read_count(self, body: dict[str, Any]) -> TokenCount:
+        """Return the number of tokens that an answer holds."""
+        return TokenCount(require_count(body, self.tokens))
 
-    Attributes:
-        query: Query of the first page of a list, as long as pages can be.
-        read_list: Returns a page of a list.
-        write_list: Returns the page of a list that a query asks for.
-        read_model: Returns one model.
-        write_model: Returns one model as the dialect has it; the vendor's own object, with its
-            id, where it came from this dialect.
-    """
-
-    query: dict[str, str]
-    read_list: Callable[[dict[str, Any]], ModelPage]
-    write_list: Callable[[Sequence[ModelInfo], Mapping[str, str]], dict[str, Any]]
-    read_model: Callable[[dict[str, Any]], ModelInfo]
-    write_model: Callable[[ModelInfo], dict[str, Any]]
+    def write_count(self, count: TokenCount) -> dict[str, Any]:
+        """Return a number of tokens as an answer."""
+        return {**self.constants, self.tokens: count.input_tokens}
 
 
 class BodyCodec(Struct, frozen=True, kw_only=True):

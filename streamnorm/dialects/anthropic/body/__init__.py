@@ -7,10 +7,9 @@ conversation), `tools.py` and `betas.py`; `response.py` is the answer.
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.anthropic.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
-from streamnorm.dialects.anthropic.body.count import COUNT
 from streamnorm.dialects.anthropic.body.fitting import fit_body
-from streamnorm.dialects.anthropic.body.models import MODELS
 from streamnorm.dialects.anthropic.body.request import FIELD_PARTS, read_request, write_request
 from streamnorm.dialects.anthropic.body.response import (
     read_response,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.gemini.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.body.count import COUNT
 from streamnorm.dialects.gemini.body.fitting import fit_body
-from streamnorm.dialects.gemini.body.models import MODELS
 from streamnorm.dialects.gemini.body.request import (
     FIELD_PARTS,
     read_request,

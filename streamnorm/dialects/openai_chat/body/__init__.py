@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.openai_chat.body.auxiliary import MODELS
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.fitting import fit_body
-from streamnorm.dialects.openai_chat.body.models import MODELS
 from streamnorm.dialects.openai_chat.body.request import (
     FIELD_PARTS,
     read_request,

@@ -4,10 +4,9 @@ https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23
 """
 
 from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.openai_responses.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
-from streamnorm.dialects.openai_responses.body.count import COUNT
 from streamnorm.dialects.openai_responses.body.fitting import fit_body
-from streamnorm.dialects.openai_responses.body.models import MODELS
 from streamnorm.dialects.openai_responses.body.request import (
     FIELD_PARTS,
     read_request,
