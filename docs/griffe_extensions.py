@@ -6,14 +6,11 @@ and no argument that the docstring of a base class describes.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import griffe
-import msgspec
 
 
 class StructSignatures(griffe.Extension):
@@ -21,10 +18,10 @@ class StructSignatures(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         """Add the signatures, once all modules of the package are read."""
-        for documented in _classes(pkg):
-            value = getattr(import_module(documented.module.path), documented.name, None)
-            if inspect.isclass(value) and issubclass(value, msgspec.Struct):
-                documented.set_member("__init__", _init(pkg, documented, value))
+        # Found before one is changed: a class takes over the `__init__` of its base.
+        structs = [documented for documented in _classes(pkg) if _is_struct(documented)]
+        for struct in structs:
+            struct.set_member("__init__", _init(struct))
 
 
 class DescribedArguments(griffe.Extension):
@@ -52,25 +49,36 @@ def _classes(module: griffe.Module) -> Iterator[griffe.Class]:
             yield from _classes(member)
 
 
-def _init(
-    package: griffe.Module, documented: griffe.Class, struct: type[msgspec.Struct]
-) -> griffe.Function:
-    fields: dict[str, Any] = {}
-    for base in reversed(struct.__mro__):
-        if base.__module__.startswith("streamnorm"):
-            _, _, path = f"{base.__module__}.{base.__name__}".partition(".")
-            fields.update(package[path].members)
-    parameters = (
-        griffe.Parameter(
-            parameter.name,
-            annotation=fields[parameter.name].annotation,
-            kind=griffe.ParameterKind(parameter.kind.description),
-            default=fields[parameter.name].value,
-        )
-        for parameter in inspect.signature(struct).parameters.values()
+def _is_struct(documented: griffe.Class) -> bool:
+    return any(
+        isinstance(base, griffe.Expr) and base.canonical_path == "msgspec.Struct"
+        for one in (documented, *documented.mro())
+        for base in one.bases
     )
+
+
+def _init(struct: griffe.Class) -> griffe.Function:
+    positional: dict[str, griffe.Parameter] = {}
+    by_keyword: dict[str, griffe.Parameter] = {}
+    kind = griffe.ParameterKind
+    for base in (*reversed(struct.mro()), struct):
+        is_by_keyword = base.keywords.get("kw_only") == "True"
+        for name, member in base.members.items():
+            # Properties are attributes, too, and constants of the class have no annotation.
+            if not isinstance(member, griffe.Attribute) or member.annotation is None:
+                continue
+            if "instance-attribute" not in member.labels:
+                continue
+            parameter = griffe.Parameter(
+                name,
+                annotation=member.annotation,
+                kind=kind.keyword_only if is_by_keyword else kind.positional_or_keyword,
+                default=member.value,
+            )
+            (by_keyword if is_by_keyword else positional)[name] = parameter
+    fields = (*positional.values(), *by_keyword.values())
     return griffe.Function(
         "__init__",
-        parent=documented,
-        parameters=griffe.Parameters(griffe.Parameter("self"), *parameters),
+        parent=struct,
+        parameters=griffe.Parameters(griffe.Parameter("self"), *fields),
     )
