@@ -17,7 +17,14 @@ import sys
 from typing import NoReturn
 
 import streamnorm
-from streamnorm._core.errors import NotAStream
+from streamnorm._core.errors import (
+    DecodeError,
+    EncodeError,
+    LossyEncoding,
+    NotAStream,
+    StreamnormError,
+    UpstreamError,
+)
 from streamnorm._registry import DIALECTS
 from streamnorm.cli import (
     bodies,
@@ -32,8 +39,9 @@ from streamnorm.cli import (
 from streamnorm.cli.console import (
     Parser,
     UsageError,
-    complain,
     exit_statuses,
+    print_error,
+    report_losses,
     text_line,
     write,
 )
@@ -41,6 +49,10 @@ from streamnorm.cli.streams import STATUSES, dialect_names
 
 __all__ = ["main"]
 
+# In the order of the help text.
+_COMMAND_MODULES = (
+    *(streams, bodies, inspecting, recordings, gateway, running, converting, scanning),
+)
 _STATUSES = {
     **STATUSES,
     4: "not a stream or body, malformed, or violations",
@@ -48,7 +60,14 @@ _STATUSES = {
     6: "a request without a recording, or an exchange that was not recorded",
     7: "scan found a secret",
 }
-_NOT_A_STREAM = 4
+# Other errors of the package are wrong usage: what the command line names cannot be used.
+_STATUS_OF: dict[type[Exception], int] = {
+    UpstreamError: 1,
+    NotAStream: 4,
+    DecodeError: 4,
+    EncodeError: 4,
+    LossyEncoding: 5,
+}
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT or SIGPIPE ended
 _PIPE_CLOSED = 141
 
@@ -68,18 +87,18 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         status: int = arguments.run(arguments)
-    except UsageError as exc:
-        complain(str(exc))
-        return 2
-    except NotAStream as exc:
-        complain(str(exc))
-        return _NOT_A_STREAM
+    except (UsageError, StreamnormError, ImportError) as exc:  # an extra may not be installed
+        if isinstance(exc, LossyEncoding):
+            report_losses(exc.losses)
+        reported = "the provider reported an error: " if isinstance(exc, UpstreamError) else ""
+        print_error(f"{reported}{exc}")
+        return _STATUS_OF.get(type(exc), 2)
     except BrokenPipeError:
         _discard_output()
         return _PIPE_CLOSED
     except OSError as exc:
         _discard_output()
-        complain(f"cannot write: {exc.strerror}")
+        print_error(f"cannot write: {exc.strerror}")
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -100,12 +119,6 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    streams.add_commands(commands.add_parser)
-    bodies.add_commands(commands.add_parser)
-    inspecting.add_commands(commands.add_parser)
-    recordings.add_commands(commands.add_parser)
-    gateway.add_commands(commands.add_parser)
-    running.add_commands(commands.add_parser)
-    converting.add_commands(commands.add_parser)
-    scanning.add_commands(commands.add_parser)
+    for module in _COMMAND_MODULES:
+        module.add_commands(commands.add_parser)
     return parser

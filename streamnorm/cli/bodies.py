@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from streamnorm._core.errors import (
     DecodeError,
-    EncodeError,
-    LossyEncoding,
-    ProfileError,
     RecordingError,
     StreamnormError,
-    UnknownDialect,
-    UpstreamError,
 )
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
@@ -25,9 +20,9 @@ from streamnorm.cli.console import (
     AddParser,
     Parser,
     UsageError,
-    complain,
     exit_statuses,
     json_line,
+    print_error,
     report_losses,
     text_line,
     write,
@@ -41,16 +36,11 @@ if TYPE_CHECKING:
     from streamnorm._bodies import Encoded
     from streamnorm.profiles import Profiles
 
-
-_PROVIDER_FAILED = 1
-_NOT_A_BODY = 4
-_LOSSES_FORBIDDEN = 5
-
 _STATUSES = {
     0: "translated",
     2: "wrong usage",
-    _NOT_A_BODY: "not a body of its dialect, or one that the other cannot express",
-    _LOSSES_FORBIDDEN: "losses with --strict",
+    4: "not a body of its dialect, or one that the other cannot express",
+    5: "losses with --strict",
 }
 
 
@@ -109,7 +99,7 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[_body_options("a response's JSON, a recording's .body.json, or - for stdin")],
         help="write a whole response as another dialect's",
         description="Write the body of a response on stdout, its losses on stderr.",
-        epilog=exit_statuses({**_STATUSES, _PROVIDER_FAILED: "the provider reported an error"}),
+        epilog=exit_statuses({**_STATUSES, 1: "the provider reported an error"}),
     )
     server_option(message)
     message.set_defaults(run=_message)
@@ -165,10 +155,7 @@ def _profiles(files: list[str], server: str | None) -> Profiles:
     """Return the profiles of a command, which name the server that is written for."""
     from streamnorm.profiles import Profiles
 
-    try:
-        profiles = Profiles.load(*files)
-    except ProfileError as exc:
-        raise UsageError(str(exc)) from exc
+    profiles = Profiles.load(*files)
     if server is not None and server not in profiles.servers:
         names = ", ".join(sorted(profiles.servers))
         raise UsageError(f"server {server!r}, expected {names}, or none: no other changes the body")
@@ -199,26 +186,13 @@ def _message(arguments: argparse.Namespace) -> int:
 
 def _write(translate: Callable[[], Encoded], to: str) -> int:
     """Write a translated body and report its losses; return the exit status."""
-    try:
-        lookup(to)  # a name of no dialect is worth more words than a body of none
-        encoded = translate()
-    except (RecordingError, UnknownDialect) as exc:
-        raise UsageError(str(exc)) from exc
-    except UpstreamError as exc:
-        complain(f"the provider reported an error: {exc}")
-        return _PROVIDER_FAILED
-    except (DecodeError, EncodeError) as exc:
-        complain(str(exc))
-        return _NOT_A_BODY
-    except LossyEncoding as exc:
-        report_losses(exc.losses)
-        complain(str(exc))
-        return _LOSSES_FORBIDDEN
+    lookup(to)  # the error of a wrong name comes before the one of a wrong body
+    encoded = translate()
     report_losses(encoded.losses)
     if encoded.path and "model" not in encoded.body:
-        complain(f"path: {encoded.path}")
+        print_error(f"path: {encoded.path}")
     for name, value in encoded.headers.items():
-        complain(f"header: {name}: {value}")
+        print_error(f"header: {name}: {value}")
     write([json_line(encoded.body)])
     return 0
 
@@ -307,10 +281,7 @@ def detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
 def validate_requests(arguments: argparse.Namespace) -> int:
     """Print what providers would refuse of requests; return the exit status."""
     if arguments.source is not None:
-        try:
-            lookup(arguments.source)
-        except UnknownDialect as exc:
-            raise UsageError(str(exc)) from exc
+        lookup(arguments.source)
     _check_server(arguments.server)
     validation = _Validation(arguments)
     for path in arguments.files:
@@ -365,7 +336,7 @@ class _Validation:
             self._validate(path)
         except StreamnormError as exc:
             name = "standard input" if path == "-" else path
-            complain(f"{name}: {str(exc).removeprefix(f'{name}: ')}")
+            print_error(f"{name}: {str(exc).removeprefix(f'{name}: ')}")
             self._is_refused = True
 
     def add_directory(self, directory: Path) -> None:
@@ -390,7 +361,7 @@ class _Validation:
             violations = amount(self._violations, "violation")
             write([text_line(f"{violations} in {amount(self._requests, 'request')}")])
         if self._skipped:
-            complain(f"{amount(self._skipped, 'file')} without a request skipped")
+            print_error(f"{amount(self._skipped, 'file')} without a request skipped")
         return _REFUSED if self._violations or self._is_refused else 0
 
     def _validate(self, path: str) -> None:

@@ -81,29 +81,29 @@ def _port(text: str) -> int:
 def print_base_urls(url: str, upstream_path: str = "") -> None:
     """Print base URLs for the official SDKs; some append the API version, some expect it."""
     if re.search(r"/v[0-9][^/]*/?$", upstream_path):
-        say(f"  OPENAI_BASE_URL={url}")
+        print_status(f"  OPENAI_BASE_URL={url}")
         return
-    say(f"  OPENAI_BASE_URL={url}/v1")
-    say(f"  ANTHROPIC_BASE_URL={url}")
-    say(f"  GOOGLE_GEMINI_BASE_URL={url}")
+    print_status(f"  OPENAI_BASE_URL={url}/v1")
+    print_status(f"  ANTHROPIC_BASE_URL={url}")
+    print_status(f"  GOOGLE_GEMINI_BASE_URL={url}")
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """Write a line on stderr; stdout is for a command's output."""
     if sys.stderr is None:  # `streamnorm … 2>&-`: print would write on stdout
         return
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Write an error or a warning on stderr, in one line."""
-    say(f"streamnorm: {' '.join(text.split())}")
+    print_status(f"streamnorm: {' '.join(text.split())}")
 
 
 def report_losses(losses: Iterable[Loss]) -> None:
     """Write each loss on stderr, one a line."""
     for loss in losses:
-        complain(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
+        print_error(f"loss: {loss.feature} in {loss.where}, {loss.count} × {loss.detail}")
 
 
 def write(pieces: Iterable[bytes]) -> None:

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamnorm._core.errors import RecordingError
-from streamnorm.cli.console import AddParser, UsageError, exit_statuses, say, write
+from streamnorm.cli.console import AddParser, exit_statuses, print_status, write
 from streamnorm.cli.recordings import no_recordings
 
 if TYPE_CHECKING:
@@ -47,14 +46,11 @@ def _import(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import import_file
 
     present: list[Recording] = []
-    try:
-        imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
-    except (RecordingError, ModuleNotFoundError) as exc:
-        raise UsageError(str(exc)) from exc
+    imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
     for recording in imported:
         write([os.fsencode(recording.path or recording.name), b"\n"])
     if present:
-        say(f"already in {arguments.out}: {len(present)} of {len(imported)}")
+        print_status(f"already in {arguments.out}: {len(present)} of {len(imported)}")
     return 0
 
 
@@ -62,15 +58,12 @@ def _export(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.importing import export_har
     from streamnorm.recording.library import Library
 
-    try:
-        recordings: list[Recording] = []
-        for path in arguments.paths:
-            found = Library(path).recordings
-            if not found:
-                raise no_recordings(path)
-            recordings += found
-        export_har(recordings, Path(arguments.out))
-    except RecordingError as exc:
-        raise UsageError(str(exc)) from exc
+    recordings: list[Recording] = []
+    for path in arguments.paths:
+        found = Library(path).recordings
+        if not found:
+            raise no_recordings(path)
+        recordings += found
+    export_har(recordings, Path(arguments.out))
     write([os.fsencode(arguments.out), b"\n"])
     return 0

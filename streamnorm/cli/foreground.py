@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from streamnorm.cli.console import complain
+from streamnorm.cli.console import print_error
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -143,10 +143,10 @@ class ForegroundCommand:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask_before)
                 os.execvpe(command[0], command, environ)  # noqa: S606 - no shell
         except (FileNotFoundError, NotADirectoryError):
-            complain(f"{command[0]}: command not found")
+            print_error(f"{command[0]}: command not found")
             status = _NOT_FOUND
         except OSError as exc:
-            complain(f"{command[0]}: {exc.strerror}")
+            print_error(f"{command[0]}: {exc.strerror}")
             status = _NOT_EXECUTABLE
         finally:
             os._exit(status)

@@ -16,10 +16,10 @@ from streamnorm.cli.console import (
     AddParser,
     UsageError,
     add_port,
-    complain,
     exit_statuses,
     print_base_urls,
-    say,
+    print_error,
+    print_status,
 )
 
 if TYPE_CHECKING:
@@ -102,19 +102,14 @@ def _pair(text: str) -> tuple[str, str]:
 def _serve(arguments: argparse.Namespace) -> int:
     from msgspec import structs
 
+    from streamnorm.cli.serving import serve
+    from streamnorm.gateway import app
+    from streamnorm.gateway.browsers import is_loopback
+
     host: str = arguments.host
-    try:
-        from streamnorm.cli.serving import serve
-        from streamnorm.gateway import ConfigError, app
-        from streamnorm.gateway.browsers import is_loopback
-    except ImportError as exc:
-        raise UsageError(str(exc)) from exc
-    try:
-        config = config_of(arguments)
-        config = structs.replace(config, open=config.open or arguments.open)
-        gateway = app(config)
-    except ConfigError as exc:
-        raise UsageError(str(exc)) from exc
+    config = config_of(arguments)
+    config = structs.replace(config, open=config.open or arguments.open)
+    gateway = app(config)
     is_open = config.client_keys is None and not is_loopback(host)
     if is_open and not config.open:
         raise UsageError(
@@ -127,11 +122,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     _handle_hangup()
 
     def announce(url: str) -> None:
-        say(f"listening on {url}")
+        print_status(f"listening on {url}")
         shown = ", ".join(f"{name} ({one.dialect})" for name, one in config.upstreams.items())
-        say(f"upstreams: {shown}")
+        print_status(f"upstreams: {shown}")
         if is_open:
-            complain(f"{host} without client_keys: whoever reaches it may use the upstreams")
+            print_error(f"{host} without client_keys: whoever reaches it may use the upstreams")
         print_base_urls(url)
 
     return serve(

@@ -9,16 +9,15 @@ from collections.abc import Iterable
 from functools import partial
 
 from streamnorm._core.codec import MAX_PROBLEMS
-from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import encoder
 from streamnorm.cli.bodies import validate_requests
 from streamnorm.cli.console import (
     AddParser,
     Parser,
     UsageError,
-    complain,
     exit_statuses,
     json_line,
+    print_error,
     text_line,
     write,
 )
@@ -115,11 +114,8 @@ def add_commands(add_parser: AddParser) -> None:
 def _inspect(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
     reads = source.reads()
-    try:
-        targets = writable() if arguments.to is None else [encoder(arguments.to).dialect]
-        survey = _survey(source, arguments, targets, timed=reads is not None)
-    except UnknownDialect as exc:
-        raise UsageError(str(exc)) from exc
+    targets = writable() if arguments.to is None else [encoder(arguments.to).dialect]
+    survey = _survey(source, arguments, targets, timed=reads is not None)
     ascii: bool = arguments.ascii
     style = _style(arguments.width, ascii)
     lines = FrameLines(style)
@@ -152,16 +148,13 @@ def _validate(parser: Parser, arguments: argparse.Namespace) -> int:
     if arguments.request:
         return validate_requests(arguments)
     source = _only_stream(parser, arguments)
-    try:
-        survey = _survey(source, arguments, timed=False)
-    except UnknownDialect as exc:
-        raise UsageError(str(exc)) from exc
+    survey = _survey(source, arguments, timed=False)
     for chunk in source.chunks():
         survey.feed(chunk)
     survey.close()
     report = survey.report()
     if not report.dialect:
-        complain("no stream of a known dialect")
+        print_error("no stream of a known dialect")
         return _VIOLATED
     if report.unchecked:
         raise UsageError(f"{source.name} cannot be validated: {report.unchecked}")

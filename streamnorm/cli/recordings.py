@@ -17,10 +17,10 @@ from streamnorm.cli.console import (
     AddParser,
     UsageError,
     add_port,
-    complain,
     exit_statuses,
     print_base_urls,
-    say,
+    print_error,
+    print_status,
 )
 
 if TYPE_CHECKING:
@@ -178,8 +178,8 @@ def _record(arguments: argparse.Namespace) -> int:
 
     def announce(url: str) -> None:
         _report_warnings()
-        say(f"listening on {url}")
-        say(f"recording into {arguments.out}")
+        print_status(f"listening on {url}")
+        print_status(f"recording into {arguments.out}")
         print_base_urls(url, path)
 
     status = serve(proxy, arguments.port, announce)
@@ -208,8 +208,8 @@ def _replay(arguments: argparse.Namespace) -> int:
 
     def announce(url: str) -> None:
         _report_warnings()
-        say(f"listening on {url}")
-        say(f"recordings: {len(library.recordings)} in {arguments.path}")
+        print_status(f"listening on {url}")
+        print_status(f"recordings: {len(library.recordings)} in {arguments.path}")
         print_base_urls(url, "")
 
     status = serve(app, arguments.port, announce)
@@ -245,7 +245,7 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
-        complain(record.getMessage())
+        print_error(record.getMessage())
 
 
 def _report_warnings() -> None:
@@ -254,7 +254,7 @@ def _report_warnings() -> None:
 
 def _report(text: str) -> None:
     for line in f"streamnorm: {text}".splitlines():
-        say(line)
+        print_status(line)
 
 
 def _make_directory(path: Path) -> None:
@@ -270,7 +270,7 @@ def _report_recorded(path: Path) -> None:
     response = load_companion(path).response
     name = path.name.removesuffix(response.body)
     size = path.stat().st_size
-    say(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
+    print_status(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
 
 
 def _speed(text: str) -> float:

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from streamnorm.cli.console import AddParser, UsageError, add_port, complain, exit_statuses
+from streamnorm.cli.console import AddParser, UsageError, add_port, exit_statuses, print_error
 from streamnorm.cli.gateway import add_upstreams, config_of, write_log
 
 if TYPE_CHECKING:
@@ -65,20 +65,15 @@ def _run(arguments: argparse.Namespace) -> int:
         command = command[1:]
     if not command:
         raise UsageError("no command, expected -- COMMAND")
-    try:
-        from streamnorm.cli.agents import launch
-        from streamnorm.cli.foreground import ForegroundCommand
-        from streamnorm.cli.serving import LOOPBACK, listener, serve_in_thread
-        from streamnorm.gateway import ConfigError, app
-    except ImportError as exc:
-        raise UsageError(str(exc)) from exc
+    from streamnorm.cli.agents import launch
+    from streamnorm.cli.foreground import ForegroundCommand
+    from streamnorm.cli.serving import LOOPBACK, listener, serve_in_thread
+    from streamnorm.gateway import app
+
     requests = _Requests()
-    try:
-        config, key = _with_key(config_of(arguments))
-        environ = {**os.environ, _CLIENT_KEY: key or ""}
-        gateway = app(config, environ=environ, observers=(requests,))
-    except ConfigError as exc:
-        raise UsageError(str(exc)) from exc
+    config, key = _with_key(config_of(arguments))
+    environ = {**os.environ, _CLIENT_KEY: key or ""}
+    gateway = app(config, environ=environ, observers=(requests,))
     with _log_in(arguments.log), listener(LOOPBACK, arguments.port) as listening:
         if not _is_reachable(config):
             return _UNREACHABLE
@@ -91,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
             status = running.run()
             failed = requests.failed
     if failed and arguments.log is None:
-        complain(f"{failed} of {requests.count} requests failed; --log FILE says how")
+        print_error(f"{failed} of {requests.count} requests failed; --log FILE says how")
     return status
 
 
@@ -180,5 +175,5 @@ def _is_reachable(config: Config) -> bool:
         thread.join(max(0.0, end - monotonic()))
     for name, (host, port) in addresses.items():
         if errors[name]:
-            complain(f"upstream {name}: {host} port {port}: {errors[name]}")
+            print_error(f"upstream {name}: {host} port {port}: {errors[name]}")
     return not all(errors.values())

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from streamnorm.cli.console import (
     AddParser,
     UsageError,
-    complain,
     exit_statuses,
     json_line,
-    say,
+    print_error,
+    print_status,
     text_line,
     write,
 )
@@ -54,7 +54,7 @@ def _scan(arguments: argparse.Namespace) -> int:
         try:
             found = list(scan_file(file))
         except OSError as exc:
-            complain(f"{file}: {exc.strerror}")
+            print_error(f"{file}: {exc.strerror}")
             is_unreadable = True
             continue
         if not arguments.json:
@@ -62,7 +62,7 @@ def _scan(arguments: argparse.Namespace) -> int:
         findings += found
     if arguments.json:
         write([_document(len(files), findings)])
-    say(_summary(len(files), findings))
+    print_status(_summary(len(files), findings))
     if findings:
         return _FOUND
     return _UNREADABLE if is_unreadable else 0

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from streamnorm.cli.console import UsageError, complain
+from streamnorm.cli.console import UsageError, print_error
 
 if TYPE_CHECKING:
     import uvicorn
@@ -147,7 +147,7 @@ def _server(
 
     bound = max_connections(max_requests)
     if bound < max_requests:
-        complain(f"at most {bound} connections, since few files may be open (see ulimit -n)")
+        print_error(f"at most {bound} connections, since few files may be open (see ulimit -n)")
     settings = {**_SETTINGS, "h11_max_incomplete_event_size": MAX_HEAD_BYTES, **settings}
     config = Config(app, **settings)
     connections = Connections(bound, keep_alive_s=config.timeout_keep_alive)

@@ -11,10 +11,8 @@ from pathlib import Path
 import msgspec
 
 from streamnorm._core.errors import (
-    LossyEncoding,
     NotAStream,
     RecordingError,
-    UnknownDialect,
     did_you_mean,
 )
 from streamnorm._core.events import Completed, Event, Failed, Outcome, StreamError, Truncated
@@ -27,9 +25,9 @@ from streamnorm.cli.console import (
     AddParser,
     Parser,
     UsageError,
-    complain,
     exit_statuses,
     json_line,
+    print_error,
     report_losses,
     text_line,
     write,
@@ -130,7 +128,7 @@ class Source:
         server: Server to read as: the argument, or else the companion's.
 
     Raises:
-        UsageError: The companion is damaged.
+        RecordingError: The companion is damaged.
     """
 
     def __init__(self, arguments: argparse.Namespace) -> None:
@@ -179,13 +177,11 @@ class Source:
         """Return the recorded reads, if they took time; None if there are none.
 
         Raises:
-            UsageError: They are damaged, or of another size than the file.
+            RecordingError: They are damaged.
+            UsageError: They are of another size than the file.
         """
         path = Path(split_name(Path(self._file))[0] + ".json")
-        try:
-            reads = reads_of(self._companion, path) or []
-        except RecordingError as exc:
-            raise UsageError(str(exc)) from exc
+        reads = reads_of(self._companion, path) or []
         if not any(read.gap_ms for read in reads):
             return None
         try:
@@ -231,7 +227,7 @@ class Source:
         probe.feed(self._head)
         known = lookup(self.dialect)
         if probe.dialect and probe.dialect not in (known.name, known.variant_of):
-            complain(
+            print_error(
                 f"read as {known.name}, it looks like {probe.dialect}: try --from {probe.dialect}"
             )
 
@@ -263,10 +259,10 @@ class Source:
             return Companion(1)
         try:
             return load_companion(path)
-        except RecordingError as exc:
-            if self.dialect is not None:
-                return Companion(1)
-            raise UsageError(str(exc)) from exc
+        except RecordingError:
+            if self.dialect is None:
+                raise
+            return Companion(1)
 
 
 def exit_status(outcome: Outcome | None) -> int:
@@ -289,8 +285,6 @@ _REASONING: dict[str, ReasoningField | None] = {
     "none": None,
 }
 
-_LOSSES_FORBIDDEN = 5
-
 
 def add_commands(add_parser: AddParser) -> None:
     """Add `transcode` and `decode`."""
@@ -300,7 +294,7 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[common],
         help="write the stream as another dialect's SSE",
         description="Write SSE on stdout as it becomes known, losses on stderr.",
-        epilog=exit_statuses({**STATUSES, _LOSSES_FORBIDDEN: "losses with --strict"}),
+        epilog=exit_statuses({**STATUSES, 5: "losses with --strict"}),
     )
     transcode.add_argument(
         "--to",
@@ -346,41 +340,30 @@ def add_commands(add_parser: AddParser) -> None:
 
 def _transcode(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
-    try:
-        transcoder = Transcoder(
-            source.dialect,
-            arguments.to,
-            ordering=arguments.ordering,
-            strict=arguments.strict,
-            server=source.server,
-            think_tags=arguments.think_tags,
-            model=arguments.model,
-            verbatim=not arguments.normalize,
-            include_usage=not arguments.no_usage,
-            reasoning=_REASONING[arguments.reasoning],
-        )
-    except UnknownDialect as exc:
-        raise UsageError(str(exc)) from exc
-    try:
-        for chunk in source.chunks():
-            write(transcoder.feed(chunk))
-            if source.has_ended(transcoder.outcome):
-                break
-        write(transcoder.close())
-    except LossyEncoding as exc:
-        report_losses(exc.losses)
-        complain(str(exc))
-        return _LOSSES_FORBIDDEN
+    transcoder = Transcoder(
+        source.dialect,
+        arguments.to,
+        ordering=arguments.ordering,
+        strict=arguments.strict,
+        server=source.server,
+        think_tags=arguments.think_tags,
+        model=arguments.model,
+        verbatim=not arguments.normalize,
+        include_usage=not arguments.no_usage,
+        reasoning=_REASONING[arguments.reasoning],
+    )
+    for chunk in source.chunks():
+        write(transcoder.feed(chunk))
+        if source.has_ended(transcoder.outcome):
+            break
+    write(transcoder.close())
     report_losses(transcoder.losses)
     return _status(transcoder.outcome, source)
 
 
 def _decode(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
-    try:
-        decoding = decoder(source.dialect, server=source.server, think_tags=arguments.think_tags)
-    except UnknownDialect as exc:
-        raise UsageError(str(exc)) from exc
+    decoding = decoder(source.dialect, server=source.server, think_tags=arguments.think_tags)
     line = json_line if arguments.json else _event_line
     for chunk in source.chunks():
         write([line(event) for event in decoding.feed(chunk)])
@@ -402,13 +385,15 @@ def _status(outcome: Outcome | None, source: Source) -> int:
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
-            complain(f"the provider reported an error{f' ({about})' if about else ''}: {message}")
+            print_error(
+                f"the provider reported an error{f' ({about})' if about else ''}: {message}"
+            )
         case Failed(StreamError(message=message, code=code)) if code == NOT_A_STREAM:
-            complain(f"no stream of a known dialect: {message}")
+            print_error(f"no stream of a known dialect: {message}")
         case Failed(error):
-            complain(f"{error.kind.replace('_', ' ')}: {error.message}")
+            print_error(f"{error.kind.replace('_', ' ')}: {error.message}")
         case Truncated(error):
-            complain(f"truncated: {error.message}")
+            print_error(f"truncated: {error.message}")
         case _:
             pass
     source.report_wrong_dialect(outcome)
