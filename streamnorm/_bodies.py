@@ -495,7 +495,7 @@ def target_of(
     own = may_be_own and is_named and is_all_same_dialect(request, base.dialect)
     if own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
-        base = base.for_own_requests(_REQUEST_FIELDS, same_models=same_models)
+        base = base.for_same_dialect(_REQUEST_FIELDS, same_models=same_models)
     can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
     is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
     # Another model of a server without a name that refuses what the client's model does.

@@ -91,8 +91,12 @@ class _UnnamedDecoder(Decoder):
     def idle_frames(self) -> int:
         return super().idle_frames if self._active is None else self._active.idle_frames
 
-    def framed(self, data: bytes) -> bytes:
-        return super().framed(data) if self._active is None else self._active.framed(data)
+    def as_event_stream(self, data: bytes) -> bytes:
+        return (
+            super().as_event_stream(data)
+            if self._active is None
+            else self._active.as_event_stream(data)
+        )
 
     def feed_frame(self, frame: Frame) -> list[Event]:
         events = (

@@ -73,7 +73,7 @@ def detect_path(path: str) -> str | None:
         path: The path, decoded, without empty segments and query.
     """
     for name, known in DIALECTS.items():
-        if known.endpoints.has(path):
+        if known.endpoints.serves(path):
             return name
     return None
 

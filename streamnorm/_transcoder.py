@@ -190,7 +190,7 @@ class Transcoder:
                 position = self._forwarder.forward(frames, parts, position)
         if self._passthrough is None:
             if not self._is_decided and self._verbatim and self._writer.failure is None:
-                self._undecided += self._decoder.framed(data)
+                self._undecided += self._decoder.as_event_stream(data)
                 if len(self._undecided) > self._max_undecided_bytes:  # comments, perhaps
                     error = too_large("max_held_bytes", self._max_undecided_bytes).error
                     parts.append(self._fail(error))
@@ -199,7 +199,7 @@ class Transcoder:
             position -= 1
         unread = sum(map(is_whole, frames[position:])) + self._withheld
         if self._undecided or not self._decoder.is_plain:
-            data, self._undecided = self._undecided + self._decoder.framed(data), b""
+            data, self._undecided = self._undecided + self._decoder.as_event_stream(data), b""
             original = self._passthrough.take_other(data, unread)
         else:
             original = self._passthrough.take(data, unread)

@@ -57,7 +57,7 @@ def test_path_that_counts_tokens_is_told_from_that_of_a_message(dialect: str, pa
     counting = [name for name, known in DIALECTS.items() if known.endpoints.counts(path)]
     assert counting == [dialect]
     endpoints = DIALECTS[dialect].endpoints
-    assert endpoints.has(path)
+    assert endpoints.serves(path)
     for other in ("/v1/messages", "/v1/responses", "/v1beta/models/gemini-x:generateContent"):
         assert not endpoints.counts(other)
 
@@ -70,10 +70,10 @@ def test_header_that_holds_the_key_is_never_recorded(dialect: str) -> None:
 
 
 def test_dialect_without_endpoints_matches_no_path() -> None:
-    assert not Endpoints().has("/v1/messages")
+    assert not Endpoints().serves("/v1/messages")
     assert Endpoints().model("/models/m:go", {}) == ""
     assert not Endpoints().counts("/v1/messages/count_tokens")
-    assert Endpoints().asked("POST", "/v1/messages") is None
+    assert Endpoints().match("POST", "/v1/messages") is None
 
 
 @pytest.mark.parametrize(

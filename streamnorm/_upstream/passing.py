@@ -88,7 +88,7 @@ def passed_request(
         body = decoded_body(received, limits)
         _check_keys(data)
         _check_names(body)
-        asked = dialect.endpoints.asked(received.method, received.path, body)
+        asked = dialect.endpoints.match(received.method, received.path, body)
         name = "" if asked is None else asked.model
         own, path = upstream.own_model(name), received.path
         narrowed = _narrowed(body, received, upstream, dialect, limits)

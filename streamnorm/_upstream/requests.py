@@ -322,10 +322,10 @@ def asked_of(received: ClientRequest, client: str) -> RequestedOperation:
         RequestRefused: The client's dialect has no such endpoint.
     """
     known = lookup(client)
-    asked = known.endpoints.asked(received.method, received.path)
+    asked = known.endpoints.match(received.method, received.path)
     if asked is not None:
         return asked
-    if known.endpoints.has(received.path):
+    if known.endpoints.serves(received.path):
         raise RequestRefused("another method, expected one that the endpoint has", 404)
     other = detect_path(received.path)
     found = "a path of no known endpoint" if other is None else f"a path of {other}"

@@ -375,7 +375,7 @@ class _Validation:
         arguments = self._arguments
         source = Source(argparse.Namespace(file=path, source=arguments.source, server=None))
         found = stored_request(source, arguments.path)
-        asked = lookup(found.dialect).endpoints.asked(found.method, found.path or "")
+        asked = lookup(found.dialect).endpoints.match(found.method, found.path or "")
         if asked is not None and asked.operation not in ("message", "stream"):
             raise RecordingError(f"{source.name}: no request for a message, expected one")
         violations = validate_request(

@@ -232,7 +232,7 @@ def _asked_of(received: ClientRequest, client: Dialect) -> RequestedOperation:
     path, endpoints = received.path, client.endpoints
     shown = plain_path(path)
     if _is_known(path):
-        asked = endpoints.asked(received.method, path)
+        asked = endpoints.match(received.method, path)
         if asked is not None:
             return asked
         methods = {route.method for route in endpoints.routes if route.path.search(path)}

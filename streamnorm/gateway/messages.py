@@ -81,7 +81,7 @@ class Messages:
             body = await self._bodies.run(
                 received.size, partial(decoded_body, received, self._request_limits)
             )
-        asked = client.endpoints.asked(received.method, received.path, body)
+        asked = client.endpoints.match(received.method, received.path, body)
         if asked is None:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
         call.operation, call.model = asked.operation, asked.model

@@ -252,7 +252,7 @@ class Side:
         """Return the decoded body of a request, and the model that it names."""
         with refusals():
             body = body_object(json_body(received), self._request_limits)
-        known = client.endpoints.asked(received.method, received.path, body)
+        known = client.endpoints.match(received.method, received.path, body)
         return body, asked.model if known is None else known.model
 
     async def _resume(

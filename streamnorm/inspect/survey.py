@@ -302,7 +302,7 @@ class Survey:
             self._summary.now_ms = self._clock.now_ms
         self._extend(self._decoder.feed(data))
         # Another format is converted, and what may be a body that is no stream is withheld.
-        frames = self._sse.feed(self._decoder.framed(data))
+        frames = self._sse.feed(self._decoder.as_event_stream(data))
         self._judge.feed(data, frames)
         for transcoder in self._transcoders.values():
             if transcoder.outcome is None:

@@ -234,7 +234,7 @@ def refusal_of(
         server: Name of the server; None is the dialect's vendor.
     """
     known = lookup(dialect)
-    asked = known.endpoints.asked(method, path)
+    asked = known.endpoints.match(method, path)
     if asked is not None and asked.operation not in ("message", "stream"):
         return None
     try:

@@ -74,7 +74,7 @@ class Clients:
 
     def _answered(self, method: str, url: httpx.URL | httpx2.URL, content: bytes) -> Encoded:
         body = json.loads(content) if content else {}
-        asked = self._endpoints.asked(method, url.path, body)
+        asked = self._endpoints.match(method, url.path, body)
         request = Answered(asked, url.path, dict(url.params), body)
         self.requests.append(request)
         return self._answer(request)

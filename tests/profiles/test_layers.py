@@ -194,10 +194,10 @@ def test_models_refuse_elsewhere_what_they_refuse_at_their_vendor_if_it_hosts_th
 
 def test_requests_of_the_dialect_have_all_that_their_server_does_not_refuse() -> None:
     narrow = structs.replace(CHAT, max_stops=4, max_id_chars=40, min_answer_tokens=16)
-    can = narrow.for_own_requests(frozenset({"seed"}), same_models=False)
+    can = narrow.for_same_dialect(frozenset({"seed"}), same_models=False)
     assert (can.only_refusals, can.fields, can.dialect) == (True, {"seed"}, "openai_chat")
     assert (can.max_stops, can.max_id_chars, can.min_answer_tokens) == (None, None, None)
-    same = narrow.for_own_requests(frozenset({"seed"}), same_models=True)
+    same = narrow.for_same_dialect(frozenset({"seed"}), same_models=True)
     assert same == structs.replace(narrow, only_refusals=True)
 
 

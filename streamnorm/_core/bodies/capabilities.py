@@ -400,7 +400,7 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     beta_fields: dict[str, frozenset[str]] = {}
     allowed_betas: frozenset[str] | None = None
 
-    def for_own_requests(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
+    def for_same_dialect(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
         """Return the capabilities for requests that are in the dialect already.
 
         They have every feature of the dialect: what its vendor refuses is accepted by other

@@ -62,7 +62,7 @@ class EncodingMemo:
         """
         entry = self._entries.get((step, position))
         if entry is None or not _is_same(entry.message, message):
-            result, lost = losses.recorded(make)
+            result, lost = losses.record(make)
             self._entries[step, position] = _Entry(message, result, lost)
             return result
         for loss in entry.lost:

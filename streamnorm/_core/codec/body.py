@@ -76,7 +76,7 @@ class WriteContext:
         value: dict[str, Any] = arguments_object(call, self._arguments, self.losses, path)
         return value
 
-    def written(self, message: InputMessage, number: int, write: Callable[[], T]) -> T:
+    def write_once(self, message: InputMessage, number: int, write: Callable[[], T]) -> T:
         """Return what a message is in the body; `write` is called if it was not written before.
 
         The value must not be changed: later bodies of the same history have it, too.

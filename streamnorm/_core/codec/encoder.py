@@ -184,7 +184,7 @@ class Encoder(ABC):
         if isinstance(word, str):
             self._tier = self._projector.capabilities.service_tiers.get(word)
 
-    def _tiered(self) -> dict[str, Any]:
+    def _tier_field(self) -> dict[str, Any]:
         """Return the `service_tier` field; {} if the tier is unknown."""
         return {"service_tier": self._tier} if self._tier is not None else {}
 

@@ -106,7 +106,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
 
-    def asked(self, method: str, path: str, body: object = None) -> RequestedOperation | None:
+    def match(self, method: str, path: str, body: object = None) -> RequestedOperation | None:
         """Return what a request asks for, or None if the dialect has no such route.
 
         Args:
@@ -129,7 +129,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         _, match = found
         return f"/{self.models_path.split('/')[1]}{path[match.start() :]}"
 
-    def has(self, path: str) -> bool:
+    def serves(self, path: str) -> bool:
         """Return whether the answers of a path are of this dialect, whatever the method."""
         return any(
             route.operation not in _NOT_OF_DIALECT and route.path.search(path)
@@ -146,7 +146,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
 
     def model(self, path: str, body: object) -> str:
         """Return the model that a request for a message names, or "" if it names none."""
-        asked = self.asked("POST", path)
+        asked = self.match("POST", path)
         return (asked.model if asked is not None else "") or _model_in(body)
 
     def url(self, base_url: str, path: str) -> str:
@@ -178,7 +178,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return None
 
     def _posts(self, path: str, operation: Operation) -> bool:
-        asked = self.asked("POST", path)
+        asked = self.match("POST", path)
         return asked is not None and asked.operation == operation
 
 

@@ -96,7 +96,7 @@ class Losses:
             self._on_loss(loss)
         return loss
 
-    def recorded(self, work: Callable[[], T]) -> tuple[T, tuple[tuple[str, str, str], ...]]:
+    def record(self, work: Callable[[], T]) -> tuple[T, tuple[tuple[str, str, str], ...]]:
         """Return what `work` returns, and the losses that it counted, as `add` has them."""
         record: list[tuple[str, str, str]] = []
         self._record = record

@@ -266,7 +266,7 @@ class MessageMetadata:
             usage = structs.replace(usage, cache_write_tokens=None)
         if (usage.reasoning_tokens or 0) > output and not self._can.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
-        left = self.vendor_fields.left_of(usage.extra)
+        left = self.vendor_fields.without_lost(usage.extra)
         return usage if left is usage.extra else structs.replace(usage, extra=left)
 
     def start(self, event: MessageStart) -> MessageStart:
@@ -362,13 +362,13 @@ class VendorFields:
 
     def drop(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return the fields of an event without those that are lost, which are counted."""
-        left = self.left_of(fields)
+        left = self.without_lost(fields)
         if fields is not None and left is not fields:
             for name in fields.keys() - (left or {}).keys():
                 self._losses.count("extra", name, "dropped")
         return left
 
-    def left_of(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
+    def without_lost(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return the fields of an event that are not lost; the same object if none is."""
         if fields is None or self.are_carried:
             return fields

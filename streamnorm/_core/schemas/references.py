@@ -58,7 +58,7 @@ class References:
         self._registry = Registry[Any]().with_resource("", resource)
         self._is_crawled = False
 
-    def resolved(self, reference: object, resolver: Any) -> tuple[Any, Any]:
+    def resolve(self, reference: object, resolver: Any) -> tuple[Any, Any]:
         """Return the schema that a reference leads to, and the resolver of its references.
 
         Args:

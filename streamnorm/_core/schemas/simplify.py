@@ -227,7 +227,7 @@ class _Simplifier:
     def read_reference(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
         if self._references is None:
             self._references = References(self._schema, self._path)
-        target, resolver = self._references.resolved(schema["$ref"], scope.resolver)
+        target, resolver = self._references.resolve(schema["$ref"], scope.resolver)
         if id(target) in scope.targets:
             self._lose("$ref", "recursion cut")
             known = {name: target[name] for name in _OUTLINE if name in target}

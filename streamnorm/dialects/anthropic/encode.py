@@ -178,7 +178,7 @@ class AnthropicEncoder(Encoder):
     def _counts(self) -> dict[str, Any]:
         """Return the `usage` object, with fields of the same dialect and the service tier."""
         extra = self._vendor_fields(self._usage.extra)
-        return {**extra, **usage_to_wire(self._usage), **self._tiered()}
+        return {**extra, **usage_to_wire(self._usage), **self._tier_field()}
 
 
 def _frame(event: str, body: dict[str, Any]) -> bytes:

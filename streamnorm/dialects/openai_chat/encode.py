@@ -166,7 +166,7 @@ class ChatEncoder(Encoder):
         if not self._include_usage or self._usage == Usage():
             return _DONE
         usage = usage_to_wire(self._usage, extras=self.extras)
-        return _frame({**self._chunk, **self._tiered(), "choices": [], "usage": usage}) + _DONE
+        return _frame({**self._chunk, **self._tier_field(), "choices": [], "usage": usage}) + _DONE
 
     # Deltas
 
@@ -266,7 +266,7 @@ class ChatEncoder(Encoder):
         start = {"index": index, "delta": {"role": "assistant", "content": None}}
         choices = [{**start, "finish_reason": None}]
         first, self._first_fields = self._first_fields, {}
-        return choice, _frame({**first, **self._chunk, **self._tiered(), "choices": choices})
+        return choice, _frame({**first, **self._chunk, **self._tier_field(), "choices": choices})
 
     def _message_stop(self, event: MessageStop) -> bytes:
         choice, started = self._choice(event.choice)
@@ -280,7 +280,7 @@ class ChatEncoder(Encoder):
             last["stop_reason"] = event.stop_sequence  # vLLM's field
         annotations = choice.annotations.to_wire()
         cited = choice.delta({"annotations": annotations}) if annotations else b""
-        chunk = {**extra, **self._chunk, **self._tiered(), "choices": [last]}
+        chunk = {**extra, **self._chunk, **self._tier_field(), "choices": [last]}
         return started + cited + _frame(chunk)
 
     def _error(self, event: StreamError) -> bytes:

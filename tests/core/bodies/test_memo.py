@@ -76,6 +76,6 @@ def test_a_known_loss_raises_where_losses_are_strict() -> None:
 
 def test_a_writer_without_a_memo_writes_each_time() -> None:
     context = WriteContext(EVERYTHING, Losses())
-    written = [context.written(MESSAGE, 0, dict) for _ in range(2)]
+    written = [context.write_once(MESSAGE, 0, dict) for _ in range(2)]
     assert written == [{}, {}]
     assert written[0] is not written[1]

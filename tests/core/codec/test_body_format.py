@@ -123,12 +123,12 @@ def test_bytes_are_known_as_the_event_stream_that_they_are() -> None:
         (b"\n", b"data: c\n\n"),
     ]:
         reader.feed(data)
-        assert reader.framed(data) == told
+        assert reader.as_event_stream(data) == told
     assert not reader.is_plain
     plain = LinesDecoder()
     plain.feed(b"data: a\n\n")
     assert plain.is_plain
-    assert plain.framed(b"data: a\n\n") == b"data: a\n\n"
+    assert plain.as_event_stream(b"data: a\n\n") == b"data: a\n\n"
 
 
 def test_data_goes_on_one_line() -> None:

@@ -112,29 +112,29 @@ UUID = "ad5663da-63e6-86c6-e0be-ff15effa8357"
 def test_method_and_path_say_what_is_asked(
     dialect: str, method: str, path: str, asked: RequestedOperation | None
 ) -> None:
-    assert DIALECTS[dialect].endpoints.asked(method, path) == asked
+    assert DIALECTS[dialect].endpoints.match(method, path) == asked
 
 
 @pytest.mark.parametrize("end", ["\n", "/", "x"])
 def test_path_that_goes_on_is_another(end: str) -> None:
     paths = ("/messages", "/chat/completions", "/responses", "/models/m:generateContent")
     for known in DIALECTS.values():
-        assert all(known.endpoints.asked("POST", path + end) is None for path in paths)
+        assert all(known.endpoints.match("POST", path + end) is None for path in paths)
 
 
 def test_body_decides_between_a_message_and_a_stream() -> None:
     endpoints = DIALECTS["anthropic"].endpoints
     for body in ({}, {"stream": False}, {"stream": 1}, [], None):
-        assert endpoints.asked("POST", "/v1/messages", body) == RequestedOperation("message")
+        assert endpoints.match("POST", "/v1/messages", body) == RequestedOperation("message")
     streamed = {"model": "m", "stream": True}
-    assert endpoints.asked("POST", "/v1/messages", streamed) == RequestedOperation("stream", "m")
-    counted = endpoints.asked("POST", "/v1/messages/count_tokens", streamed)
+    assert endpoints.match("POST", "/v1/messages", streamed) == RequestedOperation("stream", "m")
+    counted = endpoints.match("POST", "/v1/messages/count_tokens", streamed)
     assert counted == RequestedOperation("count", "m")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/v1/responses/resp_1/input_items"])
 def test_path_of_a_list_is_of_no_dialect(path: str) -> None:
-    assert not any(known.endpoints.has(path) for known in DIALECTS.values())
+    assert not any(known.endpoints.serves(path) for known in DIALECTS.values())
 
 
 def test_hostile_path_is_read_once() -> None:
@@ -142,7 +142,7 @@ def test_hostile_path_is_read_once() -> None:
     path = "/models/" * 100_000 + "\n"
     for known in DIALECTS.values():
         for method in ("GET", "POST"):
-            assert known.endpoints.asked(method, path) is None
+            assert known.endpoints.match(method, path) is None
 
 
 OPENAI = Endpoints(versioned_base=True)
@@ -205,7 +205,7 @@ def test_first_route_that_matches_counts() -> None:
         Route("POST", re.compile(r"/a/b\Z"), "message"),
     )
     endpoints = Endpoints(routes=routes)
-    assert endpoints.asked("POST", "/a/b") == RequestedOperation("stream", "b")
+    assert endpoints.match("POST", "/a/b") == RequestedOperation("stream", "b")
     assert endpoints.model("/a/b", {"model": 5}) == "b"
     assert endpoints.streams("/a/b", None)
     assert not endpoints.streams("/x", None)

@@ -79,7 +79,7 @@ def test_losses_beyond_the_bound_are_counted_elsewhere(count: int) -> None:
 def test_losses_of_some_work_are_recorded_and_counted() -> None:
     losses = Losses()
     losses.add("a", "x")
-    value, lost = losses.recorded(lambda: losses.add("a", "x") or losses.add("b", "y", "dropped"))
+    value, lost = losses.record(lambda: losses.add("a", "x") or losses.add("b", "y", "dropped"))
     assert (value, lost) == (None, (("a", "x", ""), ("b", "y", "dropped")))
     losses.add("c", "z")
     assert losses.list() == (Loss("a", "x", 2), Loss("b", "y", 1, "dropped"), Loss("c", "z"))

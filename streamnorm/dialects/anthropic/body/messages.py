@@ -108,7 +108,7 @@ def messages_to_wire(
             if number == last and message.role == "assistant":
                 message = _without_trailing_space(message, context)
             write = partial(_message_to_wire, message, context, f"messages[{number}]")
-            value = context.written(message, number, write)
+            value = context.write_once(message, number, write)
         if value is not None:
             written.append(value)
     return written

@@ -175,7 +175,7 @@ class ContentsWriter:
                     losses.add("empty_message_dropped", "messages", "nothing in it was written")
                     continue
                 write = partial(self._content, message, number)
-                content = self._context.written(message, number, write)
+                content = self._context.write_once(message, number, write)
             contents.append(content)
         return contents
 

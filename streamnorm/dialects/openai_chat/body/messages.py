@@ -390,7 +390,7 @@ def messages_to_wire(
             continue
         try:
             write = partial(_message_to_wire, message, context)
-            written += context.written(message, number, write)
+            written += context.write_once(message, number, write)
         except EncodeError as exc:
             raise EncodeError(exc.args[0], path=f"messages[{number}]") from exc
     return written

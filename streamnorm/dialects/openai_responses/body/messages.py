@@ -396,7 +396,7 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
         items = unchanged_source(message, DIALECT)
         if items is None:
             write = partial(writer.items_of, message, number)
-            items = context.written(message, number, write)
+            items = context.write_once(message, number, write)
         writer.add(message, items)
     return writer.items
 
