@@ -190,7 +190,7 @@ def encode_grown_request(
     losses, repair = Losses(strict=options["strict"]), options["repair"]
     profiles = options["profiles"] or shipped_profiles()
     # A conversation that is read from one dialect may go on with the answers of another one.
-    can = target_of(
+    target = target_of(
         request,
         codec.capabilities,
         profiles,
@@ -198,13 +198,17 @@ def encode_grown_request(
         options["version"],
         may_be_own=memo is None,
     )
-    native = can is codec.capabilities and is_same_dialect(request, can.dialect)
-    if can.only_refusals and can.reasoning_words is not None and codec.read_reasoning is not None:
-        request = _as_read(request, can.reasoning_words, codec.read_reasoning)
-    named = profiles.knows(options["server"], can.dialect)
+    native = target is codec.capabilities and is_same_dialect(request, target.dialect)
+    if (
+        target.only_refusals
+        and target.reasoning_words is not None
+        and codec.read_reasoning is not None
+    ):
+        request = _as_read(request, target.reasoning_words, codec.read_reasoning)
+    named = profiles.knows(options["server"], target.dialect)
     projected, reply = project_request(
         request,
-        can,
+        target,
         losses,
         repair=repair,
         missing_tools=options["missing_tools"],
@@ -213,32 +217,34 @@ def encode_grown_request(
         memo=memo,
         filled=filled,
     )
-    if can.only_refusals and can.reasoning_required and not is_reasoning(projected, can):
-        can = structs.replace(can, reasoning_required=False)
-    context = WriteContext(can, losses, options["arguments"], memo, named=named)
+    if target.only_refusals and target.reasoning_required and not is_reasoning(projected, target):
+        target = structs.replace(target, reasoning_required=False)
+    context = WriteContext(target, losses, options["arguments"], memo, named=named)
     written = codec.write_request(projected, context)
     body = written.body
-    if can.only_refusals and codec.field_parts:
+    if target.only_refusals and codec.field_parts:
         body = keep_fields(
             body,
             projected,
             codec.field_parts,
-            unread=_unread_fields(codec.field_parts, can),
+            unread=_unread_fields(codec.field_parts, target),
             is_spelt=codec.spells_unchanged,
         )
     body = codec.fit_body(body, context)
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
-    body, headers = fit_fields(body, written.headers, can, losses, prefill=prefill)
-    path = endpoint_path(written.path, request.model, can, stream=request.stream is True)
+    body, headers = fit_fields(body, written.headers, target, losses, prefill=prefill)
+    path = endpoint_path(written.path, request.model, target, stream=request.stream is True)
     return Encoded(body, path, headers, losses.list(), reply)
 
 
-def _unread_fields(parts: Mapping[str, tuple[str, ...]], can: BodyCapabilities) -> frozenset[str]:
+def _unread_fields(
+    parts: Mapping[str, tuple[str, ...]], target: BodyCapabilities
+) -> frozenset[str]:
     """Return the fields that say how much to reason to another server."""
-    if can.reasoning_words is None:
+    if target.reasoning_words is None:
         return frozenset()
     said = {name for name, of in parts.items() if of == ("reasoning",)}
-    return frozenset(said - can.reasoning_words)
+    return frozenset(said - target.reasoning_words)
 
 
 def _as_read(
@@ -496,17 +502,17 @@ def target_of(
     if own:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_same_dialect(_REQUEST_FIELDS, same_models=same_models)
-    can = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
+    target = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
     is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
     # Another model of a server without a name that refuses what the client's model does.
-    if is_nameless and can == profiles.resolve(base, model=request.source.part.model):
+    if is_nameless and target == profiles.resolve(base, model=request.source.part.model):
         return base
-    if not can.available:
+    if not target.available:
         raise EncodeError(
             f"not answered by {server} in dialect {base.dialect}, expected another dialect",
             path="model",
         )
-    return can
+    return target
 
 
 def _detected_response(body: dict[str, Any]) -> str:

@@ -138,12 +138,12 @@ def encode_count_request(
         UnknownDialect: There is no such dialect, or it has no whole bodies.
     """
     known = profiles or shipped_profiles()
-    can = target_of(request, codec_of(dialect).capabilities, known, server, version)
-    if can.path is not None:  # where a message has another path, a count has another one, too
+    target = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    if target.path is not None:  # where a message has another path, a count has another one, too
         return None
-    if can.counted_in is not None:
-        dialect, version = can.counted_in, None
-        can = target_of(request, codec_of(dialect).capabilities, known, server, version)
+    if target.counted_in is not None:
+        dialect, version = target.counted_in, None
+        target = target_of(request, codec_of(dialect).capabilities, known, server, version)
     count = codec_of(dialect).count
     if count is None:
         return None
@@ -151,7 +151,7 @@ def encode_count_request(
     is_left = is_same_dialect(request, dialect) and not known.knows(server, dialect)
     if request.max_tokens is None and not is_left:
         # A message needs the field and a count has none: its default is no loss.
-        asked = structs.replace(request, max_tokens=can.max_tokens)
+        asked = structs.replace(request, max_tokens=target.max_tokens)
     encoded = encode_request(
         asked,
         dialect,

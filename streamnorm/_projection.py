@@ -35,12 +35,12 @@ def project(
         LocalProtocolError: The stream breaks the grammar.
     """
     losses = Losses()
-    can = capabilities(dialect, reasoning=reasoning, include_usage=include_usage)
-    projector = Projector(can, losses)
+    target = capabilities(dialect, reasoning=reasoning, include_usage=include_usage)
+    projector = Projector(target, losses)
     projector.vendor_fields.are_carried = extras
     written = [out for event in events for out in projector.push(event)]
-    if not can.boundaries:  # text of several blocks becomes one, in the order of the blocks
-        sequencer = Sequencer(overlapping=can.overlapping)
+    if not target.boundaries:  # text of several blocks becomes one, in the order of the blocks
+        sequencer = Sequencer(overlapping=target.overlapping)
         written = [out for event in written for out in sequencer.push(event)]
     written = [out for event in written for out in _without(event, projector.withdrawn_calls)]
     numbers: dict[int, int] = {}

@@ -207,11 +207,11 @@ def capabilities(
     Raises:
         UnknownDialect: There is no such dialect, or it has no capabilities.
     """
-    can: Capabilities = _part(dialect, "capabilities")
+    target: Capabilities = _part(dialect, "capabilities")
     own = {"include_usage": include_usage, "reasoning": reasoning}
     for options in _own_options(lookup(dialect), own).values():
-        can = options.limit(can)
-    return can.without_reasoning() if reasoning is None else can
+        target = options.limit(target)
+    return target.without_reasoning() if reasoning is None else target
 
 
 def _own_options(known: Dialect, keywords: dict[str, Any]) -> dict[str, DialectOptions]:

@@ -157,15 +157,17 @@ def check_tools(
     """
     offered = (*tools,)
     request, base = Request(model=model, tools=offered), codec_of(dialect).capabilities
-    can = target_of(request, base, profiles or shipped_profiles(), server, version)
-    if can.max_tools is not None and len(offered) > can.max_tools:
-        raise EncodeError(f"{len(offered)} tools, expected at most {can.max_tools}", path="tools")
+    target = target_of(request, base, profiles or shipped_profiles(), server, version)
+    if target.max_tools is not None and len(offered) > target.max_tools:
+        raise EncodeError(
+            f"{len(offered)} tools, expected at most {target.max_tools}", path="tools"
+        )
     numbers: dict[str, int] = {}
     for number, tool in enumerate(offered):
         if not isinstance(tool, Tool | CustomTool):
             continue
         path = f"tools[{number}]"
-        name = _checked_name(tool, can, f"{path}.name")
+        name = _checked_name(tool, target, f"{path}.name")
         if name in numbers:
             raise EncodeError(
                 f"name {_shown(name)} of tools[{numbers[name]}], expected one of its own",
@@ -176,12 +178,14 @@ def check_tools(
             _check_schema(tool.input_schema, f"{path}.input_schema")
 
 
-def _checked_name(tool: Tool | CustomTool, can: BodyCapabilities, path: str) -> str:
+def _checked_name(tool: Tool | CustomTool, target: BodyCapabilities, path: str) -> str:
     """Return the name of a tool, with its namespace, if that is legal in the target."""
     name = qualified_name(tool.name, tool.namespace)
-    written = tool.name if can.namespaces else name
-    if can.name_pattern is not None and not re.fullmatch(can.name_pattern, written):
-        raise EncodeError(f"name {_shown(written)}, expected one of {can.name_pattern}", path=path)
+    written = tool.name if target.namespaces else name
+    if target.name_pattern is not None and not re.fullmatch(target.name_pattern, written):
+        raise EncodeError(
+            f"name {_shown(written)}, expected one of {target.name_pattern}", path=path
+        )
     return name
 
 

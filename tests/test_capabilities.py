@@ -108,5 +108,5 @@ def test_unknown_dialect_has_no_capabilities() -> None:
 
 
 def test_options_of_a_dialect_change_no_capability_by_default() -> None:
-    can = capabilities("openai_chat")
-    assert DialectOptions().limit(can) is can
+    target = capabilities("openai_chat")
+    assert DialectOptions().limit(target) is target

@@ -106,7 +106,7 @@ class _Target(NamedTuple):
         base = codec_of(upstream.dialect).capabilities
         model, server = upstream.own_model(request.model), upstream.server
         profiles = upstream.profiles or shipped_profiles()
-        can = profiles.resolve(base, server=server, model=model, version=None)
+        target = profiles.resolve(base, server=server, model=model, version=None)
         signs_calls = base.signature_placeholder is not None
         # Other servers than the vendor's may write both without a signature, and read them again.
         verifies = server in (base.reasoning_issuer, base.dialect, *_HOSTS)
@@ -114,9 +114,9 @@ class _Target(NamedTuple):
         is_stored = "store" in base.fields and request.store is not False
         return cls(
             refuses_reasoning=_refuses_reasoning(upstream),
-            has_issuer=(base.reasoning_issuer or can.reasoning_issuer) is not None,
+            has_issuer=(base.reasoning_issuer or target.reasoning_issuer) is not None,
             needs_reasoning_signed=verifies and not (signs_calls or is_stored),
-            needs_calls_signed=verifies and can.signature_placeholder is not None,
+            needs_calls_signed=verifies and target.signature_placeholder is not None,
         )
 
     def has_written(self, message: InputMessage) -> bool:

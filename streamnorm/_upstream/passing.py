@@ -164,8 +164,8 @@ def _narrowed(
     request = upstream.with_own_model(request)
     encoded = encode_request(request, dialect.name, server=upstream.server, profiles=profiles)
     base = codec_of(dialect.name).capabilities
-    can = target_of(request, base, profiles, upstream.server, None)
-    return _Narrowed(encoded, None if can.path is None else encoded.path, can.beta_header)
+    target = target_of(request, base, profiles, upstream.server, None)
+    return _Narrowed(encoded, None if target.path is None else encoded.path, target.beta_header)
 
 
 def passed_path(path: str, received: ClientRequest, dialect: Dialect) -> str:

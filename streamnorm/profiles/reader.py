@@ -140,15 +140,15 @@ class Rule(Struct, frozen=True, kw_only=True):
         """Return whether the rule applies to a model."""
         return names_model(self.models, model)
 
-    def apply(self, can: BodyCapabilities) -> BodyCapabilities:
+    def apply(self, target: BodyCapabilities) -> BodyCapabilities:
         """Return capabilities with the changes."""
         changes = dict(self.changes)
         for name, added in self.added.items():
-            changes[name] = changes.get(name, getattr(can, name)) | added
+            changes[name] = changes.get(name, getattr(target, name)) | added
         for name, removed in self.removed.items():
-            before = changes.get(name, getattr(can, name))
+            before = changes.get(name, getattr(target, name))
             changes[name] = _without(before, removed)
-        return structs.replace(can, **changes)
+        return structs.replace(target, **changes)
 
 
 def _without(before: Any, removed: frozenset[str]) -> Any:

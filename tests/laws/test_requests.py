@@ -57,8 +57,8 @@ def projected(
     body = DIALECTS[dialect].body
     assert body is not None
     losses = Losses()
-    can = shipped_profiles().resolve(body().capabilities, model=request.model)
-    reduced, _ = project_request(request, can, losses, repair=repair)
+    target = shipped_profiles().resolve(body().capabilities, model=request.model)
+    reduced, _ = project_request(request, target, losses, repair=repair)
     return reduced, losses.list()
 
 

@@ -55,8 +55,8 @@ def test_server_wins_over_model_and_model_over_version(
         profile(2, later) + profile(1, earlier),
     ):
         profiles = load(tmp_path, text)
-        can = profiles.resolve(CHAT, server="s", model="m", version=version_of(text))
-        assert can.max_tools == 2
+        target = profiles.resolve(CHAT, server="s", model="m", version=version_of(text))
+        assert target.max_tools == 2
 
 
 def version_of(text: str) -> str | None:
@@ -194,9 +194,9 @@ def test_models_refuse_elsewhere_what_they_refuse_at_their_vendor_if_it_hosts_th
 
 def test_requests_of_the_dialect_have_all_that_their_server_does_not_refuse() -> None:
     narrow = structs.replace(CHAT, max_stops=4, max_id_chars=40, min_answer_tokens=16)
-    can = narrow.for_same_dialect(frozenset({"seed"}), same_models=False)
-    assert (can.only_refusals, can.fields, can.dialect) == (True, {"seed"}, "openai_chat")
-    assert (can.max_stops, can.max_id_chars, can.min_answer_tokens) == (None, None, None)
+    target = narrow.for_same_dialect(frozenset({"seed"}), same_models=False)
+    assert (target.only_refusals, target.fields, target.dialect) == (True, {"seed"}, "openai_chat")
+    assert (target.max_stops, target.max_id_chars, target.min_answer_tokens) == (None, None, None)
     same = narrow.for_same_dialect(frozenset({"seed"}), same_models=True)
     assert same == structs.replace(narrow, only_refusals=True)
 

@@ -48,8 +48,10 @@ def test_clouds_get_what_the_official_sdk_sends(
     assert fitted.body == expected
     assert fitted.headers == ({} if cloud == "bedrock" else headers)
     assert lost == []
-    can = capabilities_for("anthropic", cloud, model)
-    found = endpoint_path("/v1/messages", model, can, stream="stream" in stream and body["stream"])
+    target = capabilities_for("anthropic", cloud, model)
+    found = endpoint_path(
+        "/v1/messages", model, target, stream="stream" in stream and body["stream"]
+    )
     assert found.replace("@", "%40") == path.replace("@", "%40")
 
 

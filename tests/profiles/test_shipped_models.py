@@ -324,9 +324,9 @@ def test_models_of_chat_are_those_of_responses(row: Row) -> None:
 def test_newer_models_have_tools_without_reasoning_at_chat_alone(
     model: str, efforts: tuple[str, ...] | None
 ) -> None:
-    can = capabilities_for("openai_chat", None, model)
+    target = capabilities_for("openai_chat", None, model)
     dialect = None if efforts is None else "openai_responses"
-    assert (can.efforts_with_tools, can.tools_dialect) == (efforts, dialect)
+    assert (target.efforts_with_tools, target.tools_dialect) == (efforts, dialect)
     for server, other in [("azure", "openai_chat"), ("openrouter", "openai_chat")]:
         assert capabilities_for(other, server, model).efforts_with_tools is None
     assert capabilities_for("openai_responses", None, model).efforts_with_tools is None

@@ -140,8 +140,8 @@ def test_beta_and_its_field_go_together(beta: str, body: dict[str, Any], lost: s
     assert fitted.headers["anthropic-beta"] == beta
     assert names == []
     losses = Losses()
-    can = structs.replace(capabilities_for("anthropic"), allowed_betas=frozenset())
-    fitted = fit_fields(body, headers, can, losses)
+    target = structs.replace(capabilities_for("anthropic"), allowed_betas=frozenset())
+    fitted = fit_fields(body, headers, target, losses)
     assert fitted.body in ({}, {"messages": [{"role": "system"}]}, {"messages": [USER]})
     assert "anthropic-beta" not in fitted.headers
     assert [loss.feature for loss in losses.list()] == [lost, "beta"]

@@ -41,11 +41,11 @@ class Row(NamedTuple):
 
     def check(self) -> None:
         """Compare the shipped profiles with the row."""
-        can = capabilities_for(self.dialect, self.server, self.model)
-        assert {name: getattr(can, name) for name in self.has} == self.has
+        target = capabilities_for(self.dialect, self.server, self.model)
+        assert {name: getattr(target, name) for name in self.has} == self.has
         for name, missing in self.lacks.items():
             before = getattr(EVERYTHING, name)
-            assert {*before} - {*getattr(can, name)} == {*missing}
+            assert {*before} - {*getattr(target, name)} == {*missing}
 
 
 def capabilities_for(
@@ -68,6 +68,6 @@ def fitted_for(
 ) -> tuple[FittedBody, list[str]]:
     """Return a body as a target takes it, and the names of what was lost."""
     losses = Losses()
-    can = capabilities_for(dialect, server, model, version)
-    fitted = fit_fields(body, headers or {}, can, losses, prefill=prefill)
+    target = capabilities_for(dialect, server, model, version)
+    fitted = fit_fields(body, headers or {}, target, losses, prefill=prefill)
     return fitted, [loss.feature for loss in losses.list()]

@@ -70,7 +70,7 @@ class Projection:
         missing_tools: Policy for tools of the provider that the target lacks.
         native: Whether the request was written for the target.
         named: Whether the target is known by its name.
-        can: Capabilities that are not those of `EVERYTHING`.
+        capabilities: Capabilities that are not those of `EVERYTHING`.
 
     Attributes:
         request: The projected request.
@@ -87,10 +87,10 @@ class Projection:
         missing_tools: MissingTools = "error",
         native: bool = False,
         named: bool = False,
-        **can: Any,
+        **capabilities: Any,
     ) -> None:
         losses = Losses()
-        target = structs.replace(EVERYTHING, **can)
+        target = structs.replace(EVERYTHING, **capabilities)
         self.request: Request
         self.reply: Reply
         self.request, self.reply = project_request(

@@ -51,7 +51,7 @@ class FittedBody(NamedTuple):
 def fit_fields(
     body: JSONObject,
     headers: dict[str, str],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     prefill: bool = False,
@@ -64,7 +64,7 @@ def fit_fields(
     Args:
         body: The body, as the dialect has it.
         headers: Headers that belong to the body, names in lower case.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts each field and each beta that is removed.
         prefill: Whether the last message is the assistant's.
 
@@ -73,51 +73,53 @@ def fit_fields(
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     before = body
-    betas = _betas(body, headers, can)
-    for path in _denied_paths(can):
-        body = edit_fields(body, path, _remover(path, losses, own=can.only_refusals))
-    for name, target in can.renamed_fields.items():
+    betas = _betas(body, headers, target)
+    for path in _denied_paths(target):
+        body = edit_fields(body, path, _remover(path, losses, own=target.only_refusals))
+    for name, new_name in target.renamed_fields.items():
         path = parse_path(name)
-        body = edit_fields(body, path, _counted(_renamer(path, target, losses), path, can, losses))
-    for name, values in can.replaced_values.items():
+        body = edit_fields(
+            body, path, _counted(_renamer(path, new_name, losses), path, target, losses)
+        )
+    for name, values in target.replaced_values.items():
         path = parse_path(name)
-        body = edit_fields(body, path, _counted(_replacer(values), path, can, losses))
-    for name, (least, most) in can.hashed_texts.items():
+        body = edit_fields(body, path, _counted(_replacer(values), path, target, losses))
+    for name, (least, most) in target.hashed_texts.items():
         body = edit_fields(body, parse_path(name), _hasher(least, most, losses))
-    for name in sorted(can.nonempty_fields):
+    for name in sorted(target.nonempty_fields):
         body = edit_fields(body, parse_path(name), _without_empty)
-    body = _without_alternatives(body, can, losses)
-    body = _without_lone(body, can, losses)
-    if before.get(can.messages_field) and not body.get(can.messages_field):
+    body = _without_alternatives(body, target, losses)
+    body = _without_lone(body, target, losses)
+    if before.get(target.messages_field) and not body.get(target.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
         )
-    body = _without_unknown(body, can, losses)
-    body = _with_known_message_fields(body, can, losses)
-    for name, known in can.known_fields.items():
+    body = _without_unknown(body, target, losses)
+    body = _with_known_message_fields(body, target, losses)
+    for name, known in target.known_fields.items():
         path = parse_path(name)
-        body = edit_fields(body, path, _cleaner(path, known, losses, own=can.only_refusals))
+        body = edit_fields(body, path, _cleaner(path, known, losses, own=target.only_refusals))
     if before.get("tools") and not body.get("tools") and "tool_choice" in body:
         losses.add("tool_choice", "request", "dropped with all tools")
         body = {name: value for name, value in body.items() if name != "tool_choice"}
-    kept = _kept_betas(betas, before, body, can, losses)
-    body = _with_needed(body, can, losses, prefill=prefill)
-    return _with_betas(body, headers, betas, kept, can)
+    kept = _kept_betas(betas, before, body, target, losses)
+    body = _with_needed(body, target, losses, prefill=prefill)
+    return _with_betas(body, headers, betas, kept, target)
 
 
-def endpoint_path(path: str, model: str, can: BodyCapabilities, *, stream: bool) -> str:
+def endpoint_path(path: str, model: str, target: BodyCapabilities, *, stream: bool) -> str:
     """Return the path of the server's endpoint.
 
     Args:
         path: Path that the dialect has.
         model: Name of the model.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         stream: Whether the answer is streamed.
 
     Raises:
         EncodeError: The model has no place in the path.
     """
-    template = (stream and can.stream_path) or can.path
+    template = (stream and target.stream_path) or target.path
     if template is None:
         return path
     return template.replace("{model}", path_segment(model))
@@ -138,13 +140,13 @@ def path_segment(model: str) -> str:
 # Removal, other names and values
 
 
-def _denied_paths(can: BodyCapabilities) -> list[FieldPath]:
+def _denied_paths(target: BodyCapabilities) -> list[FieldPath]:
     """Return the paths of all fields that are refused, those of unknown betas included."""
-    names = sorted(can.denied_fields)
-    if (allowed := can.allowed_betas) is not None:
-        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items():
+    names = sorted(target.denied_fields)
+    if (allowed := target.allowed_betas) is not None:
+        for pattern, fields in {**JOINT_BETAS, **target.beta_fields}.items():
             if not any(fnmatchcase(beta, pattern) for beta in allowed):
-                names += sorted(fields - can.denied_fields)
+                names += sorted(fields - target.denied_fields)
     return [parse_path(name) for name in names]
 
 
@@ -186,9 +188,9 @@ def _count(value: Any, name: str, where: str, losses: Losses, *, own: bool) -> N
         losses.add(name, where, "dropped")
 
 
-def _renamer(path: FieldPath, target: str, losses: Losses) -> Edit:
+def _renamer(path: FieldPath, new_name: str, losses: Losses) -> Edit:
     where = path[0].name if len(path) > 1 else "request"
-    outer, _, inner = target.rpartition(".")
+    outer, _, inner = new_name.rpartition(".")
 
     def rename(holder: JSONObject, name: str) -> JSONObject:
         rest = {key: value for key, value in holder.items() if key != name}
@@ -222,9 +224,9 @@ def _replacer(values: dict[str, JSONObject]) -> Edit:
     return replace
 
 
-def _counted(edit: Edit, path: FieldPath, can: BodyCapabilities, losses: Losses) -> Edit:
+def _counted(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
     """Return an edit that is counted where the field was in the server's dialect already."""
-    if not can.only_refusals:
+    if not target.only_refusals:
         return edit
     where = path[0].name if len(path) > 1 else "request"
 
@@ -248,9 +250,9 @@ def _hasher(least: int, most: int, losses: Losses) -> Edit:
     return write_hash
 
 
-def _without_alternatives(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+def _without_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
     """Return a body with one of the fields that are refused beside each other."""
-    said = [name for name in can.alternative_fields if body.get(name) is not None]
+    said = [name for name in target.alternative_fields if body.get(name) is not None]
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
         body = {other: value for other, value in body.items() if other != name}
@@ -262,9 +264,9 @@ def _without_empty(holder: JSONObject, name: str) -> JSONObject:
     return holder if holder[name] else {key: holder[key] for key in holder if key != name}
 
 
-def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
+def _without_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
     """Return a body without the fields that are refused without another one."""
-    for name, other in can.needed_fields.items():
+    for name, other in target.needed_fields.items():
         if name in body and not body.get(other):
             _count(body[name], name, "request", losses, own=False)
             body = {key: value for key, value in body.items() if key != name}
@@ -272,17 +274,17 @@ def _without_lone(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JS
 
 
 def _with_known_message_fields(
-    body: JSONObject, can: BodyCapabilities, losses: Losses
+    body: JSONObject, target: BodyCapabilities, losses: Losses
 ) -> JSONObject:
     """Return a body whose messages have no fields but those that the server knows."""
-    known, messages = can.message_fields, body.get(can.messages_field)
+    known, messages = target.message_fields, body.get(target.messages_field)
     if known is None or not is_array(messages):
         return body
     fitted: list[Any] = []
     for message in messages:
         unknown = message.keys() - known if is_object(message) else ()
         for name in sorted(unknown):
-            _count(message[name], name, can.messages_field, losses, own=can.only_refusals)
+            _count(message[name], name, target.messages_field, losses, own=target.only_refusals)
         fitted.append(
             {name: value for name, value in message.items() if name not in unknown}
             if unknown
@@ -290,15 +292,15 @@ def _with_known_message_fields(
         )
     if all(map(is_, fitted, messages)):
         return body
-    return {**body, can.messages_field: fitted}
+    return {**body, target.messages_field: fitted}
 
 
-def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) -> JSONObject:
-    removed = can.url_fields & body.keys()
-    if can.allowed_fields is not None:
-        unknown = body.keys() - can.allowed_fields - removed
+def _without_unknown(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
+    removed = target.url_fields & body.keys()
+    if target.allowed_fields is not None:
+        unknown = body.keys() - target.allowed_fields - removed
         for name in sorted(unknown):
-            _count(body[name], name, "request", losses, own=can.only_refusals)
+            _count(body[name], name, "request", losses, own=target.only_refusals)
         removed |= unknown
     if not removed:
         return body
@@ -309,17 +311,17 @@ def _without_unknown(body: JSONObject, can: BodyCapabilities, losses: Losses) ->
 
 
 def _with_needed(
-    body: JSONObject, can: BodyCapabilities, losses: Losses, *, prefill: bool
+    body: JSONObject, target: BodyCapabilities, losses: Losses, *, prefill: bool
 ) -> JSONObject:
-    for name, value in can.added_fields.items():
-        body = _with_field(body, name, value, "request", can, losses)
+    for name, value in target.added_fields.items():
+        body = _with_field(body, name, value, "request", target, losses)
     if prefill:
-        for name, value in can.prefill_fields.items():
+        for name, value in target.prefill_fields.items():
             messages, _, field = name.rpartition(".")
             if not messages:
-                body = _with_field(body, field, value, "request", can, losses)
+                body = _with_field(body, field, value, "request", target, losses)
             elif last := body.get(messages):
-                message = _with_field(last[-1], field, value, messages, can, losses)
+                message = _with_field(last[-1], field, value, messages, target, losses)
                 if message is not last[-1]:
                     body = {**body, messages: [*last[:-1], message]}
     return body
@@ -330,7 +332,7 @@ def _with_field(
     name: str,
     value: Any,
     where: str,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
 ) -> JSONObject:
     """Return an object with a field that a server needs; an object is added to one."""
@@ -340,7 +342,7 @@ def _with_field(
         return holder
     if name in holder:
         losses.add(name, where, "replaced")
-    elif can.only_refusals:
+    elif target.only_refusals:
         losses.add(name, where, "added")
     return {**holder, name: deepcopy(after)}
 
@@ -348,10 +350,10 @@ def _with_field(
 # Betas
 
 
-def _betas(body: JSONObject, headers: dict[str, str], can: BodyCapabilities) -> list[str]:
+def _betas(body: JSONObject, headers: dict[str, str], target: BodyCapabilities) -> list[str]:
     """Return the names of all betas of a request, in order."""
-    listed = headers.get(can.beta_header, "").split(",") if can.beta_header else []
-    in_body = body.get(can.beta_field) if can.beta_field else None
+    listed = headers.get(target.beta_header, "").split(",") if target.beta_header else []
+    in_body = body.get(target.beta_field) if target.beta_field else None
     if is_array(in_body):
         listed += [beta for beta in in_body if isinstance(beta, str)]
     return list(dict.fromkeys(beta.strip() for beta in listed if beta.strip()))
@@ -361,16 +363,16 @@ def _kept_betas(
     betas: list[str],
     before: JSONObject,
     body: JSONObject,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
 ) -> list[str]:
     """Return the betas that the server knows and whose fields are not all gone."""
     kept: list[str] = []
     lost = [name for name, value in before.items() if value is not None and name not in body]
     for beta in betas:
-        if can.allowed_betas is not None and beta not in can.allowed_betas:
+        if target.allowed_betas is not None and beta not in target.allowed_betas:
             why = "not known to the server"
-        elif _lost_its_fields(beta, before, body, can):
+        elif _lost_its_fields(beta, before, body, target):
             why = "dropped with its field"
         else:
             kept.append(beta)
@@ -381,13 +383,13 @@ def _kept_betas(
 
 
 def _lost_its_fields(
-    beta: str, before: JSONObject, body: JSONObject, can: BodyCapabilities
+    beta: str, before: JSONObject, body: JSONObject, target: BodyCapabilities
 ) -> bool:
     if body is before:
         return False
     paths = [
         parse_path(name)
-        for pattern, fields in {**JOINT_BETAS, **can.beta_fields}.items()
+        for pattern, fields in {**JOINT_BETAS, **target.beta_fields}.items()
         if fnmatchcase(beta, pattern)
         for name in fields
     ]
@@ -400,18 +402,18 @@ def _with_betas(
     headers: dict[str, str],
     betas: list[str],
     kept: list[str],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
 ) -> FittedBody:
-    field = can.beta_field
+    field = target.beta_field
     if field is not None and betas and body.get(field) != kept:
         body = {name: value for name, value in body.items() if name != field}
         if kept:
             body[field] = kept
-    header = can.beta_header
+    header = target.beta_header
     if header is not None and header in headers:
         headers = {name: value for name, value in headers.items() if name != header}
         if kept and field is None:
             headers[header] = ",".join(kept)
-    if can.added_headers:
-        headers = {**headers, **can.added_headers}
+    if target.added_headers:
+        headers = {**headers, **target.added_headers}
     return FittedBody(body, headers)

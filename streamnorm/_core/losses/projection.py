@@ -111,7 +111,7 @@ class Projector:
         self, capabilities: Capabilities, losses: Losses, stored: StoredBytes | None = None
     ) -> None:
         self.withdrawn_calls: dict[int, None] = {}
-        self.capabilities = self._can = capabilities
+        self.capabilities = self._target = capabilities
         self._losses = losses
         self._stored = stored = stored or StoredBytes(sys.maxsize)
         self._grammar = Grammar()
@@ -183,7 +183,7 @@ class Projector:
             case ReasoningDelta(index):
                 return self._reasoning(event, self._states[index])
             case RefusalDelta(index, text):
-                as_text = event if self._can.refusal else TextDelta(index, text)
+                as_text = event if self._target.refusal else TextDelta(index, text)
                 return self._text(as_text, self._states[index], text)
             case BlockStart():
                 return self._start(event)
@@ -216,18 +216,18 @@ class Projector:
     def _start(self, event: BlockStart) -> list[Event]:
         if isinstance(event.block, ToolCall):
             event = self._calls.start(event, event.block)
-        can, block = self._can, event.block
+        target, block = self._target, event.block
         state = self._states[event.index] = _BlockState(event)
-        if event.choice and not can.choices:
+        if event.choice and not target.choices:
             self._losses.add("choices", f"choice {event.choice}", "dropped")
             state.dropped = True
             return []
-        if isinstance(block, Refusal) and not can.refusal:
+        if isinstance(block, Refusal) and not target.refusal:
             self._losses.add("refusal", "block", "written as text")
             self._metadata.refused = True
             block = Text()
             state.start = structs.replace(event, block=block)
-        if (lacking := can.lacking_feature(block)) is not None:
+        if (lacking := target.lacking_feature(block)) is not None:
             self._losses.add(lacking, type(block).__name__, "dropped")
             self._client_calls.drop(event)
             state.dropped = True
@@ -235,14 +235,14 @@ class Projector:
         left = self.vendor_fields.drop(event.extra)
         if left is not event.extra:
             event = state.start = structs.replace(state.start, extra=left)
-        if isinstance(block, ToolCall) and block.kind == "custom" and not can.custom_tools:
+        if isinstance(block, ToolCall) and block.kind == "custom" and not target.custom_tools:
             self._losses.add("custom_tool", "block", "written as a function of one string")
             state.start = structs.replace(event, block=structs.replace(block, kind="function"))
             state.wrapped = True
             return [*self._emit_start(state), *self._json(event.index, '{"input":"')]
         if isinstance(block, Text | Reasoning | Refusal):
             # Held until it has text (that is not blank): if it never does, it is not written.
-            state.started = can.boundaries and (can.blank_text or not isinstance(block, Text))
+            state.started = target.boundaries and (target.blank_text or not isinstance(block, Text))
         return self._emit_start(state) if state.started else []
 
     def _emit_start(self, state: _BlockState, *, signature_only: bool = False) -> list[Event]:
@@ -294,7 +294,7 @@ class Projector:
             last.append(text)
         else:
             self._hold(state, TextBuffer(text, self._stored))
-        return self._emit_start(state) if self._can.blank_text or text.strip() else []
+        return self._emit_start(state) if self._target.blank_text or text.strip() else []
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
         if state.dropped:
@@ -302,7 +302,7 @@ class Projector:
             return []
         if state.wrapped:
             return self._json(event.index, compact(text)[1:-1])
-        if not state.has_content and text == "null" and not self._can.null_arguments:
+        if not state.has_content and text == "null" and not self._target.null_arguments:
             self._losses.add("null_arguments", "tool call", "written as {}")
             return []
         state.has_content = True
@@ -318,10 +318,12 @@ class Projector:
     def _reasoning(self, event: ReasoningDelta, state: _BlockState) -> list[Event]:
         if state.dropped:
             return []
-        new_part = state.has_content and event.part != state.part and not self._can.reasoning_parts
+        new_part = (
+            state.has_content and event.part != state.part and not self._target.reasoning_parts
+        )
         state.part, state.has_content = event.part, True
         started = [] if state.started else self._emit_start(state)
-        if self._can.reasoning_parts:
+        if self._target.reasoning_parts:
             return [*started, event]
         text = event.text
         if new_part:
@@ -343,7 +345,7 @@ class Projector:
             if not state.started:
                 state.start = structs.replace(state.start, block=Text())
                 event = SignatureDelta(event.index, carried.signature, carried.issuer)
-        if isinstance(state.start.block, self._can.signed):
+        if isinstance(state.start.block, self._target.signed):
             started = [] if state.started else self._emit_signature_only(state)
             if self._boundaries is not None:
                 self._boundaries.sign(event.index)
@@ -383,7 +385,7 @@ class Projector:
         is_open_text = state.wrapped and event.is_unfinished
         event = self._calls.stop(event, is_wrapped=state.wrapped)
         if not state.started:
-            feature = "empty_block" if self._can.blank_text else "whitespace_text"
+            feature = "empty_block" if self._target.blank_text else "whitespace_text"
             self._losses.add(feature, "block", "dropped")
             return []
         rest = self._json(event.index, '"}') if state.wrapped and not is_open_text else []
@@ -411,14 +413,17 @@ class Projector:
         state = self._states.get(event.index) if event.index is not None else None
         if state is not None and state.dropped:
             return []
-        if event.dialect == self._can.dialect and event.name not in self._can.not_round_tripped:
+        if (
+            event.dialect == self._target.dialect
+            and event.name not in self._target.not_round_tripped
+        ):
             # A block of white space may never start.
             return [event if state is None or state.started else structs.replace(event, index=None)]
         self._losses.add("opaque", f"{event.dialect} {event.name}", "dropped")
         return []
 
     def _message_stop(self, event: MessageStop) -> list[Event]:
-        if event.choice and not self._can.choices:
+        if event.choice and not self._target.choices:
             return []
         stop = self._metadata.stop(event)
         self._carriers.end()

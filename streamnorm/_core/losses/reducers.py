@@ -135,7 +135,7 @@ class Boundaries:
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.merged: dict[int, int] = {}
-        self._can = capabilities
+        self._target = capabilities
         self._losses = losses
         self._blocks: dict[int, _WrittenBlock] = {}
         self._choices: dict[int, _WrittenChoice] = {}
@@ -184,7 +184,7 @@ class Boundaries:
             self._losses.add("boundaries", self._blocks[choice.last].type.__name__, _MERGED)
             self.merged[index] = choice.last
         block.previous, choice.last = choice.last, index
-        if not block.stopped and not issubclass(block.type, self._can.overlapping):
+        if not block.stopped and not issubclass(block.type, self._target.overlapping):
             choice.order.open = index
 
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
@@ -192,7 +192,7 @@ class Boundaries:
         if previous.signed or previous.type not in _TEXT_BLOCKS:
             return False
         return block.type is previous.type or (
-            block.signature_only and previous.type in self._can.signed
+            block.signature_only and previous.type in self._target.signed
         )
 
 
@@ -206,25 +206,25 @@ class Citations:
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
-        self._can = capabilities
+        self._target = capabilities
         self._losses = losses
         self._stored = stored
         self._written: dict[str, None] = {}
 
     def reduce(self, index: int, citation: Citation) -> Citation | None:
         """Return a citation of block `index` as the target has it; None if it has no field."""
-        can = self._can
-        if citation.kind not in can.citations:
-            if can.url_citation is None or citation.url is None:
+        target = self._target
+        if citation.kind not in target.citations:
+            if target.url_citation is None or citation.url is None:
                 self._losses.add("citations", citation.kind, "dropped")
                 return None
-            self._losses.add("citations", citation.kind, f"written as {can.url_citation}")
-            text = citation.cited_text if can.cited_text else None
+            self._losses.add("citations", citation.kind, f"written as {target.url_citation}")
+            text = citation.cited_text if target.cited_text else None
             citation = Citation(
-                *(can.url_citation, citation.url, citation.title, text),
+                *(target.url_citation, citation.url, citation.title, text),
                 *(citation.start, citation.end),
             )
-        if not can.cited_text:  # citations that differed only in their text are now equal
+        if not target.cited_text:  # citations that differed only in their text are now equal
             key = f"{index} {citation!r}"
             if key in self._written:
                 return None
@@ -252,7 +252,7 @@ class MessageMetadata:
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
         self.refused = False
         self.vendor_fields = VendorFields(losses)
-        self._can = capabilities
+        self._target = capabilities
         self._losses = losses
         self._usage = Usage()
         self._lost_tier: object = None  # counted last
@@ -262,9 +262,9 @@ class MessageMetadata:
         """Return a usage snapshot as the target has it; its losses are counted at the stop."""
         self._usage = usage
         output = usage.output_tokens or 0
-        if usage.cache_write_tokens and not self._can.cache_write:
+        if usage.cache_write_tokens and not self._target.cache_write:
             usage = structs.replace(usage, cache_write_tokens=None)
-        if (usage.reasoning_tokens or 0) > output and not self._can.excess_reasoning:
+        if (usage.reasoning_tokens or 0) > output and not self._target.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
         left = self.vendor_fields.without_lost(usage.extra)
         return usage if left is usage.extra else structs.replace(usage, extra=left)
@@ -281,14 +281,14 @@ class MessageMetadata:
         if (
             isinstance(tier, str)
             and tier != self._lost_tier
-            and tier not in self._can.service_tiers
+            and tier not in self._target.service_tiers
         ):
             self._losses.add("service_tier", tier, "dropped")
             self._lost_tier = tier
 
     def stop(self, event: MessageStop) -> MessageStop:
         """Return a stop with a reason that the target has a finish reason for."""
-        can = self._can
+        target = self._target
         if not self._stopped:
             self._stopped = True
             self._count_usage()
@@ -298,26 +298,28 @@ class MessageMetadata:
             event = structs.replace(event, extra=left)
         if self.refused:
             event = structs.replace(event, reason="refusal")
-        if event.reason == "other" and event.raw_reason in can.native_stop_reasons:
+        if event.reason == "other" and event.raw_reason in target.native_stop_reasons:
             return event
         unnamed = event.reason == "stop_sequence" and event.stop_sequence is None
-        if event.reason not in can.stop_reasons or (unnamed and not can.unnamed_stop_sequence):
+        if event.reason not in target.stop_reasons or (
+            unnamed and not target.unnamed_stop_sequence
+        ):
             self._losses.add("stop_reason", event.reason, "written as end_turn")
             event = structs.replace(event, reason="end_turn", stop_sequence=None)
         return event
 
     def _count_usage(self) -> None:
         """Count the losses of the last usage snapshot, which is the one that clients report."""
-        can, usage = self._can, self._usage
+        target, usage = self._target, self._usage
         self.tier(usage.extra)
-        if can.usage != "never":
+        if target.usage != "never":
             self.vendor_fields.drop(usage.extra)
         reduced = self.usage(usage)
         if reduced.cache_write_tokens != usage.cache_write_tokens:
             self._losses.add("usage", "cache_write_tokens", "dropped")
         if reduced.reasoning_tokens != usage.reasoning_tokens:
             self._losses.add("usage", "reasoning_tokens", "written as output_tokens")
-        if can.usage == "always" or (can.usage == "known" and usage != Usage()):
+        if target.usage == "always" or (target.usage == "known" and usage != Usage()):
             for name in ("input_tokens", "output_tokens"):
                 if getattr(usage, name) is None:
                     self._losses.add("usage_unknown", name, "written as 0")

@@ -28,7 +28,7 @@ class SignatureCarriers:
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
-        self._can = capabilities
+        self._target = capabilities
         self._losses = losses
         self._stored = stored
         carries = capabilities.reasoning and Reasoning in capabilities.signed
@@ -68,7 +68,7 @@ class SignatureCarriers:
     def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
         """Return the signature that a reasoning block carries, if the target can sign its block."""
         carried = read_carrier(event.signature) if event.issuer is None else None
-        if carried is None or (ToolCall if carried.id else Text) not in self._can.signed:
+        if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
             return None
         if carried.id:
             self._stored.add(text_bytes(carried.signature))
@@ -122,4 +122,4 @@ class SignatureCarriers:
         return bool(block.data) and block.issuer == self._signature_issuer is not None
 
     def _has_choice(self, start: BlockStart) -> bool:
-        return self._can.choices or not start.choice
+        return self._target.choices or not start.choice

@@ -30,7 +30,7 @@ class ToolCalls:
     _ids: set[tuple[int, str]] | None = None  # by choice; most messages have no call
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
-        self._can = capabilities
+        self._target = capabilities
         self._losses = losses
 
     def start(self, event: BlockStart, call: ToolCall) -> BlockStart:
@@ -39,7 +39,7 @@ class ToolCalls:
             self._ids = set()
         key = (event.choice, call.id)
         is_new = key not in self._ids
-        has_place = call.namespace is None or self._can.namespaces
+        has_place = call.namespace is None or self._target.namespaces
         if is_new and has_place:
             self._ids.add(key)
             return event
@@ -60,7 +60,7 @@ class ToolCalls:
             is_wrapped: Whether the block is free text within a JSON object, which ends as it
                 does.
         """
-        if not event.is_unfinished or self._can.unfinished_calls:
+        if not event.is_unfinished or self._target.unfinished_calls:
             return event
         if not is_wrapped:
             self._losses.add("unfinished_call", "tool call", "written as if it were complete")
@@ -111,7 +111,7 @@ class ClientCalls:
     """
 
     def __init__(self, capabilities: Capabilities, stored: StoredBytes) -> None:
-        self._can = capabilities
+        self._target = capabilities
         self._stored = stored
         self._calls: dict[int, _DroppedCall] = {}
         self._answered: set[str] = set()  # ids of calls with a result in the same answer
@@ -147,7 +147,7 @@ class ClientCalls:
         """
         # The client sends a paused answer back, with the call that the provider then goes on to
         # execute.  Without the call it would take an empty answer for complete.
-        is_paused = stop.reason == "pause" and stop.reason not in self._can.stop_reasons
+        is_paused = stop.reason == "pause" and stop.reason not in self._target.stop_reasons
         for dropped in self._calls.values():
             if is_cut_short and dropped.choice == stop.choice:
                 continue
@@ -168,6 +168,6 @@ class ClientCalls:
         )
 
     def _lacking(self, kind: str) -> StreamError:
-        message = f"{kind} waits for the client, expected a call that {self._can.dialect} has"
+        message = f"{kind} waits for the client, expected a call that {self._target.dialect} has"
         # The same request has the same answer.
         return StreamError("malformed", message, kind, 400, retryable=False)

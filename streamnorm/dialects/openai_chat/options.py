@@ -28,10 +28,12 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
     reasoning: ReasoningField | None = "reasoning_content"
 
     def limit(self, capabilities: Capabilities) -> Capabilities:
-        can = capabilities
+        target = capabilities
         if self.reasoning == "reasoning_details":
-            can = structs.replace(can, redacted_reasoning=True, signed=(Reasoning, *can.signed))
-        return can if self.include_usage else structs.replace(can, usage="never")
+            target = structs.replace(
+                target, redacted_reasoning=True, signed=(Reasoning, *target.signed)
+            )
+        return target if self.include_usage else structs.replace(target, usage="never")
 
 
 class Quirks(Struct, frozen=True, kw_only=True):

@@ -28,12 +28,12 @@ def fit(
     headers: dict[str, str] | None = None,
     *,
     prefill: bool = False,
-    **can: Any,
+    **target: Any,
 ) -> tuple[FittedBody, dict[tuple[str, str, str], int]]:
     """Return what fits, and the losses by feature, where and detail."""
     losses = Losses()
     given, before = headers or {}, deepcopy((body, headers or {}))
-    fitted = fit_fields(body, given, structs.replace(EVERYTHING, **can), losses, prefill=prefill)
+    fitted = fit_fields(body, given, structs.replace(EVERYTHING, **target), losses, prefill=prefill)
     assert (body, given) == before, "the client's own body and headers are not changed"
     return fitted, {(loss.feature, loss.where, loss.detail): loss.count for loss in losses.list()}
 
@@ -151,9 +151,9 @@ def test_fields_of_the_url_are_no_loss() -> None:
 
 
 def test_strict_losses_raise() -> None:
-    can = structs.replace(EVERYTHING, denied_fields=frozenset({"seed"}))
+    target = structs.replace(EVERYTHING, denied_fields=frozenset({"seed"}))
     with pytest.raises(LossyEncoding, match="seed in request"):
-        fit_fields({"seed": 1}, {}, can, Losses(strict=True))
+        fit_fields({"seed": 1}, {}, target, Losses(strict=True))
 
 
 # Names and values
@@ -243,16 +243,16 @@ def test_needed_fields_are_added() -> None:
 
 def test_what_is_added_is_a_copy() -> None:
     """Else a client that changes its body would change the profile."""
-    can: dict[str, Any] = {
+    target: dict[str, Any] = {
         "added_fields": {"options": {"think": True}},
         "prefill_fields": {"rest": {"go": True}},
         "replaced_values": {"effort": {"*": {"thinking": {"type": "enabled"}}}},
     }
-    body, before = {"effort": "low"}, deepcopy(can)
-    fitted, _ = fit(body, prefill=True, **can)
+    body, before = {"effort": "low"}, deepcopy(target)
+    fitted, _ = fit(body, prefill=True, **target)
     for part in fitted.body.values():
         part["changed"] = True
-    assert can == before
+    assert target == before
 
 
 def test_other_value_of_a_needed_field_is_a_loss() -> None:
@@ -385,22 +385,22 @@ def test_path_is_the_dialects_where_the_server_has_no_other() -> None:
     ],
 )
 def test_path_has_the_model(stream: bool, model: str, path: str) -> None:
-    can = structs.replace(
+    target = structs.replace(
         EVERYTHING, path="/model/{model}/invoke", stream_path="/model/{model}/invoke-stream"
     )
-    assert endpoint_path("/v1/messages", model, can, stream=stream) == path
+    assert endpoint_path("/v1/messages", model, target, stream=stream) == path
 
 
 def test_path_of_streams_is_the_same_where_there_is_one() -> None:
-    can = structs.replace(EVERYTHING, path="/x")
-    assert endpoint_path("/v1/messages", "m", can, stream=True) == "/x"
+    target = structs.replace(EVERYTHING, path="/x")
+    assert endpoint_path("/v1/messages", "m", target, stream=True) == "/x"
 
 
 @pytest.mark.parametrize("model", ["", ".", ".."])
 def test_model_without_a_place_in_the_path_is_refused(model: str) -> None:
-    can = structs.replace(EVERYTHING, path="/{model}")
+    target = structs.replace(EVERYTHING, path="/{model}")
     with pytest.raises(EncodeError, match="no name that a path can have"):
-        endpoint_path("/v1/messages", model, can, stream=False)
+        endpoint_path("/v1/messages", model, target, stream=False)
 
 
 def test_empty_fields_go_without_a_loss_where_they_are_refused() -> None:

@@ -312,9 +312,9 @@ def test_unknown_dialect_is_refused() -> None:
 
 
 def test_call_withdrawn_beside_an_earlier_block_leaves_that_block_as_it_is() -> None:
-    can = capabilities("gemini")
-    assert can is not None
-    projector = Projector(can, Losses())
+    target = capabilities("gemini")
+    assert target is not None
+    projector = Projector(target, Losses())
     events = [
         START,
         BlockStart(0, Text()),

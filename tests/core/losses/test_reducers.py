@@ -77,10 +77,10 @@ def test_discarded_arguments_are_a_loss() -> None:
 
 
 def boundaries() -> tuple[Boundaries, Losses]:
-    can = capabilities("gemini")
-    assert can is not None
+    target = capabilities("gemini")
+    assert target is not None
     losses = Losses()
-    return Boundaries(can, losses), losses
+    return Boundaries(target, losses), losses
 
 
 def test_adjacent_blocks_of_one_type_merge() -> None:

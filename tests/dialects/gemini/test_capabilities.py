@@ -256,8 +256,8 @@ def test_projection_is_idempotent(events: list[Event]) -> None:
 
 def test_call_is_withdrawn_from_a_dialect_with_boundaries() -> None:
     losses = Losses()
-    can = structs.replace(capabilities("gemini"), boundaries=True)
-    projector = Projector(can, losses)
+    target = structs.replace(capabilities("gemini"), boundaries=True)
+    projector = Projector(target, losses)
     events = [START, *text(0, "a"), *call(1, "no"), *text(2, "b")]
     left = [passed for event in events for passed in projector.push(event)]
     assert [e for e in left if isinstance(e, TextDelta)] == [TextDelta(0, "a"), TextDelta(2, "b")]

@@ -65,8 +65,8 @@ class Wrote(NamedTuple):
 def write(request: Request, **narrowed: Any) -> Wrote:
     """Return a request as it is written, for a target with some other capabilities."""
     losses = Losses()
-    can = structs.replace(codec().capabilities, **narrowed)
-    written = write_request(request, WriteContext(can, losses))
+    target = structs.replace(codec().capabilities, **narrowed)
+    written = write_request(request, WriteContext(target, losses))
     assert written.path == "/v1/messages"
     header = written.headers.get("anthropic-beta", "")
     assert set(written.headers) <= {"anthropic-beta"}

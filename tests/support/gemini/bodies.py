@@ -57,7 +57,7 @@ class Written:
         request: The request, as the projection would leave it.
         arguments: Policy for arguments that are no JSON object.
         typed: Whether the SDK's types know all of the body.
-        can: Capabilities other than the room's.
+        target: Capabilities other than the room's.
 
     Attributes:
         body: The body.
@@ -71,10 +71,10 @@ class Written:
         *,
         arguments: ArgumentsPolicy = "error",
         typed: bool = True,
-        **can: Any,
+        **target: Any,
     ) -> None:
         losses = Losses()
-        capabilities = structs.replace(_CODEC.capabilities, **can)
+        capabilities = structs.replace(_CODEC.capabilities, **target)
         written = _CODEC.write_request(request, WriteContext(capabilities, losses, arguments))
         self.body, self.path = written.body, written.path
         self.lost = Counter[str]()

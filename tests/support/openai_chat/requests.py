@@ -61,15 +61,15 @@ def asked(*messages: InputMessage, **fields: Any) -> Request:
     return Request(model="m", messages=messages, **fields)
 
 
-def write(request: Request, losses: Losses | None = None, **can: Any) -> dict[str, Any]:
+def write(request: Request, losses: Losses | None = None, **target: Any) -> dict[str, Any]:
     """Return the body of a request, for a target with other capabilities if some are named."""
-    capabilities = structs.replace(codec().capabilities, **can)
+    capabilities = structs.replace(codec().capabilities, **target)
     context = WriteContext(capabilities, losses if losses is not None else Losses())
     return codec().write_request(request, context).body
 
 
-def lost_by(request: Request, **can: Any) -> list[str]:
+def lost_by(request: Request, **target: Any) -> list[str]:
     """Return the features that a request loses when it is written."""
     losses = Losses()
-    write(request, losses, **can)
+    write(request, losses, **target)
     return [loss.feature for loss in losses.list()]

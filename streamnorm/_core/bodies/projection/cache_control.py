@@ -42,32 +42,32 @@ M = TypeVar("M", bound="InputBlock | AnyTool")
 
 
 def project_cache_marks(
-    request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool
+    request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool
 ) -> Request:
     """Return a request with the marks that the target can have.
 
     Args:
         request: The request.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts marks that are dropped, and lifetimes that are changed.
         lenient: Whether the number of its marks is the client's affair.
     """
-    projector = _MarkProjector(can, losses, lenient=lenient)
+    projector = _MarkProjector(target, losses, lenient=lenient)
     marked = projector.project(request)
-    excess = projector.kept - can.max_marks
-    if can.counts_request_mark and marked.cache is not None and "cache" in can.fields:
+    excess = projector.kept - target.max_marks
+    if target.counts_request_mark and marked.cache is not None and "cache" in target.fields:
         excess += 1
-    if lenient or can.counts_written_marks or excess <= 0:
+    if lenient or target.counts_written_marks or excess <= 0:
         return marked
     # The last marks cover what the first ones do.
-    return _MarkProjector(can, losses, lenient=lenient, to_drop=excess).project(marked)
+    return _MarkProjector(target, losses, lenient=lenient, to_drop=excess).project(marked)
 
 
 class _MarkProjector:
     """Drops marks that a target has no place for.
 
     Args:
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts them.
         lenient: Whether the marks are the client's affair.
         to_drop: Number of marks to drop although the target has a place for them.
@@ -77,10 +77,10 @@ class _MarkProjector:
     """
 
     def __init__(
-        self, can: BodyCapabilities, losses: Losses, *, lenient: bool, to_drop: int = 0
+        self, target: BodyCapabilities, losses: Losses, *, lenient: bool, to_drop: int = 0
     ) -> None:
         self.kept = 0
-        self._can = can
+        self._target = target
         self._losses = losses
         self._lenient = lenient
         self._to_drop = to_drop
@@ -115,13 +115,13 @@ class _MarkProjector:
         if isinstance(block, ToolResult):
             block = self._result(block)
         kind = _tag(block)
-        if is_assistant and "assistant" not in self._can.marks:
+        if is_assistant and "assistant" not in self._target.marks:
             kind = "assistant"
         return self._marked(block, kind, "messages")
 
     def _result(self, result: ToolResult) -> ToolResult:
         """Return a tool result whose content has no marks that the target refuses there."""
-        if not (self._can.marks_in_results or self._lenient):
+        if not (self._target.marks_in_results or self._lenient):
             return self._with_outer_mark(result)
         content: Sequence[Any] = result.content
         marked = tuple(self._marked(item, _tag(item), "messages") for item in content)
@@ -146,32 +146,32 @@ class _MarkProjector:
         mark = part.cache
         if mark is None:
             return part
-        if kind not in self._can.marks or self._to_drop > 0:
+        if kind not in self._target.marks or self._to_drop > 0:
             self._to_drop -= 1
             self._losses.add("cache_mark_dropped", where, "dropped")
             return structs.replace(part, cache=None)
         self.kept += 1
-        changed = self._with_lifetime(mark, self._can.mark_ttls, where)
+        changed = self._with_lifetime(mark, self._target.mark_ttls, where)
         return part if changed is mark else structs.replace(part, cache=changed)
 
     def _request_mark(
         self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
     ) -> CacheMark | None:
         """Return the mark of the whole request, which is after all others."""
-        if mark is None or self._lenient or "cache" not in self._can.fields:
+        if mark is None or self._lenient or "cache" not in self._target.fields:
             return mark
         last = messages[-1].blocks[-1].cache if messages and messages[-1].blocks else None
-        if self._can.counts_request_mark and last is not None:  # of the block that it marks, too
+        if self._target.counts_request_mark and last is not None:  # of the block that it marks, too
             if last.ttl != mark.ttl:
                 self._losses.add("cache_ttl", "request", "written as that of the last block")
             return last
-        return self._with_lifetime(mark, self._can.request_ttls, "request")
+        return self._with_lifetime(mark, self._target.request_ttls, "request")
 
     def _with_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
-        if self._can.only_refusals and not ttls:
+        if self._target.only_refusals and not ttls:
             return mark
         ttl = ttls.get(mark.ttl or "", "") or None
-        if self._can.falling_ttls and not self._lenient:
+        if self._target.falling_ttls and not self._lenient:
             is_long = ttl == _LONGEST_TTL
             if is_long and self._has_short_mark:
                 ttl = None

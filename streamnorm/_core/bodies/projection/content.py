@@ -89,7 +89,7 @@ class ContentProjector:
     """Reduces the blocks of messages to what a target can carry.
 
     Args:
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
@@ -102,7 +102,7 @@ class ContentProjector:
 
     def __init__(
         self,
-        can: BodyCapabilities,
+        target: BodyCapabilities,
         names: ToolNames,
         losses: Losses,
         *,
@@ -113,7 +113,7 @@ class ContentProjector:
         stored: bool = False,
         memo: EncodingMemo | None = None,
     ) -> None:
-        self._can = can
+        self._target = target
         self._names = names
         self._losses = losses
         self._fills = fills
@@ -126,7 +126,7 @@ class ContentProjector:
         self._called: dict[str, str] = {}  # names of tools in the target, by the ids of calls
         self._written_ids: set[str] = set()
         self._repeats: Counter[str] = Counter()
-        self._id_pattern = None if can.id_pattern is None else re.compile(can.id_pattern)
+        self._id_pattern = None if target.id_pattern is None else re.compile(target.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
         """Return the messages, without those that have nothing left.
@@ -135,14 +135,14 @@ class ContentProjector:
             EncodeError: A file is known to another vendor alone, or the client has executed what
                 the target does not have.
         """
-        check_last_result(messages, self._can)
+        check_last_result(messages, self._target)
         projected: list[InputMessage] = []
         moved: list[InputBlock] = []  # of results; where each has a message, nothing is between
         for position, message in enumerate(messages):
             if moved and not message.tool_results:
                 projected.append(InputMessage("user", tuple(moved)))
                 moved = []
-            if self._native and unchanged_source(message, self._can.dialect) is not None:
+            if self._native and unchanged_source(message, self._target.dialect) is not None:
                 projected.append(message)
                 continue
             changed, behind = self._projected(message, position)
@@ -167,7 +167,7 @@ class ContentProjector:
                     self._losses.add("cache_mark_dropped", "system", "on an empty text")
                 continue
             cited = self._cited(text, "system")
-            texts.append(drop_foreign_fields(cited, self._can.dialect, self._losses, "system"))
+            texts.append(drop_foreign_fields(cited, self._target.dialect, self._losses, "system"))
         if system and not (texts or own):
             self._losses.add("empty_message_dropped", "system", "dropped")
         return same_parts(system, tuple(texts))
@@ -205,7 +205,7 @@ class ContentProjector:
             self._written_ids.add(call.written)
 
     def _message(self, message: InputMessage, position: int) -> _Projected:
-        own = is_same_dialect(message, self._can.dialect)
+        own = is_same_dialect(message, self._target.dialect)
         if own and not self._native and holds_tags(message):
             own, message = False, structs.replace(message, source=None)
         try:
@@ -215,11 +215,11 @@ class ContentProjector:
         changed = message
         if blocks is not message.blocks:
             changed = structs.replace(message, blocks=blocks)
-        if message.name is not None and not self._can.names:
+        if message.name is not None and not self._target.names:
             self._losses.add("name", "messages", "dropped")
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
-            changed = drop_foreign_fields(changed, self._can.dialect, self._losses, "messages")
+            changed = drop_foreign_fields(changed, self._target.dialect, self._losses, "messages")
         # Messages of the system may change other things than the instructions.
         is_kept = own and changed is message and (message.role == "system" or not self._checks)
         if blocks or is_kept:
@@ -232,13 +232,13 @@ class ContentProjector:
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
         """Return the blocks of a message, and those that move to a message after it."""
         before = message.blocks
-        if all(map(_is_plain, before)) and not self._can.reasoning_required:
+        if all(map(_is_plain, before)) and not self._target.reasoning_required:
             return before, ()
         if message.role == "assistant" and not own:
-            before = restore_signatures(before, self._can)
+            before = restore_signatures(before, self._target)
         elif own and message.source.value is None:  # an answer, of whatever server
             stored = self._stored
-            before = drop_foreign_reasoning(before, self._can, self._losses, stored=stored)
+            before = drop_foreign_reasoning(before, self._target, self._losses, stored=stored)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
@@ -255,12 +255,12 @@ class ContentProjector:
             if changed is not None:
                 blocks.append(changed if changed.extra is None else self._extra(changed))
         if message.role == "assistant":
-            if self._can.adjacent_calls or not self._can.ordered_blocks:
+            if self._target.adjacent_calls or not self._target.ordered_blocks:
                 blocks = self._calls_last(blocks)
-            if self._can.reasoning_answered and not (own and self._native):
+            if self._target.reasoning_answered and not (own and self._native):
                 blocks = self._without_last_reasoning(blocks)
-            if self._can.reasoning_required and not (
-                own and (self._native or self._can.only_refusals)
+            if self._target.reasoning_required and not (
+                own and (self._native or self._target.only_refusals)
             ):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
@@ -268,11 +268,11 @@ class ContentProjector:
     def _extra(self, block: B) -> B:
         if block.extra is None:
             return block
-        return drop_foreign_fields(block, self._can.dialect, self._losses, "messages")
+        return drop_foreign_fields(block, self._target.dialect, self._losses, "messages")
 
     def _call_id(self, id: str, *, own: bool) -> str:
         """Return the id of a call, which is changed if it must differ from an earlier one."""
-        if id in self._called and self._can.unique_ids and (self._checks or not own):
+        if id in self._called and self._target.unique_ids and (self._checks or not own):
             self._losses.add("tool_id_changed", "messages", "written with a number")
             self._ids[id] = self._legal_id(self._numbered(id))
         id = self._id(id)
@@ -296,7 +296,7 @@ class ContentProjector:
     def _legal_id(self, id: str) -> str:
         if not self._is_illegal(id):
             return id
-        if self._can.only_refusals:
+        if self._target.only_refusals:
             if not id:  # which has no field
                 return id
             self._losses.add("tool_id_changed", "messages", "written in the server's characters")
@@ -304,10 +304,10 @@ class ContentProjector:
         if not self._is_illegal(escaped):
             return escaped
         digest = blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        return digest[: self._can.max_id_chars]
+        return digest[: self._target.max_id_chars]
 
     def _is_illegal(self, id: str) -> bool:
-        longest, pattern = self._can.max_id_chars, self._id_pattern
+        longest, pattern = self._target.max_id_chars, self._id_pattern
         return (longest is not None and len(id) > longest) or (
             pattern is not None and pattern.fullmatch(id) is None
         )
@@ -315,7 +315,7 @@ class ContentProjector:
     def _block(
         self, block: InputBlock, moved: list[InputBlock], role: str, *, own: bool
     ) -> InputBlock | None:
-        can, losses = self._can, self._losses
+        target, losses = self._target, self._losses
         match block:
             case Text():
                 return self._text(block, own=own)
@@ -325,26 +325,28 @@ class ContentProjector:
                 return self._result(block, moved, own=own)
             case Reasoning() | RedactedReasoning():
                 return self._own_reasoning(block) if own else self._reasoning(block)
-            case Refusal(text) if not can.refusal:
+            case Refusal(text) if not target.refusal:
                 losses.add("refusal_as_text", "messages", "written as text")
                 return Text(text) if text else None
-            case Image() if role == "assistant" and not can.assistant_media:
+            case Image() if role == "assistant" and not target.assistant_media:
                 losses.add("image_dropped", "messages", "dropped from an assistant message")
                 return None
             case Image() | Document() | Audio() | Video():
-                return project_media(block, can, losses, own=own, fills=self._fills)
+                return project_media(block, target, losses, own=own, fills=self._fills)
             case ServerToolCall(kind="compaction") | OpaqueBlock(kind="compaction") if not own:
                 return self._compaction(block)
-            case ServerToolCall() | ServerToolResult() if not (own and can.server_history):
+            case ServerToolCall() | ServerToolResult() if not (own and target.server_history):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
-            case OpaqueBlock(dialect, kind) if dialect != can.dialect and kind in _OFFERS:
+            case OpaqueBlock(dialect, kind) if dialect != target.dialect and kind in _OFFERS:
                 losses.add("tools_moved", "messages", "offered from the start")
                 return None
-            case OpaqueBlock(dialect, "tool_reference") if dialect != can.dialect or self._checks:
+            case OpaqueBlock(dialect, "tool_reference") if (
+                dialect != target.dialect or self._checks
+            ):
                 return self._tool_reference(block)
-            case OpaqueBlock(dialect, kind) if dialect != can.dialect or (
-                can.opaque_kinds is not None and kind not in can.opaque_kinds
+            case OpaqueBlock(dialect, kind) if dialect != target.dialect or (
+                target.opaque_kinds is not None and kind not in target.opaque_kinds
             ):
                 losses.add("opaque_block", "messages", f"{kind[:_MAX_KIND_CHARS]} dropped")
                 return None
@@ -382,9 +384,9 @@ class ContentProjector:
 
     def _cited(self, block: Text, where: str = "messages") -> Text:
         """Return a text with the citations that the target knows."""
-        if not block.citations or self._can.only_refusals:
+        if not block.citations or self._target.only_refusals:
             return block
-        known = tuple(c for c in block.citations if c.kind in self._can.citations)
+        known = tuple(c for c in block.citations if c.kind in self._target.citations)
         if len(known) == len(block.citations):
             return block
         self._losses.add("citations", where, "dropped")
@@ -392,47 +394,47 @@ class ContentProjector:
 
     def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
-        can = self._can
+        target = self._target
         name = self._names.of(call.name, call.namespace)
         id = call.id if own and self._native else self._call_id(call.id, own=own)
         if call.id:
             self._called[call.id] = name
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
-        if call.namespace is not None and not can.namespaces:
+        if call.namespace is not None and not target.namespaces:
             call = structs.replace(call, namespace=None)
         if call.signature is not None and not (own or self._is_known(call, "tool_call")):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
-        if call.kind == "custom" and not can.custom_tools:
+        if call.kind == "custom" and not target.custom_tools:
             arguments = compact({"input": call.arguments})
             call = structs.replace(call, kind="function", arguments=arguments)
         return call
 
     def _is_known(self, block: Text | ToolCall, tag: str) -> bool:
         """Return whether the target can verify the signature of a block, and has a field for it."""
-        return block.issuer == self._can.reasoning_issuer and tag in self._can.signed
+        return block.issuer == self._target.reasoning_issuer and tag in self._target.signed
 
     def _tool_reference(self, block: OpaqueBlock) -> InputBlock:
         """Return a reference to a tool that the target offers; any other is text."""
         name = self._names.of(string_of(object_in(block.data), "tool_name"), None)
-        if block.dialect == self._can.dialect and self._names.may_offer(name):
+        if block.dialect == self._target.dialect and self._names.may_offer(name):
             return block
         self._losses.add("tool_reference", "messages", "written as text")
         return Text(f"[tool {name} loaded]", cache=block.cache)
 
     def _own_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning of the target's dialect, unless the target's vendor did not sign it."""
-        if is_verified(block, self._can) or not self._verifies:
+        if is_verified(block, self._target) or not self._verifies:
             return block
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
 
     def _reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
-        if is_signed_for(block, self._can):
+        if is_signed_for(block, self._target):
             return self._with_known_id(block)
-        if isinstance(block, Reasoning) and self._can.reasoning_text and block.text:
+        if isinstance(block, Reasoning) and self._target.reasoning_text and block.text:
             if block.signature is not None:
                 self._losses.add("signature_dropped", "messages", "dropped")
             return Reasoning(block.parts)
@@ -441,7 +443,7 @@ class ContentProjector:
 
     def _with_known_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
         """Return reasoning without an id that the target would refuse."""
-        pattern = self._can.reasoning_id_pattern
+        pattern = self._target.reasoning_id_pattern
         if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
             return block
         self._losses.add("item_id", "messages", "dropped")
@@ -459,7 +461,7 @@ class ContentProjector:
         if not (own and self._native):
             id = self._id(id)
         name = result.name and self._called.get(result.tool_call_id, result.name)
-        if result.is_error and not (own or self._can.error_results):
+        if result.is_error and not (own or self._target.error_results):
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")
         if id == result.tool_call_id and name == result.name and after is result.content:
             return result
@@ -490,8 +492,8 @@ class ContentProjector:
         return same_parts(result.content, tuple(content))
 
     def _is_carried_in_results(self, block: InputBlock) -> bool:
-        types = self._can.result_media_types
-        return block.__struct_config__.tag in self._can.result_media and (
+        types = self._target.result_media_types
+        return block.__struct_config__.tag in self._target.result_media and (
             types is None or getattr(block, "media_type", None) in types
         )
 
@@ -508,7 +510,7 @@ class ContentProjector:
 
     def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message, reasoning first where a server demands some."""
-        only_calls = self._can.reasoning_required == "calls"
+        only_calls = self._target.reasoning_required == "calls"
         if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
             isinstance(block, Reasoning) for block in blocks
         ):

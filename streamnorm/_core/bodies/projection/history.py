@@ -34,21 +34,23 @@ def holds_tags(message: InputMessage) -> bool:
     return _TAG.search(dumps(source.value)) is not None
 
 
-def is_signed_for(block: Reasoning | RedactedReasoning, can: BodyCapabilities) -> bool:
+def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
     """Return whether the target's vendor signed reasoning, as far as that can be seen."""
     signature = block.data if isinstance(block, RedactedReasoning) else block.signature
-    if not signature or block.issuer is None or block.issuer != can.reasoning_issuer:
+    if not signature or block.issuer is None or block.issuer != target.reasoning_issuer:
         return False
-    return can.signature_pattern is None or bool(re.fullmatch(can.signature_pattern, signature))
+    return target.signature_pattern is None or bool(
+        re.fullmatch(target.signature_pattern, signature)
+    )
 
 
-def is_verified(block: Reasoning | RedactedReasoning, can: BodyCapabilities) -> bool:
+def is_verified(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
     """Return whether the target accepts reasoning of its own dialect."""
-    return can.signature_pattern is None or is_signed_for(block, can)
+    return target.signature_pattern is None or is_signed_for(block, target)
 
 
 def restore_signatures(
-    blocks: tuple[InputBlock, ...], can: BodyCapabilities
+    blocks: tuple[InputBlock, ...], target: BodyCapabilities
 ) -> tuple[InputBlock, ...]:
     """Return the blocks of an assistant message, signed as their vendor signed them."""
     carried = {
@@ -56,7 +58,7 @@ def restore_signatures(
         for number, block in enumerate(blocks)
         if isinstance(block, Reasoning | RedactedReasoning)
         and (found := _carried(block)) is not None
-        and found.issuer == can.reasoning_issuer
+        and found.issuer == target.reasoning_issuer
     }
     if not carried:
         return blocks
@@ -76,7 +78,7 @@ def restore_signatures(
 
 
 def drop_foreign_reasoning(
-    blocks: tuple[InputBlock, ...], can: BodyCapabilities, losses: Losses, *, stored: bool
+    blocks: tuple[InputBlock, ...], target: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
     """Return the blocks of an answer without reasoning that the target does not know.
 
@@ -84,15 +86,15 @@ def drop_foreign_reasoning(
 
     Args:
         blocks: The blocks.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is dropped.
         stored: Whether the target stores answers.
     """
     kept: list[InputBlock] = []
-    known = (None, can.reasoning_issuer)
-    is_lost = can.stored_reasoning and not stored
+    known = (None, target.reasoning_issuer)
+    is_lost = target.stored_reasoning and not stored
     # OpenAI's Chat Completions has no field for reasoning; servers that have one have profiles.
-    is_refused = can.reasoning_issuer is None and not can.reasoning_text
+    is_refused = target.reasoning_issuer is None and not target.reasoning_text
     for block in blocks:
         is_bare = isinstance(block, Reasoning) and block.signature is None
         if isinstance(block, Reasoning | RedactedReasoning) and (

@@ -46,7 +46,7 @@ def _is_paused(message: InputMessage) -> bool:
 def place_instructions(
     system: tuple[Text, ...],
     messages: tuple[InputMessage, ...],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     checks: bool = False,
@@ -56,7 +56,7 @@ def place_instructions(
     Args:
         system: The instructions of the source's field.
         messages: The messages.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is moved or changed.
         checks: Whether instructions among messages of the target's dialect are moved, too.
 
@@ -67,41 +67,41 @@ def place_instructions(
     while leading < len(messages) and messages[leading].role in _INSTRUCTIONS:
         leading += 1
     first, rest = messages[:leading], messages[leading:]
-    if can.system == "blocks" and first and _leaves_messages(first, can):
-        if can.only_refusals:
+    if target.system == "blocks" and first and _leaves_messages(first, target):
+        if target.only_refusals:
             losses.add("system_moved", "messages", "written as the system prompt")
         texts = tuple(b for message in first for b in message.blocks if isinstance(b, Text))
         system, first = system + texts, ()
-    elif can.system == "message" and system:
+    elif target.system == "message" and system:
         first, system = (InputMessage("system", system), *first), ()
-    elif can.system == "text" and not _is_one_text(system):
+    elif target.system == "text" and not _is_one_text(system):
         first, system = (InputMessage("developer", system), *first), ()
-    first = tuple(_with_known_role(message, can) for message in first)
-    if can.single_system and len(first) > 1:
+    first = tuple(_with_known_role(message, target) for message in first)
+    if target.single_system and len(first) > 1:
         losses.add("messages_merged", "system", "joined to the first")
         blocks = tuple(block for message in first for block in message.blocks)
         first = (InputMessage("system", blocks),)
-    match can.inline_system:
+    match target.inline_system:
         case "message":
-            rest = tuple(_with_known_role(message, can) for message in rest)
+            rest = tuple(_with_known_role(message, target) for message in rest)
         case "after_user":
-            rest = _moved(rest, can, losses, checks=checks)
+            rest = _moved(rest, target, losses, checks=checks)
         case _:
             rest = tuple(_demoted(message, losses) for message in rest)
     messages = same_parts(messages, first + rest)
-    if can.strict_alternation:
-        messages = _alternating(_merged(messages, can, losses), losses)
-    if can.results_then_assistant:
+    if target.strict_alternation:
+        messages = _alternating(_merged(messages, target, losses), losses)
+    if target.results_then_assistant:
         messages = _answered(messages, losses)
-    if can.user_message and not any(map(_is_question, messages)):
+    if target.user_message and not any(map(_is_question, messages)):
         raise EncodeError("no message of the user, expected one", path="messages")
     return system, messages
 
 
-def _leaves_messages(first: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
+def _leaves_messages(first: tuple[InputMessage, ...], target: BodyCapabilities) -> bool:
     """Return whether leading instructions are written in the field for them."""
-    is_refused = can.only_refusals and can.inline_system == "text"
-    return is_refused or not all(is_same_dialect(message, can.dialect) for message in first)
+    is_refused = target.only_refusals and target.inline_system == "text"
+    return is_refused or not all(is_same_dialect(message, target.dialect) for message in first)
 
 
 def _is_question(message: InputMessage) -> bool:
@@ -122,10 +122,10 @@ def _is_one_text(system: tuple[Text, ...]) -> bool:
     return not system or (len(system) == 1 and system[0].cache is None and system[0].extra is None)
 
 
-def _with_known_role(message: InputMessage, can: BodyCapabilities) -> InputMessage:
-    if message.role not in _INSTRUCTIONS or message.role in can.roles:
+def _with_known_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
+    if message.role not in _INSTRUCTIONS or message.role in target.roles:
         return message
-    role: Role = "developer" if "developer" in can.roles else "system"
+    role: Role = "developer" if "developer" in target.roles else "system"
     return message if message.role == role else structs.replace(message, role=role)
 
 
@@ -152,7 +152,7 @@ def _count_extra(message: InputMessage, losses: Losses) -> None:
 
 
 def _moved(
-    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses, *, checks: bool
+    messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
     """Return messages whose instructions stand after those of the user that follow them."""
     if not any(message.role in _INSTRUCTIONS for message in messages):
@@ -163,7 +163,7 @@ def _moved(
         if message is not None and message.role != "assistant":
             turn.append(message)
             continue
-        is_settled = not checks and all(is_same_dialect(each, can.dialect) for each in turn)
+        is_settled = not checks and all(is_same_dialect(each, target.dialect) for each in turn)
         placed += turn if is_settled else _with_instructions_last(turn, placed, losses)
         placed += messages[position : position + 1]
         turn = []
@@ -203,7 +203,7 @@ def _one_instruction(instructions: list[InputMessage], losses: Losses) -> InputM
 
 
 def _merged(
-    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
+    messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
     """Return messages of which no two with the same role follow each other.
 
@@ -215,7 +215,7 @@ def _merged(
         if last is None or last.role != message.role or last.tool_results or message.tool_results:
             merged.append(message)
             continue
-        if can.only_refusals and not (_is_turn(last) and _is_turn(message)):
+        if target.only_refusals and not (_is_turn(last) and _is_turn(message)):
             merged.append(message)
             continue
         losses.add("messages_merged", "messages", "joined by a blank line")

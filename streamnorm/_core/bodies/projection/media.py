@@ -21,7 +21,7 @@ _ALIASES = {"image/jpg": "image/jpeg"}
 
 def project_media(
     block: Image | Document | Audio | Video,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     own: bool,
@@ -31,7 +31,7 @@ def project_media(
 
     Args:
         block: The file.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is dropped or changed.
         own: Whether the message is in the target's dialect.
         fills: Whether a file of another vendor is dropped, not an error.
@@ -40,31 +40,31 @@ def project_media(
         EncodeError: Another vendor has the file.
     """
     if isinstance(block, Image | Document) and block.file_id is not None:
-        issuer = can.file_issuer
+        issuer = target.file_issuer
         if issuer is not None and (own or block.issuer == issuer):
             return block
         if not fills:
             raise EncodeError("file id of another vendor, expected its content or a URL", path="")
         losses.add("file_id_dropped", "messages", "dropped")
         return None
-    if can.checks_files or not own:
+    if target.checks_files or not own:
         block = _checked(block)
     if (
         isinstance(block, Image)
         and block.media_type == _PDF
-        and can.images is not None
-        and _PDF not in can.images
+        and target.images is not None
+        and _PDF not in target.images
     ):
         block = Document(_PDF, block.data, cache=block.cache, extra=block.extra)
     match block:
         case Image():
-            return _image(block, can, losses, own=own)
+            return _image(block, target, losses, own=own)
         case Document():
-            return _document(block, can, losses, own=own)
+            return _document(block, target, losses, own=own)
         case Audio():
-            feature, carries = "audio_dropped", can.audio
+            feature, carries = "audio_dropped", target.audio
         case _:
-            feature, carries = "video_dropped", can.video
+            feature, carries = "video_dropped", target.video
     if carries:
         return block
     losses.add(feature, "messages", "dropped")
@@ -90,22 +90,22 @@ def _checked(block: F) -> F:
     return block if data is block.data else structs.replace(block, data=data)
 
 
-def _image(block: Image, can: BodyCapabilities, losses: Losses, *, own: bool) -> Image | None:
+def _image(block: Image, target: BodyCapabilities, losses: Losses, *, own: bool) -> Image | None:
     if block.data is None:
-        carries = can.image_urls
-    elif can.images is None:
+        carries = target.image_urls
+    elif target.images is None:
         carries = True
     else:
         media_type = (block.media_type or "").lower()
         media_type = _ALIASES.get(media_type, media_type)
-        carries = media_type in can.images
+        carries = media_type in target.images
         if carries and media_type != block.media_type:
             block = structs.replace(block, media_type=media_type)
     if not carries:
         losses.add("image_dropped", "messages", "dropped")
         return None
-    is_known = own and can.only_refusals
-    if block.detail is not None and block.detail not in can.image_details and not is_known:
+    is_known = own and target.only_refusals
+    if block.detail is not None and block.detail not in target.image_details and not is_known:
         if block.detail != "auto":
             losses.add("detail", "messages", "dropped")
         return structs.replace(block, detail=None)
@@ -113,14 +113,14 @@ def _image(block: Image, can: BodyCapabilities, losses: Losses, *, own: bool) ->
 
 
 def _document(
-    block: Document, can: BodyCapabilities, losses: Losses, *, own: bool
+    block: Document, target: BodyCapabilities, losses: Losses, *, own: bool
 ) -> Document | Text | None:
     is_text = (block.media_type or "").startswith("text/")
     # To a named server of the dialect goes what its profile has.
-    passes = own and not can.only_refusals
+    passes = own and not target.only_refusals
     if block.data is not None and is_text:
-        return block if can.text_documents or passes else _as_text(block, losses)
-    if can.documents if block.data is not None else can.document_urls or passes:
+        return block if target.text_documents or passes else _as_text(block, losses)
+    if target.documents if block.data is not None else target.document_urls or passes:
         return block
     losses.add("document_dropped", "messages", "dropped")
     return None

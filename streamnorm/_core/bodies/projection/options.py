@@ -37,7 +37,7 @@ _FEATURES = {"stop": "stop_dropped", "choices": "choices_dropped", "cache": "cac
 
 def project_options(
     request: Request,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     own: bool,
@@ -48,7 +48,7 @@ def project_options(
 
     Args:
         request: The request, whose reasoning is in the target's words.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts each option that is dropped or changed.
         own: Whether the request is in the target's dialect.
         lenient: Whether what the request does not say is the client's affair.
@@ -57,20 +57,20 @@ def project_options(
     whole, read = request, _options_read(request) if native else {}
     if read:
         request = structs.replace(request, **{name: _DEFAULTS[name] for name in read})
-    if not can.available:
+    if not target.available:
         raise EncodeError("model of another API, expected one of this", path="model")
-    if "safety_identifier" not in can.fields and "user" in can.fields:
+    if "safety_identifier" not in target.fields and "user" in target.fields:
         user = request.safety_identifier or request.user
         if request.user and user != request.user:
             losses.add("user", "request", "dropped beside safety_identifier")
         if user is not request.user or request.safety_identifier is not None:
             request = structs.replace(request, user=user, safety_identifier=None)
-    fields = can.fields
-    if can.reasoning_excludes and is_reasoning(request, can):
+    fields = target.fields
+    if target.reasoning_excludes and is_reasoning(request, target):
         fields = fields - {
             name
-            for name in can.reasoning_excludes
-            if getattr(request, name) != can.reasoning_accepts.get(name)
+            for name in target.reasoning_excludes
+            if getattr(request, name) != target.reasoning_accepts.get(name)
         }
     dropped: dict[str, Any] = {}
     for name in _OPTIONS:
@@ -78,16 +78,16 @@ def project_options(
         if value is None or value == () or name in fields:
             continue
         dropped[name] = _DEFAULTS[name]
-        if can.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
+        if target.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
     if not native:
-        request = _without_refused_extra(request, can, fields, losses)
-    _drop_exclusive(request, can, losses, dropped)
-    _drop_dependent(request, can, losses, dropped)
-    _drop_unfixed(request, can, losses, dropped)
+        request = _without_refused_extra(request, target, fields, losses)
+    _drop_exclusive(request, target, losses, dropped)
+    _drop_dependent(request, target, losses, dropped)
+    _drop_unfixed(request, target, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, can, losses, own=own, lenient=lenient)
+    changes = _changed(request, target, losses, own=own, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
     return replace_parts(whole, **options, extra=request.extra)
 
@@ -105,29 +105,29 @@ def _options_read(request: Request) -> dict[str, Any]:
 
 
 def _without_refused_extra(
-    request: Request, can: BodyCapabilities, fields: frozenset[str], losses: Losses
+    request: Request, target: BodyCapabilities, fields: frozenset[str], losses: Losses
 ) -> Request:
     """Return a request without fields of the dialect that are refused, whatever their type.
 
     Some servers have a number in `logprobs`, for example.
     """
-    extra = (request.extra or {}).get(can.dialect, {})
+    extra = (request.extra or {}).get(target.dialect, {})
     refused = [name for name in _OPTIONS if name in extra and name not in fields]
     if not refused:
         return request
     for name in refused:
         losses.add(name, "request", "dropped")
     kept = {name: value for name, value in extra.items() if name not in refused}
-    return structs.replace(request, extra={can.dialect: kept} if kept else None)
+    return structs.replace(request, extra={target.dialect: kept} if kept else None)
 
 
 def _drop_exclusive(
-    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+    request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
     """Add the options that are refused beside another one to those that are dropped."""
     said = [
         name
-        for name in can.exclusive_fields
+        for name in target.exclusive_fields
         if name not in dropped and getattr(request, name) is not None
     ]
     for name in said[1:]:
@@ -136,10 +136,10 @@ def _drop_exclusive(
 
 
 def _drop_dependent(
-    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+    request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
     """Add the options that are refused without another one to those that are dropped."""
-    for name, other in can.dependent_fields.items():
+    for name, other in target.dependent_fields.items():
         is_said = name not in dropped and getattr(request, name) is not None
         if is_said and (other in dropped or not getattr(request, other)):
             losses.add(name, "request", f"dropped without {other}")
@@ -147,12 +147,12 @@ def _drop_dependent(
 
 
 def _drop_unfixed(
-    request: Request, can: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
+    request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
     """Add the options with another value than the only one to those that are dropped."""
-    fixed = can.fixed_values
-    if can.fixed_values_off is not None and not is_reasoning(request, can):
-        fixed = can.fixed_values_off
+    fixed = target.fixed_values
+    if target.fixed_values_off is not None and not is_reasoning(request, target):
+        fixed = target.fixed_values_off
     for name, value in fixed.items():
         asked = getattr(request, name)
         if name not in dropped and asked is not None and asked != value:
@@ -161,16 +161,16 @@ def _drop_unfixed(
 
 
 def _changed(
-    request: Request, can: BodyCapabilities, losses: Losses, *, own: bool, lenient: bool
+    request: Request, target: BodyCapabilities, losses: Losses, *, own: bool, lenient: bool
 ) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
     changes: dict[str, Any] = {}
     if request.temperature is not None:
-        bounded = min(max(request.temperature, can.min_temperature), can.max_temperature)
+        bounded = min(max(request.temperature, target.min_temperature), target.max_temperature)
         if bounded != request.temperature:
             losses.add("temperature_clamped", "request", f"written as {bounded:g}")
             changes["temperature"] = bounded
-    for name, (least, most) in can.number_bounds.items():
+    for name, (least, most) in target.number_bounds.items():
         value = getattr(request, name)
         if value is not None and not least <= value <= most:
             # What is counted stays a whole number.
@@ -178,52 +178,52 @@ def _changed(
             losses.add(name, "request", f"written as {bound:g}")
             changes[name] = bound
     stop = request.stop
-    if not can.blank_stops and any(not text.strip() for text in stop):
+    if not target.blank_stops and any(not text.strip() for text in stop):
         losses.add("stop_dropped", "request", "white space alone")
         changes["stop"] = stop = tuple(text for text in stop if text.strip())
-    if can.max_stops is not None and len(stop) > can.max_stops:
-        losses.add("stop_dropped", "request", f"first {can.max_stops} written")
-        changes["stop"] = stop[: can.max_stops]
+    if target.max_stops is not None and len(stop) > target.max_stops:
+        losses.add("stop_dropped", "request", f"first {target.max_stops} written")
+        changes["stop"] = stop[: target.max_stops]
     # A client of the dialect that does not say may ask how many tokens the request has.
-    if request.max_tokens is None and can.max_tokens is not None and not lenient:
-        losses.add("max_tokens_defaulted", "request", f"written as {can.max_tokens}")
-        changes["max_tokens"] = can.max_tokens
-    fewest = can.min_answer_tokens
+    if request.max_tokens is None and target.max_tokens is not None and not lenient:
+        losses.add("max_tokens_defaulted", "request", f"written as {target.max_tokens}")
+        changes["max_tokens"] = target.max_tokens
+    fewest = target.min_answer_tokens
     if request.max_tokens is not None and fewest is not None and request.max_tokens < fewest:
         losses.add("max_tokens_raised", "request", f"written as {fewest}")
         changes["max_tokens"] = fewest
-    is_known = can.only_refusals or request.service_tier in can.service_tiers
+    is_known = target.only_refusals or request.service_tier in target.service_tiers
     if request.service_tier is not None and not is_known:
         losses.add("service_tier", "request", "dropped")
         changes["service_tier"] = None
     for name in ("user", "safety_identifier"):
         user = getattr(request, name)
-        if user is not None and _is_refused_user(user, can):
+        if user is not None and _is_refused_user(user, target):
             losses.add("user_hashed", "request", "written as its SHA-256")
             changes[name] = _hash(user)
-    longest = can.max_cache_key_chars
+    longest = target.max_cache_key_chars
     key = request.cache_key
     if key is not None and longest is not None and len(key) > longest:
         losses.add("cache_key_hashed", "request", "written as its SHA-256")
         changes["cache_key"] = _hash(key)
-    if request.metadata is not None and can.label_bounds is not None:
-        labels = _labels(request.metadata, can.label_bounds, losses)
+    if request.metadata is not None and target.label_bounds is not None:
+        labels = _labels(request.metadata, target.label_bounds, losses)
         if len(labels) < len(request.metadata):
             changes["metadata"] = labels or None
     if request.output is not None:
-        is_left = own and not can.only_refusals
+        is_left = own and not target.only_refusals
         output = _output(
-            request.output, can, losses, has_tools=bool(request.tools), is_left=is_left
+            request.output, target, losses, has_tools=bool(request.tools), is_left=is_left
         )
         if output is not request.output:
             changes["output"] = output
     return changes
 
 
-def _is_refused_user(user: str, can: BodyCapabilities) -> bool:
-    if can.max_user_chars is not None and len(user) > can.max_user_chars:
+def _is_refused_user(user: str, target: BodyCapabilities) -> bool:
+    if target.max_user_chars is not None and len(user) > target.max_user_chars:
         return True
-    return can.personal_users is not None and re.search(can.personal_users, user) is not None
+    return target.personal_users is not None and re.search(target.personal_users, user) is not None
 
 
 def _hash(name: str) -> str:
@@ -249,7 +249,7 @@ def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
 
 def _output(
     output: OutputFormat,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     has_tools: bool,
@@ -259,23 +259,27 @@ def _output(
 
     Args:
         output: The form.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is lost.
         has_tools: Whether the request has tools.
         is_left: Whether its schema is the client's affair.
     """
-    refused = has_tools and not can.output_with_tools and output.kind != "text"
+    refused = has_tools and not target.output_with_tools and output.kind != "text"
     fitted: OutputFormat | None = output
-    if output.kind == "json_schema" and output.kind in can.output_kinds and not refused | is_left:
-        fitted = project_output_schema(output, can, losses)
-    if fitted is not None and output.kind in can.output_kinds and not refused:
+    if (
+        output.kind == "json_schema"
+        and output.kind in target.output_kinds
+        and not refused | is_left
+    ):
+        fitted = project_output_schema(output, target, losses)
+    if fitted is not None and output.kind in target.output_kinds and not refused:
         output = fitted
-        name, pattern = output.name, can.output_name_pattern
+        name, pattern = output.name, target.output_name_pattern
         if name is not None and pattern is not None and re.fullmatch(pattern, name) is None:
             losses.add("schema_name", "request", "dropped")
             output = structs.replace(output, name=None)
-        return drop_foreign_fields(output, can.dialect, losses, "request")
-    if not refused and output.kind == "json_schema" and "json_object" in can.output_kinds:
+        return drop_foreign_fields(output, target.dialect, losses, "request")
+    if not refused and output.kind == "json_schema" and "json_object" in target.output_kinds:
         losses.add("schema_dropped", "request", "written as any JSON object")
         return OutputFormat("json_object")
     losses.add("json_mode_dropped" if output.kind == "json_object" else "schema_dropped", "request")

@@ -56,7 +56,7 @@ _MAX_KINDS = 3
 
 def project_request(
     request: Request,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     repair: RepairPolicy = "error",
@@ -72,7 +72,7 @@ def project_request(
 
     Args:
         request: The request.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is dropped or changed.
         repair: Policy for tool results that are missing or out of place.
         missing_tools: Policy for tools of the provider that the target lacks.
@@ -87,38 +87,38 @@ def project_request(
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
-    if native and unchanged_source(request, can.dialect) is not None:
+    if native and unchanged_source(request, target.dialect) is not None:
         # Where the provider has the conversation, results may be of calls that only it knows.
         is_left = repair == "error" or request.state is not None
-        if is_left or _in_order_count(request.messages, can, filled) == len(request.messages):
+        if is_left or _in_order_count(request.messages, target, filled) == len(request.messages):
             return request, Reply()
-    own = is_same_dialect(request, can.dialect)
+    own = is_same_dialect(request, target.dialect)
     for name in request.state or ():
-        if not (own and _takes(name, can)):
+        if not (own and _takes(name, target)):
             found = "state that the server does not hold" if own else "state of another provider"
             raise EncodeError(
                 f"{found}, expected the whole conversation in the request",
                 path=f"state.{name}",
             )
     lenient = own and not named
-    known = structs.replace(can, name_pattern=None) if native else can
+    known = structs.replace(target, name_pattern=None) if native else target
     names = ToolNames(request.tools, known, losses)
     if not native:
-        reasoning = project_reasoning_options(request, can, losses, lenient=lenient)
+        reasoning = project_reasoning_options(request, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
-        request = replace_parts(request, reasoning=fit_effort_to_tools(request, can, losses))
-    messages = _in_order(request, can, losses, repair, filled, named=named)
+        request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
+    messages = _in_order(request, target, losses, repair, filled, named=named)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
     stored = request.store is True or (own and request.store is None)
-    is_checked = can.vendor_checks and not lenient
+    is_checked = target.vendor_checks and not lenient
     content = ContentProjector(
-        can,
+        target,
         names,
         losses,
         fills=fills,
         native=native,
-        checks=can.vendor_checks and named,
+        checks=target.vendor_checks and named,
         verifies=is_checked,
         stored=stored,
         memo=memo,
@@ -126,39 +126,39 @@ def project_request(
     system, messages = place_instructions(
         content.project_system(request.system, own=own),
         content.project(messages),
-        can,
+        target,
         losses,
-        checks=can.vendor_checks and named,
+        checks=target.vendor_checks and named,
     )
-    if can.calls_after_user and not lenient:
+    if target.calls_after_user and not lenient:
         messages = join_call_turns(messages, losses)
-    if not (can.assistant_last or lenient):
+    if not (target.assistant_last or lenient):
         messages = drop_prefill(messages, losses)
-    is_native = own and not is_checked and not (can.results_required and not request.state)
+    is_native = own and not is_checked and not (target.results_required and not request.state)
     if not messages and not is_native:
-        lost = _unknown_kinds(request, can)
+        lost = _unknown_kinds(request, target)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
-    if not (can.prefill or native) and messages and messages[-1].role == "assistant":
+    if not (target.prefill or native) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
-    reasoning = drop_unsigned_budget(request, messages, can, losses, lenient=lenient)
+    reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
     request = replace_parts(request, reasoning=reasoning)
-    tools = project_tools(request, can, names, losses)
+    tools = project_tools(request, target, names, losses)
     if missing_tools == "error":
-        check_missing_tools(request, tools, can)
-    choice, tools = project_choice(request, tools, can, names, losses, lenient=lenient)
+        check_missing_tools(request, tools, target)
+    choice, tools = project_choice(request, tools, target, names, losses, lenient=lenient)
     projected = project_cache_marks(
         replace_parts(request, system=system, messages=messages, tools=tools, tool_choice=choice),
-        can,
+        target,
         losses,
         lenient=lenient,
     )
     if not own:
-        projected = replace_parts(projected, betas=_betas_to_lose(projected, can))
-    projected = project_options(projected, can, losses, own=own, lenient=lenient, native=native)
-    return drop_foreign_fields(projected, can.dialect, losses, "request"), Reply(names.reply)
+        projected = replace_parts(projected, betas=_betas_to_lose(projected, target))
+    projected = project_options(projected, target, losses, own=own, lenient=lenient, native=native)
+    return drop_foreign_fields(projected, target.dialect, losses, "request"), Reply(names.reply)
 
 
-def _unknown_kinds(request: Request, can: BodyCapabilities) -> str:
+def _unknown_kinds(request: Request, target: BodyCapabilities) -> str:
     """Return the end of a message that names the blocks which only another dialect knows."""
     kinds = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
@@ -167,21 +167,21 @@ def _unknown_kinds(request: Request, can: BodyCapabilities) -> str:
         if isinstance(block, OpaqueBlock)
     )
     listed = ", ".join([*kinds][:_MAX_KINDS])
-    return f"; {can.dialect} has no block for {listed}" if listed else ""
+    return f"; {target.dialect} has no block for {listed}" if listed else ""
 
 
-def _takes(name: str, can: BodyCapabilities) -> bool:
+def _takes(name: str, target: BodyCapabilities) -> bool:
     """Return whether a body for the target may have a field."""
-    allowed = can.allowed_fields
-    return name not in can.denied_fields and (allowed is None or name in allowed)
+    allowed = target.allowed_fields
+    return name not in target.denied_fields and (allowed is None or name in allowed)
 
 
-def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
+def _betas_to_lose(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
     """Return the betas of another dialect that are a loss beside the fields that they enable."""
     lost = {
         name
         for dialect, fields in (request.extra or {}).items()
-        if dialect != can.dialect
+        if dialect != target.dialect
         for name, value in fields.items()
         if value is not None
     }
@@ -191,7 +191,7 @@ def _betas_to_lose(request: Request, can: BodyCapabilities) -> tuple[str, ...]:
 
 def _in_order(
     request: Request,
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
     filled: FilledCalls,
@@ -200,20 +200,20 @@ def _in_order(
 ) -> tuple[InputMessage, ...]:
     """Return the messages of a request, whose calls are answered where the target wants it."""
     messages = request.messages
-    if named and can.vendor_checks and request.state is None:
-        if not can.call_ids and _in_order_count(messages, can, filled) == len(messages):
+    if named and target.vendor_checks and request.state is None:
+        if not target.call_ids and _in_order_count(messages, target, filled) == len(messages):
             return messages
-        return place_results(mint_ids(messages, losses), can, losses, repair, filled=filled)
-    if can.only_refusals:
-        if repair == "fill" or can.results_required:
-            messages = _repaired(messages, can, losses, repair, filled)
-        return fit_result_placement(messages, can, losses)
-    return _repaired(messages, can, losses, repair, filled)
+        return place_results(mint_ids(messages, losses), target, losses, repair, filled=filled)
+    if target.only_refusals:
+        if repair == "fill" or target.results_required:
+            messages = _repaired(messages, target, losses, repair, filled)
+        return fit_result_placement(messages, target, losses)
+    return _repaired(messages, target, losses, repair, filled)
 
 
 def _repaired(
     messages: tuple[InputMessage, ...],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
     filled: FilledCalls,
@@ -221,17 +221,17 @@ def _repaired(
     """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
-    settled = _settled(messages, can)
-    if repair == "fill" or can.results_required:
-        settled = _in_order_count(messages[:settled], can, filled)
+    settled = _settled(messages, target)
+    if repair == "fill" or target.results_required:
+        settled = _in_order_count(messages[:settled], target, filled)
     if settled == len(messages):
         return messages
     minted = mint_ids(messages, losses, settled=settled)
-    return place_results(minted, can, losses, repair, settled=settled, filled=filled)
+    return place_results(minted, target, losses, repair, settled=settled, filled=filled)
 
 
 def _in_order_count(
-    messages: tuple[InputMessage, ...], can: BodyCapabilities, filled: FilledCalls
+    messages: tuple[InputMessage, ...], target: BodyCapabilities, filled: FilledCalls
 ) -> int:
     """Return the number of the first messages in which nothing must be filled in or moved."""
     turns = [n for n, message in enumerate(messages) if message.role == "assistant" and n]
@@ -239,25 +239,27 @@ def _in_order_count(
     were_filled = {position for position, _ in filled}
     for end in (*turns, len(messages)):  # results belong to the last answer before them
         was_filled = not were_filled.isdisjoint(range(start, end))
-        if was_filled or not _is_in_order(messages[start:end], can):
+        if was_filled or not _is_in_order(messages[start:end], target):
             return start
         start = end
     return start
 
 
-def _is_in_order(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> bool:
+def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> bool:
     """Return whether the calls of one answer have their results where the target wants them."""
     minted = mint_ids(messages, Losses())
     try:
-        placed = place_results(minted, can, Losses(), "error")
+        placed = place_results(minted, target, Losses(), "error")
     except EncodeError:
         return False
     return same_parts(minted, placed) is minted
 
 
-def _settled(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> int:
+def _settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
     """Return the number of the first messages that are in the dialect, with all their results."""
-    foreign = (n for n, message in enumerate(messages) if not is_same_dialect(message, can.dialect))
+    foreign = (
+        n for n, message in enumerate(messages) if not is_same_dialect(message, target.dialect)
+    )
     count = next(foreign, len(messages))
     last = count - 1
     while last >= 0 and messages[last].role != "assistant":

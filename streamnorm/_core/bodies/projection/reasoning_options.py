@@ -38,93 +38,95 @@ def reasoning_budget(options: ReasoningOptions) -> int:
     return _BUDGETS.get(options.effort or "medium", _BUDGETS["medium"])
 
 
-def is_reasoning(request: Request, can: BodyCapabilities) -> bool:
+def is_reasoning(request: Request, target: BodyCapabilities) -> bool:
     """Return whether the model reasons, by a request's options in the target's words."""
-    return _reasons(request.reasoning, can)
+    return _reasons(request.reasoning, target)
 
 
-def _reasons(options: ReasoningOptions | None, can: BodyCapabilities) -> bool:
+def _reasons(options: ReasoningOptions | None, target: BodyCapabilities) -> bool:
     if options is None or (options.mode is None and options.effort is None):
-        return can.reasons_by_default
+        return target.reasons_by_default
     return options.mode != "off" and options.effort != "none"
 
 
 def project_reasoning_options(
-    request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool = False
+    request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool = False
 ) -> ReasoningOptions | None:
     """Return the reasoning options of a request in the words that the target has.
 
     Args:
         request: The request.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is dropped or changed.
         lenient: Whether the bounds of a budget are the client's affair where the request does
             not say how many tokens the answer may have.
     """
-    options = _in_words(request, can, losses, lenient=lenient)
-    if can.reasoning_needs and _reasons(options, can):
-        missing = _missing_need(request, can)
+    options = _in_words(request, target, losses, lenient=lenient)
+    if target.reasoning_needs and _reasons(options, target):
+        missing = _missing_need(request, target)
         if missing is not None:
             losses.add("reasoning", "request", f"switched off: {missing}")
             return ReasoningOptions("off")
     return options
 
 
-def _missing_need(request: Request, can: BodyCapabilities) -> str | None:
+def _missing_need(request: Request, target: BodyCapabilities) -> str | None:
     """Return what a request has because of which the model does not reason."""
-    if "stream" in can.reasoning_needs and not request.stream:
+    if "stream" in target.reasoning_needs and not request.stream:
         return "the answer is no stream"
     is_text = request.output is None or request.output.kind == "text"
-    return "the answer is JSON" if "text" in can.reasoning_needs and not is_text else None
+    return "the answer is JSON" if "text" in target.reasoning_needs and not is_text else None
 
 
 def _in_words(
-    request: Request, can: BodyCapabilities, losses: Losses, *, lenient: bool
+    request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool
 ) -> ReasoningOptions | None:
     options = request.reasoning
     if options is None:
         return None
-    if "reasoning" not in can.fields:
+    if "reasoning" not in target.fields:
         losses.add("reasoning", "request", "dropped")
         return None
-    projected = drop_foreign_fields(options, can.dialect, losses, "request")
-    own = is_same_dialect(request, can.dialect)
+    projected = drop_foreign_fields(options, target.dialect, losses, "request")
+    own = is_same_dialect(request, target.dialect)
     max_tokens = request.max_tokens
     if max_tokens is None and not lenient:
-        max_tokens = can.max_tokens
-    if can.only_refusals:
-        if not _is_accepted(options, can):
-            words = _in_words_of(can, _with_effort(options), max_tokens)
+        max_tokens = target.max_tokens
+    if target.only_refusals:
+        if not _is_accepted(options, target):
+            words = _in_words_of(target, _with_effort(options), max_tokens)
             projected = structs.replace(projected, **words)
             losses.add("reasoning", "request", f"written as {words['mode'] or words['effort']}")
-        elif can.vendor_checks and options.mode == "budget":
-            words = _in_words_of(can, options, max_tokens)
+        elif target.vendor_checks and options.mode == "budget":
+            words = _in_words_of(target, options, max_tokens)
             projected = _with_said_budget(projected, words, losses)
     # An effort alone is what a client of the dialect says, too.
-    elif not own or (options.mode is not None and can.thinking != "effort"):
+    elif not own or (options.mode is not None and target.thinking != "effort"):
         asked = options
-        if _needs_budget(options, can):
+        if _needs_budget(options, target):
             asked = _with_effort(options)
             losses.add("reasoning", "request", "written as a budget")
-        projected = _with_said_budget(projected, _in_words_of(can, asked, max_tokens), losses)
+        projected = _with_said_budget(projected, _in_words_of(target, asked, max_tokens), losses)
         is_unsaid = projected.mode is None and projected.effort is None
-        if options.mode == "adaptive" and is_unsaid and not can.reasons_by_default:
+        if options.mode == "adaptive" and is_unsaid and not target.reasons_by_default:
             losses.add("reasoning", "request", "left to the model")
-    if projected.show is not None and not can.shows_reasoning:
+    if projected.show is not None and not target.shows_reasoning:
         losses.add("reasoning_summary", "request", "dropped")
         projected = structs.replace(projected, show=None)
     is_off = projected.mode == "off"
-    if is_off and not can.reasoning_off:
+    if is_off and not target.reasoning_off:
         losses.add("effort_changed", "request", "reasoning cannot be switched off")
-        least = can.min_budget if can.thinking == "budget" and can.bounded_budgets else None
+        least = (
+            target.min_budget if target.thinking == "budget" and target.bounded_budgets else None
+        )
         mode = None if least is None else "budget"
         # The lowest effort is the nearest to none.
-        lowest = next((effort for effort in can.efforts if effort != "none"), None)
-        effort = projected.effort or (lowest if can.thinking == "adaptive" else None)
+        lowest = next((effort for effort in target.efforts if effort != "none"), None)
+        effort = projected.effort or (lowest if target.thinking == "adaptive" else None)
         projected = structs.replace(projected, mode=mode, effort=effort, budget_tokens=least)
-    efforts = can.off_efforts if is_off and can.off_efforts is not None else can.efforts
+    efforts = target.off_efforts if is_off and target.off_efforts is not None else target.efforts
     # A server of which nothing is known may have words of its own.
-    is_any = can.only_refusals and efforts == _EFFORTS
+    is_any = target.only_refusals and efforts == _EFFORTS
     if projected.effort is not None and projected.effort not in efforts and not is_any:
         effort = _nearest(projected.effort, efforts)
         losses.add("effort_changed", "request", f"written as {effort or 'the default'}")
@@ -135,48 +137,48 @@ def _in_words(
 
 
 def fit_effort_to_tools(
-    request: Request, can: BodyCapabilities, losses: Losses
+    request: Request, target: BodyCapabilities, losses: Losses
 ) -> ReasoningOptions | None:
     """Return the reasoning options of a request with an effort that stands beside its tools.
 
     Args:
         request: The request, whose reasoning is in the target's words.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts an effort that is changed, said or not.
 
     Raises:
         EncodeError: The model has none of the efforts that tools stand beside.
     """
-    options, accepted = request.reasoning, can.efforts_with_tools
+    options, accepted = request.reasoning, target.efforts_with_tools
     if accepted is None or not any(isinstance(t, Tool | CustomTool) for t in request.tools):
         return options
     asked = None if options is None else options.effort
-    if asked in accepted or (asked is None and not can.reasons_by_default):
+    if asked in accepted or (asked is None and not target.reasons_by_default):
         return options
-    dialect = f"dialect {can.tools_dialect}"
-    effort = next((effort for effort in accepted if effort in can.efforts), None)
+    dialect = f"dialect {target.tools_dialect}"
+    effort = next((effort for effort in accepted if effort in target.efforts), None)
     if effort is None:
         raise EncodeError(f"tools of a model that always reasons, expected {dialect}", path="tools")
     losses.add("effort_changed", "request", f"written as {effort} beside tools", expected=dialect)
     return structs.replace(options or ReasoningOptions(), effort=effort)
 
 
-def _is_accepted(options: ReasoningOptions, can: BodyCapabilities) -> bool:
+def _is_accepted(options: ReasoningOptions, target: BodyCapabilities) -> bool:
     """Return whether a server takes the mode of options that are in its dialect already."""
     match options.mode:
         case "adaptive":
-            return can.thinking != "budget"
+            return target.thinking != "budget"
         case "budget":
-            return can.thinking in ("budget", "effort") or can.thinking_budgets
+            return target.thinking in ("budget", "effort") or target.thinking_budgets
         case _:
             return True
 
 
-def _needs_budget(options: ReasoningOptions, can: BodyCapabilities) -> bool:
+def _needs_budget(options: ReasoningOptions, target: BodyCapabilities) -> bool:
     """Return whether a target with budgets has no word for an adaptive mode, or its effort."""
-    if options.mode != "adaptive" or can.thinking != "budget":
+    if options.mode != "adaptive" or target.thinking != "budget":
         return False
-    return not can.adaptive_budgets or (options.effort is not None and not can.efforts)
+    return not target.adaptive_budgets or (options.effort is not None and not target.efforts)
 
 
 def _with_effort(options: ReasoningOptions) -> ReasoningOptions:
@@ -213,7 +215,7 @@ def _with_said_budget(
 def drop_unsigned_budget(
     request: Request,
     messages: tuple[InputMessage, ...],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     *,
     lenient: bool,
@@ -226,20 +228,20 @@ def drop_unsigned_budget(
     Args:
         request: The request, whose reasoning is in the target's words.
         messages: Its messages as the target has them.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts a budget that is dropped.
         lenient: Whether the rules are the client's affair for what it wrote in the dialect.
     """
     options = request.reasoning
-    if options is None or options.mode != "budget" or not can.signed_budgets:
+    if options is None or options.mode != "budget" or not target.signed_budgets:
         return options
     answer = _continued_answer(messages)
     # An answer that the client sent in the dialect is its affair, or stands before a server that
     # takes calls after unsigned reasoning.  One whose reasoning was dropped here is neither.
     is_accepted = lenient or (
-        is_same_dialect(request, can.dialect) and can.signature_pattern is None
+        is_same_dialect(request, target.dialect) and target.signature_pattern is None
     )
-    if is_accepted and all(is_same_dialect(message, can.dialect) for message in answer):
+    if is_accepted and all(is_same_dialect(message, target.dialect) for message in answer):
         return options
     first = next((block for message in answer for block in message.blocks), None)
     if first is None or isinstance(first, Reasoning | RedactedReasoning):
@@ -266,29 +268,31 @@ def _continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage,
 
 
 def _in_words_of(
-    can: BodyCapabilities, options: ReasoningOptions, max_tokens: int | None
+    target: BodyCapabilities, options: ReasoningOptions, max_tokens: int | None
 ) -> dict[str, Any]:
     """Return mode, effort and budget as the target says them."""
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
-    takes_budgets = can.thinking == "budget" or (can.thinking != "effort" and can.thinking_budgets)
-    takes_modes = takes_budgets or can.thinking == "adaptive"
+    takes_budgets = target.thinking == "budget" or (
+        target.thinking != "effort" and target.thinking_budgets
+    )
+    takes_modes = takes_budgets or target.thinking == "adaptive"
     # A server with efforts may have fields of its own for modes.
-    takes_budgets = takes_budgets or "budget" in can.reasoning_fields
-    takes_adaptive = takes_modes or "adaptive" in can.reasoning_fields
-    takes_off = takes_modes or "off" in can.reasoning_fields
-    is_switch = can.thinking in ("adaptive", "budget") or "off" in can.reasoning_fields
+    takes_budgets = takes_budgets or "budget" in target.reasoning_fields
+    takes_adaptive = takes_modes or "adaptive" in target.reasoning_fields
+    takes_off = takes_modes or "off" in target.reasoning_fields
+    is_switch = target.thinking in ("adaptive", "budget") or "off" in target.reasoning_fields
     if mode is None and effort == "none" and is_switch:
         return _words("off")
     if mode == "off":
         return _words("off", effort) if takes_off else _words(None, "none")
     if budget is not None:
         if takes_budgets:
-            return _with_budget(can, budget, effort, max_tokens, is_said=True)
+            return _with_budget(target, budget, effort, max_tokens, is_said=True)
         return _words("adaptive" if takes_adaptive else None, effort or _effort_of(budget))
-    if can.thinking == "budget" and effort is not None and mode is None:
+    if target.thinking == "budget" and effort is not None and mode is None:
         budget = reasoning_budget(options)
-        return _with_budget(can, budget, None, max_tokens, is_said=False)
-    if can.thinking == "adaptive" and effort is not None:
+        return _with_budget(target, budget, None, max_tokens, is_said=False)
+    if target.thinking == "adaptive" and effort is not None:
         return _words("adaptive", effort)
     return _words(mode if takes_adaptive else None, effort)
 
@@ -300,7 +304,7 @@ def _words(
 
 
 def _with_budget(
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     budget: int,
     effort: str | None,
     max_tokens: int | None,
@@ -310,23 +314,23 @@ def _with_budget(
     """Return a budget within bounds, which leaves room for the answer.
 
     Args:
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         budget: The budget.
         effort: The effort beside it.
         max_tokens: Tokens of reasoning and answer; None if they have no limit.
         is_said: Whether the client said the budget, which stays if it is legal.
     """
-    if not can.bounded_budgets:
+    if not target.bounded_budgets:
         return _words("budget", effort, budget)
     if budget <= 0:
         return _words("off")
-    least, most = can.min_budget, maxsize if can.max_budget is None else can.max_budget
+    least, most = target.min_budget, maxsize if target.max_budget is None else target.max_budget
     budget = min(budget, most)
     if max_tokens is not None and not (is_said and least <= budget < max_tokens):
         answer = max(max_tokens // 4, min(_MIN_ANSWER, max_tokens - max_tokens // 2))
         most = min(most, max_tokens - answer)
     if most < least:
-        return _words("budget", effort, least) if not can.reasoning_off else _words("off")
+        return _words("budget", effort, least) if not target.reasoning_off else _words("off")
     return _words("budget", effort, min(max(budget, least), most))
 
 

@@ -173,7 +173,7 @@ def _with_result_ids(
 
 def place_results(
     messages: tuple[InputMessage, ...],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     losses: Losses,
     repair: RepairPolicy,
     *,
@@ -186,7 +186,7 @@ def place_results(
 
     Args:
         messages: The messages; each call has an id.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is moved, dropped or filled in.
         repair: Policy for results that are missing or out of place.
         settled: Number of the first messages, which stay as they are.
@@ -196,7 +196,7 @@ def place_results(
         EncodeError: A result is missing, late, of no call, or contradicts another one, and
             `repair` is `error`.
     """
-    placed = _Placement(messages, can, losses, repair, filled).place(settled)
+    placed = _Placement(messages, target, losses, repair, filled).place(settled)
     return same_parts(messages, tuple(placed))
 
 
@@ -204,14 +204,14 @@ class _Placement:
     def __init__(
         self,
         messages: Sequence[InputMessage],
-        can: BodyCapabilities,
+        target: BodyCapabilities,
         losses: Losses,
         repair: RepairPolicy,
         filled: FilledCalls,
     ) -> None:
         self._messages = messages
         self._filled = filled
-        self._can = can
+        self._target = target
         self._losses = losses
         self._fills = repair == "fill"
         self._placed: list[InputMessage] = []
@@ -300,10 +300,10 @@ class _Placement:
                     is_carrier = True
                     found.append(block.tool_call_id)
             carriers += is_carrier
-            if is_carrier and is_over and not self._can.mixed_results:
+            if is_carrier and is_over and not self._target.mixed_results:
                 return False
-            is_over = True if not self._can.split_results else is_over or not is_carrier
-        if self._can.split_results:
+            is_over = True if not self._target.split_results else is_over or not is_carrier
+        if self._target.split_results:
             return len(found) == len(ids) and sorted(found) == sorted(ids)
         return found == ids
 
@@ -374,14 +374,14 @@ class _Placement:
 
 
 def fit_result_placement(
-    messages: tuple[InputMessage, ...], can: BodyCapabilities, losses: Losses
+    messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
     """Return messages of the target's dialect without the placements that its server refuses.
 
     Raises:
         EncodeError: A result is of no call before it, and the server refuses that.
     """
-    if can.orphan_results and can.mixed_results:
+    if target.orphan_results and target.mixed_results:
         return messages
     fitted: list[InputMessage] = []
     known: set[str] = set()
@@ -389,12 +389,12 @@ def fit_result_placement(
         known.update(call.id for call in message.tool_calls)
         for place, block in enumerate(message.blocks):
             is_orphan = isinstance(block, ToolResult) and block.tool_call_id not in known
-            if is_orphan and not can.orphan_results:
+            if is_orphan and not target.orphan_results:
                 raise EncodeError(
                     "result of no call, expected the result of a call before it",
                     path=f"messages[{position}].blocks[{place}]",
                 )
-        if can.mixed_results or not message.tool_results:
+        if target.mixed_results or not message.tool_results:
             fitted.append(message)
         else:
             fitted += _unmixed(message, losses)
@@ -417,7 +417,7 @@ _OUTPUTS = frozenset(f"{kind}_output" for kind in CLIENT_KINDS)
 _APPROVAL = "mcp_approval_response"
 
 
-def check_last_result(messages: tuple[InputMessage, ...], can: BodyCapabilities) -> None:
+def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> None:
     """Check that the target has a form for the result that a request ends with.
 
     Raises:
@@ -426,17 +426,17 @@ def check_last_result(messages: tuple[InputMessage, ...], can: BodyCapabilities)
     if not (messages and messages[-1].blocks):
         return
     position, message = len(messages) - 1, messages[-1]
-    if is_same_dialect(message, can.dialect) and can.server_history:
+    if is_same_dialect(message, target.dialect) and target.server_history:
         return
     match message.blocks[-1]:
         case ServerToolResult(kind=kind) if kind in _OUTPUTS:
             pass
-        case OpaqueBlock(dialect, kind) if kind == _APPROVAL and dialect != can.dialect:
+        case OpaqueBlock(dialect, kind) if kind == _APPROVAL and dialect != target.dialect:
             pass
         case _:
             return
     path = f"messages[{position}].blocks[{len(message.blocks) - 1}]"
-    raise EncodeError(f"{kind} at the end, expected a result that {can.dialect} has", path=path)
+    raise EncodeError(f"{kind} at the end, expected a result that {target.dialect} has", path=path)
 
 
 def join_call_turns(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:

@@ -31,16 +31,18 @@ class ToolSchemas:
     """Fits the schemas of tools to a target, the first ones first.
 
     Args:
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is lost.
         output: The output that is asked for beside the tools; None if any text is.
     """
 
-    def __init__(self, can: BodyCapabilities, losses: Losses, output: OutputFormat | None) -> None:
-        self._can = can
+    def __init__(
+        self, target: BodyCapabilities, losses: Losses, output: OutputFormat | None
+    ) -> None:
+        self._target = target
         self._losses = losses
-        self._budget = _Budget(can.enforced_schemas or EnforcedSchemas())
-        if can.enforces_outputs and output is not None and output.schema is not None:
+        self._budget = _Budget(target.enforced_schemas or EnforcedSchemas())
+        if target.enforces_outputs and output is not None and output.schema is not None:
             # An output beyond the bounds is none that is enforced.
             with suppress(NotEnforced):
                 self._budget.take(output.schema, is_tool=False)
@@ -55,25 +57,27 @@ class ToolSchemas:
         Raises:
             EncodeError: The schema has no legal form.
         """
-        can, losses, schema = self._can, self._losses, tool.input_schema
+        target, losses, schema = self._target, self._losses, tool.input_schema
         strict = tool.strict
-        if strict is not None and not can.strict_tools:
+        if strict is not None and not target.strict_tools:
             if strict:
                 losses.add("strict", "tools", "dropped")
             strict = None
-        if schema is not None and can.schema == "simple":
+        if schema is not None and target.schema == "simple":
             schema = simplify_schema(schema, losses, path=path)
-        if schema is not None and (can.only_refusals or not is_same_dialect(tool, can.dialect)):
+        if schema is not None and (
+            target.only_refusals or not is_same_dialect(tool, target.dialect)
+        ):
             schema = fit_needs(
                 schema,
-                can.schema_needs,
-                can.schema_root_refused,
+                target.schema_needs,
+                target.schema_root_refused,
                 losses,
                 where="tools",
                 path=path,
             )
-            if strict and can.enforced_schemas is not None:
-                schema, strict = self._enforced(schema, can.enforced_schemas, path)
+            if strict and target.enforced_schemas is not None:
+                schema, strict = self._enforced(schema, target.enforced_schemas, path)
         if schema is tool.input_schema and strict is tool.strict:
             return tool
         return structs.replace(tool, input_schema=schema, strict=strict)
@@ -124,13 +128,13 @@ class _Budget:
 
 
 def project_output_schema(
-    output: OutputFormat, can: BodyCapabilities, losses: Losses
+    output: OutputFormat, target: BodyCapabilities, losses: Losses
 ) -> OutputFormat | None:
     """Return an output whose schema the target accepts; None if it enforces none like it.
 
     Args:
         output: The output, which has a schema.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts what is lost.
 
     Raises:
@@ -142,20 +146,20 @@ def project_output_schema(
 
     before = schema = output.schema or {}
     is_object = "type" not in schema or "object" in types_of(schema)
-    if "object" in can.output_schema_needs and not is_object:
+    if "object" in target.output_schema_needs and not is_object:
         raise EncodeError(
             "a schema of an answer that is no object, expected one of an object", path=_OUTPUT
         )
     schema = fit_needs(
         schema,
-        can.output_schema_needs,
-        can.schema_root_refused,
+        target.output_schema_needs,
+        target.schema_root_refused,
         losses,
         where="request",
         path=_OUTPUT,
     )
-    strict, form = output.strict, can.enforced_schemas
-    if form is not None and (strict or can.enforces_outputs):
+    strict, form = output.strict, target.enforced_schemas
+    if form is not None and (strict or target.enforces_outputs):
         if form.closed and is_object and is_split(schema):
             # The parts of an object cannot be closed one by one.
             schema = object_root(schema, frozenset({"allOf"}), lose, _OUTPUT)
@@ -163,7 +167,7 @@ def project_output_schema(
             fitted, lost = fit_enforced(schema, form, _OUTPUT)
             _Budget(form).take(fitted, is_tool=False)
         except NotEnforced as exc:
-            if not can.enforces_outputs:
+            if not target.enforces_outputs:
                 losses.add("schema_strict", "request", f"not enforced: {exc}")
                 strict = False
             elif strict:

@@ -41,7 +41,7 @@ class ToolNames:
 
     Args:
         tools: The tools that the request offers.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts namespaces that are flattened, and names that are changed.
 
     Raises:
@@ -51,10 +51,10 @@ class ToolNames:
         reply: The client's tools whose name or kind is changed, by the name in the target.
     """
 
-    def __init__(self, tools: Sequence[AnyTool], can: BodyCapabilities, losses: Losses) -> None:
+    def __init__(self, tools: Sequence[AnyTool], target: BodyCapabilities, losses: Losses) -> None:
         self.reply: dict[str, ToolName] = {}
-        self._can = can
-        self._pattern = None if can.name_pattern is None else re.compile(can.name_pattern)
+        self._target = target
+        self._pattern = None if target.name_pattern is None else re.compile(target.name_pattern)
         self._names: dict[tuple[str, str | None], str] = {}
         self._flattened: set[str] = set()
         offered: dict[str, tuple[str, str | None]] = {}
@@ -87,7 +87,7 @@ class ToolNames:
 
     def _legal(self, name: str, namespace: str | None) -> str:
         qualified = qualified_name(name, namespace)
-        if not self._can.namespaces:
+        if not self._target.namespaces:
             name = qualified
         if self._pattern is None or self._pattern.fullmatch(name):
             return name
@@ -100,8 +100,8 @@ class ToolNames:
         self, name: str, tool: Tool | CustomTool, namespace: str | None, losses: Losses
     ) -> None:
         """Count what a tool's name loses, and add the tool to the reply if it is changed."""
-        is_wrapped = isinstance(tool, CustomTool) and not self._can.custom_tools
-        is_flat = namespace is not None and not self._can.namespaces
+        is_wrapped = isinstance(tool, CustomTool) and not self._target.custom_tools
+        is_flat = namespace is not None and not self._target.namespaces
         if is_flat:
             losses.add("namespace_flattened", "tools", "written before the name")
         if namespace is not None and is_flat and namespace not in self._flattened:
@@ -149,7 +149,7 @@ _MAPPED = frozenset(
 
 
 def project_tools(
-    request: Request, can: BodyCapabilities, names: ToolNames, losses: Losses
+    request: Request, target: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> tuple[AnyTool, ...]:
     """Return the tools of a request as the target has them.
 
@@ -157,52 +157,54 @@ def project_tools(
         EncodeError: There are more than the target allows, or a schema has no legal form.
     """
     tools = request.tools
-    schemas = ToolSchemas(can, losses, request.output)
+    schemas = ToolSchemas(target, losses, request.output)
     projected: list[AnyTool] = []
     searches = any(
         isinstance(tool, ServerTool)
         and tool.kind == "tool_search"
-        and (tool.dialect == can.dialect or tool.kind in can.server_tools)
+        and (tool.dialect == target.dialect or tool.kind in target.server_tools)
         for tool in tools
     )
     for number, tool in enumerate(tools):
         match tool:
             case Tool():
                 path = f"tools[{number}].input_schema"
-                function = _loaded(tool, can, losses, searches=searches)
+                function = _loaded(tool, target, losses, searches=searches)
                 function = schemas.fit(function, path)
-                changed: AnyTool | None = _function(function, can, names)
+                changed: AnyTool | None = _function(function, target, names)
             case CustomTool():
-                custom = _loaded(tool, can, losses, searches=searches)
-                changed = _custom(custom, can, names, losses)
+                custom = _loaded(tool, target, losses, searches=searches)
+                changed = _custom(custom, target, names, losses)
             case ServerTool():
-                changed = _server_tool(tool, can, losses)
+                changed = _server_tool(tool, target, losses)
             case _:
-                changed = _mcp_server(tool, can, losses)
+                changed = _mcp_server(tool, target, losses)
         if changed is not None:
-            projected.append(drop_foreign_fields(changed, can.dialect, losses, "tools"))
-    if not can.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
+            projected.append(drop_foreign_fields(changed, target.dialect, losses, "tools"))
+    if not target.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
         for tool in projected:
             if not isinstance(tool, Tool | CustomTool):
                 losses.add("server_tool_dropped", "tools", "not beside functions")
         projected = [tool for tool in projected if isinstance(tool, Tool | CustomTool)]
-    if can.max_tools is not None and len(projected) > can.max_tools:
-        raise EncodeError(f"{len(projected)} tools, expected at most {can.max_tools}", path="tools")
+    if target.max_tools is not None and len(projected) > target.max_tools:
+        raise EncodeError(
+            f"{len(projected)} tools, expected at most {target.max_tools}", path="tools"
+        )
     return same_parts(tools, tuple(projected))
 
 
-def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
+def _loaded(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
     """Return a tool that the model sees from the start, if nothing in the target finds it.
 
     Args:
         tool: The tool.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         losses: Counts a tool that is changed.
         searches: Whether the provider searches for tools.  A client that does it itself loads
             them by messages which only its own dialect has.
     """
-    finds = can.deferred_tools and (
-        searches or tool.source is None or is_same_dialect(tool, can.dialect)
+    finds = target.deferred_tools and (
+        searches or tool.source is None or is_same_dialect(tool, target.dialect)
     )
     if finds or not tool.deferred:
         return tool
@@ -210,18 +212,18 @@ def _loaded(tool: T, can: BodyCapabilities, losses: Losses, *, searches: bool) -
     return structs.replace(tool, deferred=False)
 
 
-def _function(tool: Tool, can: BodyCapabilities, names: ToolNames) -> Tool:
-    changes = _common(tool, can, names)
-    if tool.vendor_type is not None and not is_same_dialect(tool, can.dialect):
+def _function(tool: Tool, target: BodyCapabilities, names: ToolNames) -> Tool:
+    changes = _common(tool, target, names)
+    if tool.vendor_type is not None and not is_same_dialect(tool, target.dialect):
         changes["vendor_type"] = None
     return structs.replace(tool, **changes) if changes else tool
 
 
 def _custom(
-    tool: CustomTool, can: BodyCapabilities, names: ToolNames, losses: Losses
+    tool: CustomTool, target: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> Tool | CustomTool:
-    changes = _common(tool, can, names)
-    if can.custom_tools:
+    changes = _common(tool, target, names)
+    if target.custom_tools:
         return structs.replace(tool, **changes) if changes else tool
     losses.add("custom_tool_wrapped", "tools", "written as a function with one string `input`")
     changed = structs.replace(tool, **changes)
@@ -243,22 +245,22 @@ def _custom(
     )
 
 
-def _common(tool: Tool | CustomTool, can: BodyCapabilities, names: ToolNames) -> dict[str, Any]:
+def _common(tool: Tool | CustomTool, target: BodyCapabilities, names: ToolNames) -> dict[str, Any]:
     """Return the changes that functions and custom tools share."""
     changes: dict[str, Any] = {}
     namespace = None if tool.namespace is None else tool.namespace.name
     name = names.of(tool.name, namespace)
     if name != tool.name:
         changes["name"] = name
-    if namespace is not None and not can.namespaces:
+    if namespace is not None and not target.namespaces:
         changes["namespace"] = None
     return changes
 
 
-def _server_tool(tool: ServerTool, can: BodyCapabilities, losses: Losses) -> ServerTool | None:
-    if tool.dialect == can.dialect:
+def _server_tool(tool: ServerTool, target: BodyCapabilities, losses: Losses) -> ServerTool | None:
+    if tool.dialect == target.dialect:
         return tool
-    fields = can.server_tools.get(tool.kind)
+    fields = target.server_tools.get(tool.kind)
     if fields is None:
         losses.add("server_tool_dropped", "tools", "dropped")
         return None
@@ -281,20 +283,20 @@ def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
     return inner if is_object(inner) and name not in _SERVER_FIELDS else data
 
 
-def _mcp_server(tool: MCPServer, can: BodyCapabilities, losses: Losses) -> MCPServer | None:
-    if can.mcp_servers is None:
+def _mcp_server(tool: MCPServer, target: BodyCapabilities, losses: Losses) -> MCPServer | None:
+    if target.mcp_servers is None:
         losses.add("mcp_server_dropped", "tools", "dropped")
         return None
     changes: dict[str, Any] = {}
     for name in ("authorization", "headers", "allowed_tools", "require_approval"):
-        if getattr(tool, name) and name not in can.mcp_servers:
+        if getattr(tool, name) and name not in target.mcp_servers:
             losses.add(name, "tools", "dropped")
             changes[name] = {} if name == "headers" else None
     return structs.replace(tool, **changes) if changes else tool
 
 
 def check_missing_tools(
-    request: Request, tools: tuple[AnyTool, ...], can: BodyCapabilities
+    request: Request, tools: tuple[AnyTool, ...], target: BodyCapabilities
 ) -> None:
     """Raise an error if a model would answer from memory what a tool of its provider is for.
 
@@ -304,7 +306,7 @@ def check_missing_tools(
     Args:
         request: The request.
         tools: Its tools as the target has them.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
 
     Raises:
         EncodeError: The target has none of the tools, or lacks the one that is forced.
@@ -314,7 +316,7 @@ def check_missing_tools(
     choice = request.tool_choice or ToolChoice("auto")
     if not missing or choice.mode == "none":
         return
-    expected = f"a tool that {can.dialect} has"
+    expected = f"a tool that {target.dialect} has"
     forced = next((found for found in missing if _is_forced(found, choice)), None)
     if forced is not None:
         raise EncodeError(f"{forced} is forced, expected {expected}", path="tool_choice")
@@ -362,7 +364,7 @@ def _is_forced(tool: _Provided, choice: ToolChoice) -> bool:
 def project_choice(
     request: Request,
     tools: tuple[AnyTool, ...],
-    can: BodyCapabilities,
+    target: BodyCapabilities,
     names: ToolNames,
     losses: Losses,
     *,
@@ -373,7 +375,7 @@ def project_choice(
     Args:
         request: The request, whose reasoning is in the target's words.
         tools: Its tools as the target has them.
-        can: Capabilities of the target.
+        target: Capabilities of the target.
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         lenient: Whether a choice among no tools is the client's affair.
@@ -385,10 +387,10 @@ def project_choice(
         if choice.mode != "none" and request.tools:
             losses.add("tool_choice", "request", "dropped with all tools")
             return None, tools
-        if not (can.lone_choice or lenient):
+        if not (target.lone_choice or lenient):
             losses.add("tool_choice", "request", "dropped without tools")
             return None, tools
-        if not can.only_refusals:
+        if not target.only_refusals:
             return choice, tools
     namespaces = {
         tool.name: tool.namespace.name
@@ -397,34 +399,34 @@ def project_choice(
     }
     named = tuple(names.of(name, namespaces.get(name)) for name in choice.names)
     kind = choice.kind
-    if kind == "custom" and not can.custom_tools:
+    if kind == "custom" and not target.custom_tools:
         kind = "function"
     if (named, kind) != (choice.names, choice.kind):
         choice = structs.replace(choice, names=named, kind=kind)
-    if can.checks_choices or not is_same_dialect(request, can.dialect):
+    if target.checks_choices or not is_same_dialect(request, target.dialect):
         choice = _of_offered(choice, tools, losses)
         named = choice.names
-    if not is_same_dialect(request, can.dialect):
-        tools = _without_barred(choice, tools, can, losses)
+    if not is_same_dialect(request, target.dialect):
+        tools = _without_barred(choice, tools, target, losses)
         if choice.server_kinds:
             named, choice = (), ToolChoice(choice.mode)
         if not tools:
             return None, tools
-    if named and choice.mode in ("auto", "required") and not can.restricted_choice:
+    if named and choice.mode in ("auto", "required") and not target.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         tools = _of_names(tools, named)
         choice = ToolChoice(choice.mode)
-    if not is_same_dialect(request, can.dialect) and _names_no_tool(choice, tools):
+    if not is_same_dialect(request, target.dialect) and _names_no_tool(choice, tools):
         losses.add("tool_choice_weakened", "request", "the tool is not offered")
         choice = ToolChoice("auto")
-    modes = can.choices_of_tool
-    if can.reasoning_choices is not None and is_reasoning(request, can):
-        modes = can.reasoning_choices
+    modes = target.choices_of_tool
+    if target.reasoning_choices is not None and is_reasoning(request, target):
+        modes = target.reasoning_choices
     is_bounded = request.reasoning is not None and request.reasoning.mode == "budget"
-    if can.budget_choices is not None and is_bounded:
-        modes = can.budget_choices
+    if target.budget_choices is not None and is_bounded:
+        modes = target.budget_choices
     if choice.mode not in modes:
-        weak = can.weak_choice if can.weak_choice in modes else "auto"
+        weak = target.weak_choice if target.weak_choice in modes else "auto"
         losses.add("tool_choice_weakened", "request", f"written as {weak}")
         if choice.mode == "named" and weak == "required":
             tools = _of_names(tools, choice.names)
@@ -433,14 +435,14 @@ def project_choice(
 
 
 def _without_barred(
-    choice: ToolChoice, tools: tuple[AnyTool, ...], can: BodyCapabilities, losses: Losses
+    choice: ToolChoice, tools: tuple[AnyTool, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[AnyTool, ...]:
     """Return the tools without those that a choice bars and the target's choice could not."""
     if choice.server_kinds:  # which no other dialect has in its choice
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         return tuple(tool for tool in tools if _is_of(tool, choice))
     is_restricted = choice.mode in ("auto", "required") and choice.names
-    if can.chooses_server_tools or not (choice.mode == "none" or is_restricted):
+    if target.chooses_server_tools or not (choice.mode == "none" or is_restricted):
         return tools
     callable_tools = tuple(tool for tool in tools if isinstance(tool, Tool | CustomTool))
     for _ in range(len(tools) - len(callable_tools)):

@@ -231,10 +231,10 @@ class _Beta(Struct, frozen=True):
 
 
 def with_needed_betas(
-    body: _Body, betas: tuple[str, ...], can: BodyCapabilities
+    body: _Body, betas: tuple[str, ...], target: BodyCapabilities
 ) -> tuple[str, ...]:
     """Return betas, and those after them that fields of a body need."""
-    known = can.allowed_betas
+    known = target.allowed_betas
     for beta in _BETAS:
         names = [name for name in (beta.name, *beta.also) if known is None or name in known]
         if not any(name in betas for name in names) and beta.name in names and beta.is_needed(body):

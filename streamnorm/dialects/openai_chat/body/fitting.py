@@ -32,15 +32,15 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     Raises:
         EncodeError: Arguments of a call are no JSON, and the server refuses that.
     """
-    can = context.capabilities
-    if can.max_marks < maxsize:
+    target = context.capabilities
+    if target.max_marks < maxsize:
         body = _with_few_marks(body, context)
-    if not _has_demands(can):
+    if not _has_demands(target):
         return body
     fitted: list[Any] = []
     for number, message in enumerate(body["messages"]):
         taken: _Message | None = message
-        if not can.null_content:
+        if not target.null_content:
             taken = message = _with_content(message)
         if message["role"] == "assistant":
             try:
@@ -95,31 +95,31 @@ def _is_marked(part: Any) -> bool:
     return is_object(part) and any(part.get(name) is not None for name in _MARKS)
 
 
-def _has_demands(can: BodyCapabilities) -> bool:
+def _has_demands(target: BodyCapabilities) -> bool:
     """Return whether a server demands anything of the messages of the assistant."""
     return bool(
-        can.reasoning_required
-        or can.reasoning_signed
-        or can.signature_placeholder
-        or can.json_arguments
-        or not can.empty_assistants
-        or not can.null_content
+        target.reasoning_required
+        or target.reasoning_signed
+        or target.signature_placeholder
+        or target.json_arguments
+        or not target.empty_assistants
+        or not target.null_content
     )
 
 
 def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
     """Return a message of the assistant as a server takes it back; None for none of it."""
-    can = context.capabilities
-    if can.reasoning_signed:
+    target = context.capabilities
+    if target.reasoning_signed:
         value = _with_signed_details(value, context)
     calls = objects_of(value.get("tool_calls"))
-    if can.reasoning_required is True or (can.reasoning_required and calls):
+    if target.reasoning_required is True or (target.reasoning_required and calls):
         value = _with_reasoning(value, context)
-    if calls and can.signature_placeholder is not None and can.reasoning_form == "details":
+    if calls and target.signature_placeholder is not None and target.reasoning_form == "details":
         value = _with_details(value, calls, context)
-    if calls and can.json_arguments:
+    if calls and target.json_arguments:
         value = _with_json_arguments(value, context)
-    if not (can.empty_assistants or calls or value.get("content")):
+    if not (target.empty_assistants or calls or value.get("content")):
         context.losses.add("empty_message_dropped", "messages", "dropped")
         return None
     return value

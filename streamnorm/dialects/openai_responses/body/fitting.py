@@ -19,14 +19,14 @@ _MINTED_ID = re.compile(r"[a-z]+_sn_")
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     """Return a written body as the server takes it; the given one is not changed."""
-    can = context.capabilities
+    target = context.capabilities
     items = body.get("input")
-    if is_array(items) and can.complete_answers:
+    if is_array(items) and target.complete_answers:
         items = [_completed(item, number) for number, item in enumerate(items)]
         body = {**body, "input": items}
-    if is_array(items) and not can.new_item_ids:
+    if is_array(items) and not target.new_item_ids:
         body = {**body, "input": [_without_minted_id(item) for item in items]}
-    kind = type_in_tools(body) if can.exact_choices else None
+    kind = type_in_tools(body) if target.exact_choices else None
     if kind is not None:
         body = {**body, "tool_choice": {**body["tool_choice"], "type": kind}}
     return body

@@ -35,9 +35,9 @@ from streamnorm._core.ids import SignatureCarrier, write_carrier
 PNG = Image("image/png", "aGk=")
 
 
-def blocks_of(*blocks: InputBlock, role: str = "user", **can: Any) -> Projection:
+def blocks_of(*blocks: InputBlock, role: str = "user", **target: Any) -> Projection:
     message = assistant(*blocks) if role == "assistant" else user(*blocks)
-    return Projection(request(message), **can)
+    return Projection(request(message), **target)
 
 
 def test_blank_text_and_messages_without_content_are_dropped() -> None:
@@ -89,8 +89,8 @@ def test_signatures_go_to_their_vendor_alone() -> None:
     mine = (Text("a", signature="s", issuer="vendor"), call("c", signature="t", issuer="vendor"))
     asked = request(assistant(*mine), user(result("c")))
     assert Projection(asked).request is asked
-    for can in ({"reasoning_issuer": "other"}, {"signed": frozenset()}):
-        done = Projection(asked, **can)
+    for target in ({"reasoning_issuer": "other"}, {"signed": frozenset()}):
+        done = Projection(asked, **target)
         assert done.messages[0][1] == (Text("a"), call("c"))
         assert done.lost == {"signature_dropped": 2}
     empty = blocks_of(Text(signature="s", issuer="vendor"), role="assistant")
@@ -122,8 +122,8 @@ def test_reasoning_goes_to_the_vendor_that_signed_it(
     "block", [Reasoning(("why",), "s", "vendor", "item_1"), RedactedReasoning("d", "vendor", "é")]
 )
 def test_illegal_id_of_reasoning_is_left_out(block: Reasoning | RedactedReasoning) -> None:
-    can = {"role": "assistant", "reasoning_id_pattern": "rs_[a-z0-9]+"}
-    done = blocks_of(block, Text("x"), **can)
+    target = {"role": "assistant", "reasoning_id_pattern": "rs_[a-z0-9]+"}
+    done = blocks_of(block, Text("x"), **target)
     assert done.messages[0][1] == (structs.replace(block, id=None), Text("x"))
     assert done.lost == {"item_id": 1}
     legal = structs.replace(block, id="rs_1")
@@ -304,7 +304,7 @@ def test_images_of_the_assistant_are_dropped_where_it_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "can", "lost"),
+    ("block", "target", "lost"),
     [
         (Image("image/tiff", "aGk="), {"images": frozenset({"image/png"})}, "image_dropped"),
         (Image(url="https://a.example/b"), {"image_urls": False}, "image_dropped"),
@@ -316,11 +316,11 @@ def test_images_of_the_assistant_are_dropped_where_it_has_none() -> None:
     ids=repr,
 )
 def test_files_that_the_target_cannot_carry_are_dropped(
-    block: InputBlock, can: dict[str, Any], lost: str
+    block: InputBlock, target: dict[str, Any], lost: str
 ) -> None:
     kept = request(user("x", block))
     assert Projection(kept).request is kept
-    done = blocks_of(Text("x"), block, **can)
+    done = blocks_of(Text("x"), block, **target)
     assert done.messages == [("user", (Text("x"),))]
     assert done.lost == {lost: 1}
 

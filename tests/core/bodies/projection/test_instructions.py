@@ -182,12 +182,12 @@ def test_calls_and_results_are_no_turns_where_roles_must_alternate() -> None:
 def test_a_turn_of_the_assistant_needs_one_of_the_user_before_it(
     messages: tuple[InputMessage, ...], path: str | None
 ) -> None:
-    can = structs.replace(EVERYTHING, strict_alternation=True)
+    target = structs.replace(EVERYTHING, strict_alternation=True)
     if path is None:
-        assert place_instructions((), messages, can, Losses()) == ((), messages)
+        assert place_instructions((), messages, target, Losses()) == ((), messages)
         return
     with pytest.raises(EncodeError, match="a message of the assistant, expected one") as raised:
-        place_instructions((), messages, can, Losses())
+        place_instructions((), messages, target, Losses())
     assert raised.value.path == path
 
 

@@ -206,9 +206,9 @@ def test_media_of_the_dialect_go_where_the_server_takes_them() -> None:
     image = Image(url="https://example.com/a.png", detail="new")
     asked = own(request(own(user(text, linked, image))))
     assert Projection(asked, only_refusals=True).request is asked
-    can = {"text_documents": False, "document_urls": False}
-    kept = Projection(asked, **can)
+    target = {"text_documents": False, "document_urls": False}
+    kept = Projection(asked, **target)
     assert kept.messages[0][1][:2] == (text, linked)
-    done = Projection(asked, only_refusals=True, **can)
+    done = Projection(asked, only_refusals=True, **target)
     assert done.messages == [("user", (Text("<document>\na\n</document>"), image))]
     assert done.lost == {"document_as_text": 1, "document_dropped": 1}

@@ -89,18 +89,18 @@ def test_values_are_brought_into_the_target_s_bounds() -> None:
 
 def test_values_within_the_bounds_stay() -> None:
     fits = asked(temperature=1.0, stop=("a",), user="u", service_tier="default", max_tokens=1)
-    can = {"max_temperature": 1.0, "max_stops": 1, "max_user_chars": 1, "max_tokens": 32_000}
-    assert Projection(fits, **can).request is fits
+    target = {"max_temperature": 1.0, "max_stops": 1, "max_user_chars": 1, "max_tokens": 32_000}
+    assert Projection(fits, **target).request is fits
 
 
 def test_name_of_a_cache_beyond_the_bound_is_hashed_the_same_each_time() -> None:
     """A shorter piece of it could be that of another conversation."""
-    can = {"max_cache_key_chars": 64}
-    done = Projection(asked(cache_key="k" * 65), **can)
+    target = {"max_cache_key_chars": 64}
+    done = Projection(asked(cache_key="k" * 65), **target)
     assert done.request.cache_key == sha256(b"k" * 65).hexdigest()
     assert done.lost == {"cache_key_hashed": 1}
     fits = asked(cache_key="k" * 64)
-    assert Projection(fits, **can).request is fits
+    assert Projection(fits, **target).request is fits
 
 
 def test_too_few_tokens_for_the_answer_are_raised() -> None:
@@ -273,21 +273,21 @@ def test_personal_names_of_end_users_are_hashed(field: str) -> None:
 
 
 def test_values_that_are_accepted_beside_reasoning_stay() -> None:
-    can: dict[str, Any] = {
+    target: dict[str, Any] = {
         "reasoning_excludes": frozenset({"temperature", "top_k"}),
         "reasoning_accepts": {"temperature": 1},
     }
     default = asked(reasoning=ADAPTIVE, temperature=1)
-    assert Projection(default, **can).request is default
-    done = Projection(asked(reasoning=ADAPTIVE, temperature=0.5, top_k=1), **can)
+    assert Projection(default, **target).request is default
+    done = Projection(asked(reasoning=ADAPTIVE, temperature=0.5, top_k=1), **target)
     assert done.request == asked(reasoning=ADAPTIVE)
     assert done.lost == {"temperature": 1, "top_k": 1}
 
 
 def test_a_budget_stands_for_the_adaptive_mode_where_only_budgets_are() -> None:
-    can: dict[str, Any] = {"thinking": "budget", "adaptive_budgets": False}
+    target: dict[str, Any] = {"thinking": "budget", "adaptive_budgets": False}
     for options, tokens in ((ADAPTIVE, 10_000), (ReasoningOptions("adaptive", "high"), 16_384)):
-        done = Projection(asked(reasoning=options), **can)
+        done = Projection(asked(reasoning=options), **target)
         assert done.request.reasoning == budget(tokens)
         assert done.lost == {"reasoning": 1}
     kept = asked(reasoning=ADAPTIVE)
@@ -295,9 +295,9 @@ def test_a_budget_stands_for_the_adaptive_mode_where_only_budgets_are() -> None:
 
 
 def test_a_budget_leaves_room_for_the_answer() -> None:
-    can: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
+    target: dict[str, Any] = {"thinking": "budget", "bounded_budgets": True}
     full = asked(reasoning=budget(4096), max_tokens=4096)
-    done = Projection(full, **can)
+    done = Projection(full, **target)
     assert done.request.reasoning == budget(3072)
     assert done.lost == {"budget_changed": 1}
     for options, max_tokens, expected in (
@@ -311,17 +311,17 @@ def test_a_budget_leaves_room_for_the_answer() -> None:
         (effort("low"), 20_000, budget(2048)),
     ):
         sized = asked(reasoning=options, max_tokens=max_tokens)
-        assert Projection(sized, **can).request.reasoning == expected
+        assert Projection(sized, **target).request.reasoning == expected
     # Where the request does not say, the model's own bound counts.
-    default = Projection(asked(reasoning=effort("xhigh")), max_tokens=32_000, **can)
+    default = Projection(asked(reasoning=effort("xhigh")), max_tokens=32_000, **target)
     assert default.request.reasoning == budget(24_000)
     mine = own(asked(reasoning=budget(31_999)))
-    assert Projection(mine, max_tokens=32_000, **can).request is mine
-    assert Projection(mine, max_tokens=8_000, **can).request is mine
-    named = Projection(mine, named=True, max_tokens=8_000, **can)
+    assert Projection(mine, max_tokens=32_000, **target).request is mine
+    assert Projection(mine, max_tokens=8_000, **target).request is mine
+    named = Projection(mine, named=True, max_tokens=8_000, **target)
     assert named.request.reasoning == budget(6_000)
     assert Projection(full, thinking="budget").request is full
-    assert Projection(full, native=True, **can).request is full
+    assert Projection(full, native=True, **target).request is full
 
 
 def test_an_effort_that_the_model_lacks_becomes_the_next_higher() -> None:
@@ -353,15 +353,18 @@ def test_reasoning_is_dropped_where_the_model_has_none() -> None:
 
 
 def test_options_that_a_reasoning_model_refuses_are_dropped() -> None:
-    can: dict[str, Any] = {"reasoning_excludes": frozenset({"temperature"}), "thinking": "effort"}
+    target: dict[str, Any] = {
+        "reasoning_excludes": frozenset({"temperature"}),
+        "thinking": "effort",
+    }
     for reasoning, lost in (
         (None, {}),
         (effort("none"), {}),
         (effort("low"), {"temperature": 1}),
     ):
-        done = Projection(asked(temperature=1.0, reasoning=reasoning), **can)
+        done = Projection(asked(temperature=1.0, reasoning=reasoning), **target)
         assert done.lost == lost
-    assert Projection(asked(temperature=1.0), reasons_by_default=True, **can).lost == {
+    assert Projection(asked(temperature=1.0), reasons_by_default=True, **target).lost == {
         "temperature": 1
     }
     off = asked(temperature=1.0, reasoning=OFF)
@@ -410,12 +413,12 @@ def test_an_effort_beside_reasoning_that_is_off_is_bounded() -> None:
 
 
 def test_of_options_that_exclude_each_other_the_first_is_written() -> None:
-    can = {"exclusive_fields": ("temperature", "top_p", "top_k")}
-    done = Projection(asked(temperature=0.5, top_k=3), **can)
+    target = {"exclusive_fields": ("temperature", "top_p", "top_k")}
+    done = Projection(asked(temperature=0.5, top_k=3), **target)
     assert done.request == asked(temperature=0.5)
     assert done.lost == {"top_k": 1}
     alone = asked(top_p=0.5)
-    assert Projection(alone, **can).request is alone
+    assert Projection(alone, **target).request is alone
 
 
 def test_options_that_a_request_for_this_very_target_was_read_with_stay() -> None:
@@ -471,7 +474,7 @@ def test_labels_beyond_the_bounds_are_a_loss(
 
 
 @pytest.mark.parametrize(
-    ("options", "can", "left"),
+    ("options", "target", "left"),
     [
         ({"top_logprobs": 3}, {}, None),
         ({"top_logprobs": 3, "logprobs": False}, {}, None),
@@ -481,9 +484,9 @@ def test_labels_beyond_the_bounds_are_a_loss(
     ],
 )
 def test_option_that_needs_another_is_dropped_without_it(
-    options: dict[str, Any], can: dict[str, Any], left: int | None
+    options: dict[str, Any], target: dict[str, Any], left: int | None
 ) -> None:
-    done = Projection(asked(**options), dependent_fields={"top_logprobs": "logprobs"}, **can)
+    done = Projection(asked(**options), dependent_fields={"top_logprobs": "logprobs"}, **target)
     assert done.request.top_logprobs == left
     assert done.lost["top_logprobs"] == (left is None)
 
@@ -531,16 +534,16 @@ def test_numbers_beyond_the_bounds_are_written_as_the_nearest(
 
 def test_another_value_than_the_only_one_is_dropped() -> None:
     """Kimi has one temperature while it thinks, and one without (kodustech/kodus-ai#1120)."""
-    can: dict[str, Any] = {
+    target: dict[str, Any] = {
         "fixed_values": {"temperature": 1.0, "top_p": 0.95},
         "fixed_values_off": {"temperature": 0.6},
         "reasons_by_default": True,
     }
-    done = Projection(asked(temperature=0.5, top_p=0.9, seed=7), **can)
+    done = Projection(asked(temperature=0.5, top_p=0.9, seed=7), **target)
     assert done.request == asked(seed=7)
     assert done.lost == {"temperature": 1, "top_p": 1}
     off = ReasoningOptions("off")
-    done = Projection(asked(temperature=1, top_p=0.9, reasoning=off), **can)
+    done = Projection(asked(temperature=1, top_p=0.9, reasoning=off), **target)
     assert done.request == asked(top_p=0.9, reasoning=off)
     assert done.lost == {"temperature": 1}
     for legal in (
@@ -548,10 +551,10 @@ def test_another_value_than_the_only_one_is_dropped() -> None:
         asked(temperature=0.6, reasoning=off),
         asked(),
     ):
-        assert Projection(legal, **can).request is legal
-    both = {**can, "fixed_values_off": None}
+        assert Projection(legal, **target).request is legal
+    both = {**target, "fixed_values_off": None}
     assert Projection(asked(temperature=0.6, reasoning=off), **both).lost == {"temperature": 1}
-    gone = Projection(asked(temperature=0.5), fields=ALL_FIELDS - {"temperature"}, **can)
+    gone = Projection(asked(temperature=0.5), fields=ALL_FIELDS - {"temperature"}, **target)
     assert gone.lost == {"temperature": 1}
 
 

@@ -71,7 +71,7 @@ def test_reasoning_that_the_tokens_of_the_answer_leave_no_room_for_is_a_loss() -
 
 
 @pytest.mark.parametrize(
-    ("options", "max_tokens", "can", "projected", "lost"),
+    ("options", "max_tokens", "target", "projected", "lost"),
     [
         (4096, None, BOUNDS, ("budget", 4096), ""),
         (9000, None, BOUNDS, ("budget", 5000), "budget_changed"),
@@ -93,7 +93,7 @@ def test_reasoning_that_the_tokens_of_the_answer_leave_no_room_for_is_a_loss() -
 def test_budget_has_the_bounds_of_the_model_and_leaves_room_for_the_answer(
     options: int | str,
     max_tokens: int | None,
-    can: dict[str, Any],
+    target: dict[str, Any],
     projected: tuple[str, int | None],
     lost: str,
 ) -> None:
@@ -103,7 +103,7 @@ def test_budget_has_the_bounds_of_the_model_and_leaves_room_for_the_answer(
         asked = ReasoningOptions("adaptive", options.partition(" ")[2] or None)
     else:
         asked = ReasoningOptions(effort=options)
-    done = Projection(request(user("q"), reasoning=asked, max_tokens=max_tokens), **can)
+    done = Projection(request(user("q"), reasoning=asked, max_tokens=max_tokens), **target)
     found = done.request.reasoning
     assert found is not None
     assert (found.mode, found.budget_tokens, found.effort) == (*projected, None)
@@ -191,9 +191,9 @@ def test_model_that_has_tools_without_reasoning_alone_does_not_reason(
 
 def test_strict_error_names_the_dialect_that_has_both() -> None:
     asked = request(user("q"), reasoning=ReasoningOptions(effort="high"), tools=(Tool("f"),))
-    can = structs.replace(EVERYTHING, **WITHOUT)
+    target = structs.replace(EVERYTHING, **WITHOUT)
     with pytest.raises(LossyEncoding, match=r"lost, expected dialect other$"):
-        project_request(asked, can, Losses(strict=True))
+        project_request(asked, target, Losses(strict=True))
 
 
 def test_tools_of_a_model_that_always_reasons_are_an_error_that_names_the_dialect() -> None:
@@ -260,7 +260,7 @@ def replaced_tokens(options: ReasoningOptions, tokens: int) -> ReasoningOptions:
 
 
 @pytest.mark.parametrize(
-    ("options", "can", "written"),
+    ("options", "target", "written"),
     [
         (ReasoningOptions("adaptive"), {"thinking": "budget"}, (None, 10_000)),
         (ReasoningOptions("adaptive", "low"), {"thinking": "budget"}, (None, 2048)),
@@ -268,16 +268,16 @@ def replaced_tokens(options: ReasoningOptions, tokens: int) -> ReasoningOptions:
     ],
 )
 def test_mode_of_the_dialect_that_a_server_refuses_is_another_one(
-    options: ReasoningOptions, can: dict[str, Any], written: tuple[str | None, int | None]
+    options: ReasoningOptions, target: dict[str, Any], written: tuple[str | None, int | None]
 ) -> None:
-    done = Projection(own(request(own(user("q")), reasoning=options)), only_refusals=True, **can)
+    done = Projection(own(request(own(user("q")), reasoning=options)), only_refusals=True, **target)
     assert done.request.reasoning is not None
     assert (done.request.reasoning.effort, done.request.reasoning.budget_tokens) == written
     assert done.lost == {"reasoning": 1}
 
 
 @pytest.mark.parametrize(
-    ("options", "can"),
+    ("options", "target"),
     [
         (ReasoningOptions("adaptive"), {"thinking": "effort"}),
         (BUDGET, {"thinking": "effort"}),
@@ -287,10 +287,10 @@ def test_mode_of_the_dialect_that_a_server_refuses_is_another_one(
     ],
 )
 def test_words_of_the_dialect_stay_where_its_server_takes_them(
-    options: ReasoningOptions, can: dict[str, Any]
+    options: ReasoningOptions, target: dict[str, Any]
 ) -> None:
     asked = own(request(own(user("q")), reasoning=options))
-    assert Projection(asked, only_refusals=True, **can).request is asked
+    assert Projection(asked, only_refusals=True, **target).request is asked
 
 
 def test_effort_of_the_dialect_that_a_server_lacks_is_the_nearest() -> None:

@@ -29,8 +29,8 @@ FLAT: dict[str, Any] = {"namespaces": False}
 WRAPPED: dict[str, Any] = {"custom_tools": False}
 
 
-def offered(*tools: Any, choice: ToolChoice | None = None, **can: Any) -> Projection:
-    return Projection(request(user("Go"), tools=tools, tool_choice=choice), **can)
+def offered(*tools: Any, choice: ToolChoice | None = None, **target: Any) -> Projection:
+    return Projection(request(user("Go"), tools=tools, tool_choice=choice), **target)
 
 
 def test_tools_that_the_target_has_stay() -> None:
@@ -241,8 +241,8 @@ def test_allowed_tools_are_the_only_ones_where_a_choice_cannot_name_them() -> No
 
 
 def test_a_choice_that_the_model_refuses_is_weakened() -> None:
-    can = {"choices_of_tool": frozenset({"auto", "none"})}
-    done = offered(Tool("f"), choice=ToolChoice("named", ("f",)), **can)
+    target = {"choices_of_tool": frozenset({"auto", "none"})}
+    done = offered(Tool("f"), choice=ToolChoice("named", ("f",)), **target)
     assert done.request.tool_choice == ToolChoice("auto")
     assert done.lost == {"tool_choice_weakened": 1}
 
@@ -300,18 +300,18 @@ def test_tools_beside_an_allowed_server_tool_are_not_offered(
 def test_server_tool_that_may_not_be_called_is_not_offered_where_a_choice_does_not_bar_it(
     choice: ToolChoice,
 ) -> None:
-    can: dict[str, Any] = {"restricted_choice": True, "chooses_server_tools": False}
-    done = offered(Tool("f"), SEARCH, MCPServer("docs"), choice=choice, **can)
+    target: dict[str, Any] = {"restricted_choice": True, "chooses_server_tools": False}
+    done = offered(Tool("f"), SEARCH, MCPServer("docs"), choice=choice, **target)
     assert (done.request.tools, done.request.tool_choice) == ((Tool("f"),), choice)
     assert done.lost == {"server_tool_dropped": 2}
-    only = offered(SEARCH, choice=ToolChoice("none"), **can)
+    only = offered(SEARCH, choice=ToolChoice("none"), **target)
     assert (only.request.tools, only.request.tool_choice) == ((), None)
     assert only.lost == {"server_tool_dropped": 1}
     mine = own(request(user("Go"), tools=(Tool("f"), CODE), tool_choice=choice))
-    assert Projection(mine, **can).request.tools == mine.tools
+    assert Projection(mine, **target).request.tools == mine.tools
     assert offered(Tool("f"), SEARCH, choice=choice, restricted_choice=True).lost == {}
     for free in (None, ToolChoice("auto"), ToolChoice("required")):
-        assert offered(Tool("f"), SEARCH, choice=free, **can).lost == {}
+        assert offered(Tool("f"), SEARCH, choice=free, **target).lost == {}
 
 
 def test_a_choice_of_a_server_tool_that_is_offered_stays() -> None:
@@ -352,7 +352,7 @@ def test_a_choice_without_tools_is_dropped_where_it_is_refused() -> None:
 
 
 def test_a_choice_is_weakened_beside_a_budget() -> None:
-    can: dict[str, Any] = {"thinking": "budget", "budget_choices": frozenset({"auto", "none"})}
+    target: dict[str, Any] = {"thinking": "budget", "budget_choices": frozenset({"auto", "none"})}
     for options, expected in (
         (ReasoningOptions("budget", budget_tokens=2048), "auto"),
         (ReasoningOptions("adaptive"), "required"),
@@ -364,7 +364,7 @@ def test_a_choice_is_weakened_beside_a_budget() -> None:
             tool_choice=ToolChoice("required"),
             reasoning=options,
         )
-        done = Projection(asked, **can)
+        done = Projection(asked, **target)
         assert done.request.tool_choice == ToolChoice(expected)  # type: ignore[arg-type]  # a mode
 
 
@@ -378,17 +378,17 @@ def test_server_tools_are_dropped_beside_functions_where_both_are_refused() -> N
 
 def test_a_choice_is_weakened_while_the_model_reasons() -> None:
     choice = ToolChoice("required")
-    can: dict[str, Any] = {"reasoning_choices": frozenset({"auto"}), "weak_choice": "required"}
+    target: dict[str, Any] = {"reasoning_choices": frozenset({"auto"}), "weak_choice": "required"}
     asked = request(user("Go"), tools=(Tool("f"),), tool_choice=choice)
-    assert Projection(asked, **can).request is asked
-    done = Projection(asked, reasons_by_default=True, **can)
+    assert Projection(asked, **target).request is asked
+    done = Projection(asked, reasons_by_default=True, **target)
     assert done.request.tool_choice == ToolChoice("auto")
     assert done.lost == {"tool_choice_weakened": 1}
 
 
 def test_a_named_tool_is_the_only_one_where_a_choice_can_name_none() -> None:
-    can = {"choices_of_tool": frozenset({"auto", "required"}), "weak_choice": "required"}
-    done = offered(Tool("f"), Tool("g"), choice=ToolChoice("named", ("g",)), **can)
+    target = {"choices_of_tool": frozenset({"auto", "required"}), "weak_choice": "required"}
+    done = offered(Tool("f"), Tool("g"), choice=ToolChoice("named", ("g",)), **target)
     assert done.request.tools == (Tool("g"),)
     assert done.request.tool_choice == ToolChoice("required")
     assert done.lost == {"tool_choice_weakened": 1}

@@ -49,10 +49,10 @@ def written(*messages: InputMessage, **fields: Any) -> Request:
     return own(request(*map(own, messages), **fields))
 
 
-def checked(asked: Request, repair: RepairPolicy = "error", **can: Any) -> Projection:
+def checked(asked: Request, repair: RepairPolicy = "error", **target: Any) -> Projection:
     """Return a request for a named server that applies the vendor's checks."""
     return Projection(
-        asked, repair, named=True, vendor_checks=True, signature_pattern="[a-zA-Z0-9]+", **can
+        asked, repair, named=True, vendor_checks=True, signature_pattern="[a-zA-Z0-9]+", **target
     )
 
 

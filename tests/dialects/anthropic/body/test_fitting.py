@@ -19,11 +19,11 @@ COMPACTS = {"type": "compact_20260112"}
 
 
 def fit(
-    body: dict[str, Any], *, named: bool = True, **can: Any
+    body: dict[str, Any], *, named: bool = True, **target: Any
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a body as a named server takes it, and the names of what was lost."""
     losses = Losses()
-    context = WriteContext(structs.replace(CHECKED, **can), losses, named=named)
+    context = WriteContext(structs.replace(CHECKED, **target), losses, named=named)
     return fit_body(body, context), [loss.feature for loss in losses.list()]
 
 
@@ -59,10 +59,10 @@ def test_what_the_vendor_accepts_stays() -> None:
     assert fit({"messages": 1})[0] == {"messages": 1}
 
 
-@pytest.mark.parametrize("can", [{"named": False}, {"vendor_checks": False}], ids=str)
-def test_body_for_another_server_is_the_client_s_affair(can: dict[str, Any]) -> None:
+@pytest.mark.parametrize("target", [{"named": False}, {"vendor_checks": False}], ids=str)
+def test_body_for_another_server_is_the_client_s_affair(target: dict[str, Any]) -> None:
     body = said(call(input="{}"))
-    assert fit(body, **can)[0] is body
+    assert fit(body, **target)[0] is body
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def test_first_call_without_a_signature_is_signed_for_vertex() -> None:
 
 @pytest.mark.parametrize("contents", ["q", [1], [{"role": "model", "parts": "q"}]], ids=str)
 def test_contents_that_are_none_stay(contents: Any) -> None:
-    can = structs.replace(CAPABILITIES, signature_placeholder=PLACEHOLDER)
+    target = structs.replace(CAPABILITIES, signature_placeholder=PLACEHOLDER)
     body = {"contents": contents}
-    assert fit_body(body, WriteContext(can, Losses(), named=True)) is body
+    assert fit_body(body, WriteContext(target, Losses(), named=True)) is body
 
 
 def test_fields_that_vertex_does_not_have_are_dropped() -> None:
