@@ -196,9 +196,9 @@ def encode_grown_request(
         profiles,
         options["server"],
         options["version"],
-        may_be_own=memo is None,
+        may_be_same_dialect=memo is None,
     )
-    native = target is codec.capabilities and is_same_dialect(request, target.dialect)
+    same_target = target is codec.capabilities and is_same_dialect(request, target.dialect)
     if (
         target.only_refusals
         and target.reasoning_words is not None
@@ -212,7 +212,7 @@ def encode_grown_request(
         losses,
         repair=repair,
         missing_tools=options["missing_tools"],
-        native=native,
+        same_target=same_target,
         named=named,
         memo=memo,
         filled=filled,
@@ -475,7 +475,7 @@ def target_of(
     server: str | None,
     version: str | None,
     *,
-    may_be_own: bool = True,
+    may_be_same_dialect: bool = True,
 ) -> BodyCapabilities:
     """Return the capabilities of the server, the model and the version that a request goes to.
 
@@ -485,7 +485,7 @@ def target_of(
         profiles: What models, servers and versions refuse.
         server: Name of the server.
         version: Version of the API.
-        may_be_own: Whether a request that is in the dialect of a named server already is changed
+        may_be_same_dialect: Whether a request that is in the dialect of a named server already is changed
             where that refuses it, and nowhere else.
 
     Raises:
@@ -498,11 +498,13 @@ def target_of(
         )
         if is_as_written:  # for the vendor, for this model, and for a version that is not known
             return base
-    own = may_be_own and is_named and is_all_same_dialect(request, base.dialect)
-    if own:
+    same_dialect = may_be_same_dialect and is_named and is_all_same_dialect(request, base.dialect)
+    if same_dialect:
         same_models = profiles.runs_vendor_models(server, base.dialect)
         base = base.for_same_dialect(_REQUEST_FIELDS, same_models=same_models)
-    target = profiles.resolve(base, server=server, model=request.model, version=version, own=own)
+    target = profiles.resolve(
+        base, server=server, model=request.model, version=version, same_dialect=same_dialect
+    )
     is_nameless = version is None and not is_named and is_same_dialect(request, base.dialect)
     # Another model of a server without a name that refuses what the client's model does.
     if is_nameless and target == profiles.resolve(base, model=request.source.part.model):

@@ -73,7 +73,7 @@ class Profiles:
         server: str | None = None,
         model: str = "",
         version: str | None = None,
-        own: bool = False,
+        same_dialect: bool = False,
     ) -> BodyCapabilities:
         """Return the capabilities of a dialect, narrowed to a target.
 
@@ -83,17 +83,17 @@ class Profiles:
             model: Name of the model.
             version: Version of the API; None is the default version of the vendor, and no
                 version of any other server.
-            own: Whether the request is in the dialect already.
+            same_dialect: Whether the request is in the dialect already.
 
         Raises:
             EncodeError: The version is not known.
         """
         key = (id(base), server, model, version)
-        known = None if own else self._narrowed.get(key)
+        known = None if same_dialect else self._narrowed.get(key)
         if known is not None and known[0] is base:
             return known[1]
-        narrowed = self._narrow(base, server, model, version, own=own)
-        if not own and len(model) <= _MAX_MODEL_CHARS:
+        narrowed = self._narrow(base, server, model, version, same_dialect=same_dialect)
+        if not same_dialect and len(model) <= _MAX_MODEL_CHARS:
             if len(self._narrowed) >= _MAX_NARROWED:  # names of models come from anybody
                 self._narrowed.clear()
             self._narrowed[key] = (base, narrowed)
@@ -106,7 +106,7 @@ class Profiles:
         model: str,
         version: str | None,
         *,
-        own: bool,
+        same_dialect: bool,
     ) -> BodyCapabilities:
         rules = [rule for rule in self._rules if base.dialect in rule.dialects]
         versions = sorted({rule.version for rule in rules if rule.version is not None})
@@ -117,11 +117,11 @@ class Profiles:
         is_vendor = not of_server
         asked = VENDOR if is_vendor else server
         # What a model refuses at its vendor, another server may take.
-        has_models = not own or self.runs_vendor_models(server, base.dialect)
+        has_models = not same_dialect or self.runs_vendor_models(server, base.dialect)
         for rule in rules:
             if rule.servers and asked not in rule.servers:
                 continue
-            if own and rule.translated:
+            if same_dialect and rule.translated:
                 continue
             if rule.models is not None and not (rule.servers or has_models):
                 continue

@@ -174,7 +174,7 @@ def test_profile_of_the_vendor_holds_for_nameless_servers_alone(tmp_path: Path) 
 def test_what_a_server_ignores_holds_for_translated_requests_alone(tmp_path: Path) -> None:
     profiles = load(tmp_path, profile(1, SERVER) + profile(2, f"{SERVER}\ntranslated = true"))
     assert profiles.resolve(CHAT, server="s").max_tools == 2
-    assert profiles.resolve(CHAT, server="s", own=True).max_tools == 1
+    assert profiles.resolve(CHAT, server="s", same_dialect=True).max_tools == 1
 
 
 def test_models_refuse_elsewhere_what_they_refuse_at_their_vendor_if_it_hosts_them(
@@ -184,12 +184,12 @@ def test_models_refuse_elsewhere_what_they_refuse_at_their_vendor_if_it_hosts_th
     other = load(tmp_path, models + profile(2, 'server = "s"\nmodel = "n"'))
     assert not other.runs_vendor_models("s", "openai_chat")
     assert other.resolve(CHAT, server="s", model="m").max_tools == 1
-    assert other.resolve(CHAT, server="s", model="m", own=True).max_tools is None
-    assert other.resolve(CHAT, server="s", model="n", own=True).max_tools == 2
+    assert other.resolve(CHAT, server="s", model="m", same_dialect=True).max_tools is None
+    assert other.resolve(CHAT, server="s", model="n", same_dialect=True).max_tools == 2
     host = load(tmp_path, models + profile(2, 'server = "s"\nmodel = "n"\nhosts_vendor = true'))
     assert host.runs_vendor_models("s", "openai_chat")
     assert not host.runs_vendor_models("s", "anthropic")
-    assert host.resolve(CHAT, server="s", model="m", own=True).max_tools == 1
+    assert host.resolve(CHAT, server="s", model="m", same_dialect=True).max_tools == 1
 
 
 def test_requests_of_the_dialect_have_all_that_their_server_does_not_refuse() -> None:
@@ -207,7 +207,7 @@ def test_what_was_resolved_is_remembered_for_the_same_capabilities_alone(tmp_pat
     assert first.max_tools == 5
     assert profiles.resolve(CHAT, model="m") is first
     for base, model, own in [(CHAT, "n", False), (ANTHROPIC, "m", False), (CHAT, "m", True)]:
-        found = profiles.resolve(base, model=model, own=own)
+        found = profiles.resolve(base, model=model, same_dialect=own)
         assert found is not first
         assert found.dialect == base.dialect
     for number in range(1000):  # names of models come from anybody

@@ -68,7 +68,7 @@ class Projection:
         request: The request.
         repair: Policy for tool results.
         missing_tools: Policy for tools of the provider that the target lacks.
-        native: Whether the request was written for the target.
+        same_target: Whether the request was written for the target.
         named: Whether the target is known by its name.
         capabilities: Capabilities that are not those of `EVERYTHING`.
 
@@ -85,7 +85,7 @@ class Projection:
         repair: RepairPolicy = "error",
         *,
         missing_tools: MissingTools = "error",
-        native: bool = False,
+        same_target: bool = False,
         named: bool = False,
         **capabilities: Any,
     ) -> None:
@@ -99,7 +99,7 @@ class Projection:
             losses,
             repair=repair,
             missing_tools=missing_tools,
-            native=native,
+            same_target=same_target,
             named=named,
         )
         self.losses = losses.list()

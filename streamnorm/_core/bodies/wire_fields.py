@@ -75,7 +75,7 @@ def fit_fields(
     before = body
     betas = _betas(body, headers, target)
     for path in _denied_paths(target):
-        body = edit_fields(body, path, _remover(path, losses, own=target.only_refusals))
+        body = edit_fields(body, path, _remover(path, losses, same_dialect=target.only_refusals))
     for name, new_name in target.renamed_fields.items():
         path = parse_path(name)
         body = edit_fields(
@@ -98,7 +98,9 @@ def fit_fields(
     body = _with_known_message_fields(body, target, losses)
     for name, known in target.known_fields.items():
         path = parse_path(name)
-        body = edit_fields(body, path, _cleaner(path, known, losses, own=target.only_refusals))
+        body = edit_fields(
+            body, path, _cleaner(path, known, losses, same_dialect=target.only_refusals)
+        )
     if before.get("tools") and not body.get("tools") and "tool_choice" in body:
         losses.add("tool_choice", "request", "dropped with all tools")
         body = {name: value for name, value in body.items() if name != "tool_choice"}
@@ -150,17 +152,17 @@ def _denied_paths(target: BodyCapabilities) -> list[FieldPath]:
     return [parse_path(name) for name in names]
 
 
-def _remover(path: FieldPath, losses: Losses, *, own: bool) -> Edit:
+def _remover(path: FieldPath, losses: Losses, *, same_dialect: bool) -> Edit:
     where = path[0].name if len(path) > 1 or path[0].field else "request"
 
     def remove(holder: JSONObject, name: str) -> JSONObject:
-        _count(holder[name], name, where, losses, own=own)
+        _count(holder[name], name, where, losses, same_dialect=same_dialect)
         return {key: value for key, value in holder.items() if key != name}
 
     return remove
 
 
-def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, own: bool) -> Edit:
+def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dialect: bool) -> Edit:
     """Return an edit that removes unknown fields of an object, or of the elements of an array."""
     where = path[0].name
 
@@ -168,7 +170,7 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, own: boo
         if not is_object(value) or value.keys() <= known:
             return value
         for name in sorted(value.keys() - known):
-            _count(value[name], name, where, losses, own=own)
+            _count(value[name], name, where, losses, same_dialect=same_dialect)
         return {name: item for name, item in value.items() if name in known}
 
     def clean(holder: JSONObject, name: str) -> JSONObject:
@@ -182,9 +184,9 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, own: boo
     return clean
 
 
-def _count(value: Any, name: str, where: str, losses: Losses, *, own: bool) -> None:
+def _count(value: Any, name: str, where: str, losses: Losses, *, same_dialect: bool) -> None:
     """Count the removal of a field; one that is null or empty said nothing in another dialect."""
-    if own or (value is not None and value != []):
+    if same_dialect or (value is not None and value != []):
         losses.add(name, where, "dropped")
 
 
@@ -198,7 +200,7 @@ def _renamer(path: FieldPath, new_name: str, losses: Losses) -> Edit:
         if nested is None:
             nested = {}
         if not is_object(nested) or nested.get(inner) is not None:
-            _count(holder[name], name, where, losses, own=False)
+            _count(holder[name], name, where, losses, same_dialect=False)
             return rest
         if outer:
             return {**rest, outer: {**nested, inner: holder[name]}}
@@ -268,7 +270,7 @@ def _without_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) ->
     """Return a body without the fields that are refused without another one."""
     for name, other in target.needed_fields.items():
         if name in body and not body.get(other):
-            _count(body[name], name, "request", losses, own=False)
+            _count(body[name], name, "request", losses, same_dialect=False)
             body = {key: value for key, value in body.items() if key != name}
     return body
 
@@ -284,7 +286,13 @@ def _with_known_message_fields(
     for message in messages:
         unknown = message.keys() - known if is_object(message) else ()
         for name in sorted(unknown):
-            _count(message[name], name, target.messages_field, losses, own=target.only_refusals)
+            _count(
+                message[name],
+                name,
+                target.messages_field,
+                losses,
+                same_dialect=target.only_refusals,
+            )
         fitted.append(
             {name: value for name, value in message.items() if name not in unknown}
             if unknown
@@ -300,7 +308,7 @@ def _without_unknown(body: JSONObject, target: BodyCapabilities, losses: Losses)
     if target.allowed_fields is not None:
         unknown = body.keys() - target.allowed_fields - removed
         for name in sorted(unknown):
-            _count(body[name], name, "request", losses, own=target.only_refusals)
+            _count(body[name], name, "request", losses, same_dialect=target.only_refusals)
         removed |= unknown
     if not removed:
         return body

@@ -93,7 +93,7 @@ class ContentProjector:
         names: Names of tools in the target.
         losses: Counts what is dropped or changed.
         fills: Whether a file that the target's vendor does not have is dropped, not an error.
-        native: Whether messages of the target's dialect stay as they are, and the ids in them.
+        same_target: Whether messages of the target's dialect stay as they are, and the ids in them.
         checks: Whether what the target refuses in messages of its dialect is changed, too.
         verifies: Whether reasoning of its dialect is, which its vendor cannot have signed.
         stored: Whether the target stores answers.
@@ -107,7 +107,7 @@ class ContentProjector:
         losses: Losses,
         *,
         fills: bool,
-        native: bool,
+        same_target: bool,
         checks: bool = False,
         verifies: bool = False,
         stored: bool = False,
@@ -117,7 +117,7 @@ class ContentProjector:
         self._names = names
         self._losses = losses
         self._fills = fills
-        self._native = native
+        self._same_target = same_target
         self._checks = checks
         self._verifies = verifies
         self._stored = stored
@@ -142,7 +142,7 @@ class ContentProjector:
             if moved and not message.tool_results:
                 projected.append(InputMessage("user", tuple(moved)))
                 moved = []
-            if self._native and unchanged_source(message, self._target.dialect) is not None:
+            if self._same_target and unchanged_source(message, self._target.dialect) is not None:
                 projected.append(message)
                 continue
             changed, behind = self._projected(message, position)
@@ -153,22 +153,22 @@ class ContentProjector:
             projected.append(InputMessage("user", tuple(moved)))
         return same_parts(messages, tuple(projected))
 
-    def project_system(self, system: tuple[Text, ...], *, own: bool) -> tuple[Text, ...]:
+    def project_system(self, system: tuple[Text, ...], *, same_dialect: bool) -> tuple[Text, ...]:
         """Return the instructions of the request without what the target has no field for.
 
         Args:
             system: The instructions.
-            own: Whether they are of the target's dialect.
+            same_dialect: Whether they are of the target's dialect.
         """
         texts: list[Text] = []
         for text in system:
-            if (self._verifies or not own) and _is_blank(text):
+            if (self._verifies or not same_dialect) and _is_blank(text):
                 if text.cache is not None:
                     self._losses.add("cache_mark_dropped", "system", "on an empty text")
                 continue
             cited = self._cited(text, "system")
             texts.append(drop_foreign_fields(cited, self._target.dialect, self._losses, "system"))
-        if system and not (texts or own):
+        if system and not (texts or same_dialect):
             self._losses.add("empty_message_dropped", "system", "dropped")
         return same_parts(system, tuple(texts))
 
@@ -205,11 +205,11 @@ class ContentProjector:
             self._written_ids.add(call.written)
 
     def _message(self, message: InputMessage, position: int) -> _Projected:
-        own = is_same_dialect(message, self._target.dialect)
-        if own and not self._native and holds_tags(message):
-            own, message = False, structs.replace(message, source=None)
+        same_dialect = is_same_dialect(message, self._target.dialect)
+        if same_dialect and not self._same_target and holds_tags(message):
+            same_dialect, message = False, structs.replace(message, source=None)
         try:
-            blocks, moved = self._blocks(message, own=own)
+            blocks, moved = self._blocks(message, same_dialect=same_dialect)
         except EncodeError as exc:
             raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
         changed = message
@@ -221,35 +221,37 @@ class ContentProjector:
         if message.extra is not None:
             changed = drop_foreign_fields(changed, self._target.dialect, self._losses, "messages")
         # Messages of the system may change other things than the instructions.
-        is_kept = own and changed is message and (message.role == "system" or not self._checks)
+        is_kept = (
+            same_dialect and changed is message and (message.role == "system" or not self._checks)
+        )
         if blocks or is_kept:
             return _Projected(changed, moved)
         self._losses.add("empty_message_dropped", "messages", "dropped")
         return _Projected(None, moved)
 
     def _blocks(
-        self, message: InputMessage, *, own: bool
+        self, message: InputMessage, *, same_dialect: bool
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
         """Return the blocks of a message, and those that move to a message after it."""
         before = message.blocks
         if all(map(_is_plain, before)) and not self._target.reasoning_required:
             return before, ()
-        if message.role == "assistant" and not own:
+        if message.role == "assistant" and not same_dialect:
             before = restore_signatures(before, self._target)
-        elif own and message.source.value is None:  # an answer, of whatever server
+        elif same_dialect and message.source.value is None:  # an answer, of whatever server
             stored = self._stored
             before = drop_foreign_reasoning(before, self._target, self._losses, stored=stored)
         blocks: list[InputBlock] = []
         moved: list[InputBlock] = []
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
-                if (own and not self._checks) or not _is_blank(block):
+                if (same_dialect and not self._checks) or not _is_blank(block):
                     blocks.append(block if block.extra is None else self._extra(block))
                 elif block.cache is not None:
                     self._losses.add("cache_mark_dropped", "messages", "on an empty text")
                 continue
             try:
-                changed = self._block(block, moved, message.role, own=own)
+                changed = self._block(block, moved, message.role, same_dialect=same_dialect)
             except EncodeError as exc:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
@@ -257,10 +259,10 @@ class ContentProjector:
         if message.role == "assistant":
             if self._target.adjacent_calls or not self._target.ordered_blocks:
                 blocks = self._calls_last(blocks)
-            if self._target.reasoning_answered and not (own and self._native):
+            if self._target.reasoning_answered and not (same_dialect and self._same_target):
                 blocks = self._without_last_reasoning(blocks)
             if self._target.reasoning_required and not (
-                own and (self._native or self._target.only_refusals)
+                same_dialect and (self._same_target or self._target.only_refusals)
             ):
                 blocks = self._with_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
@@ -270,9 +272,9 @@ class ContentProjector:
             return block
         return drop_foreign_fields(block, self._target.dialect, self._losses, "messages")
 
-    def _call_id(self, id: str, *, own: bool) -> str:
+    def _call_id(self, id: str, *, same_dialect: bool) -> str:
         """Return the id of a call, which is changed if it must differ from an earlier one."""
-        if id in self._called and self._target.unique_ids and (self._checks or not own):
+        if id in self._called and self._target.unique_ids and (self._checks or not same_dialect):
             self._losses.add("tool_id_changed", "messages", "written with a number")
             self._ids[id] = self._legal_id(self._numbered(id))
         id = self._id(id)
@@ -313,18 +315,18 @@ class ContentProjector:
         )
 
     def _block(
-        self, block: InputBlock, moved: list[InputBlock], role: str, *, own: bool
+        self, block: InputBlock, moved: list[InputBlock], role: str, *, same_dialect: bool
     ) -> InputBlock | None:
         target, losses = self._target, self._losses
         match block:
             case Text():
-                return self._text(block, own=own)
+                return self._text(block, same_dialect=same_dialect)
             case ToolCall():
-                return self._call(block, own=own)
+                return self._call(block, same_dialect=same_dialect)
             case ToolResult():
-                return self._result(block, moved, own=own)
+                return self._result(block, moved, same_dialect=same_dialect)
             case Reasoning() | RedactedReasoning():
-                return self._own_reasoning(block) if own else self._reasoning(block)
+                return self._own_reasoning(block) if same_dialect else self._reasoning(block)
             case Refusal(text) if not target.refusal:
                 losses.add("refusal_as_text", "messages", "written as text")
                 return Text(text) if text else None
@@ -332,10 +334,16 @@ class ContentProjector:
                 losses.add("image_dropped", "messages", "dropped from an assistant message")
                 return None
             case Image() | Document() | Audio() | Video():
-                return project_media(block, target, losses, own=own, fills=self._fills)
-            case ServerToolCall(kind="compaction") | OpaqueBlock(kind="compaction") if not own:
+                return project_media(
+                    block, target, losses, same_dialect=same_dialect, fills=self._fills
+                )
+            case ServerToolCall(kind="compaction") | OpaqueBlock(kind="compaction") if (
+                not same_dialect
+            ):
                 return self._compaction(block)
-            case ServerToolCall() | ServerToolResult() if not (own and target.server_history):
+            case ServerToolCall() | ServerToolResult() if not (
+                same_dialect and target.server_history
+            ):
                 losses.add("server_history_dropped", "messages", "dropped")
                 return None
             case OpaqueBlock(dialect, kind) if dialect != target.dialect and kind in _OFFERS:
@@ -374,10 +382,10 @@ class ContentProjector:
         self._losses.add("server_history_dropped", "messages", "dropped")
         return None
 
-    def _text(self, block: Text, *, own: bool) -> Text | None:
+    def _text(self, block: Text, *, same_dialect: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
         block = self._cited(block)
-        if block.signature is not None and not (own or self._is_known(block, "text")):
+        if block.signature is not None and not (same_dialect or self._is_known(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
@@ -392,18 +400,22 @@ class ContentProjector:
         self._losses.add("citations", where, "dropped")
         return structs.replace(block, citations=known)
 
-    def _call(self, call: ToolCall, *, own: bool) -> ToolCall:
+    def _call(self, call: ToolCall, *, same_dialect: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
         target = self._target
         name = self._names.of(call.name, call.namespace)
-        id = call.id if own and self._native else self._call_id(call.id, own=own)
+        id = (
+            call.id
+            if same_dialect and self._same_target
+            else self._call_id(call.id, same_dialect=same_dialect)
+        )
         if call.id:
             self._called[call.id] = name
         if (name, id) != (call.name, call.id):
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not target.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and not (own or self._is_known(call, "tool_call")):
+        if call.signature is not None and not (same_dialect or self._is_known(call, "tool_call")):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
         if call.kind == "custom" and not target.custom_tools:
@@ -449,36 +461,38 @@ class ContentProjector:
         self._losses.add("item_id", "messages", "dropped")
         return structs.replace(block, id=None)
 
-    def _result(self, result: ToolResult, moved: list[InputBlock], *, own: bool) -> ToolResult:
+    def _result(
+        self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
+    ) -> ToolResult:
         """Return a result; its content that the target has no place for is added to `moved`."""
         after = result.content
         for item in after:
-            is_refused = own and self._checks and type(item) is Text and _is_blank(item)
+            is_refused = same_dialect and self._checks and type(item) is Text and _is_blank(item)
             if type(item) is not Text or item.extra is not None or item.citations or is_refused:
-                after = self._result_content(result, moved, own=own)
+                after = self._result_content(result, moved, same_dialect=same_dialect)
                 break
         id = result.tool_call_id
-        if not (own and self._native):
+        if not (same_dialect and self._same_target):
             id = self._id(id)
         name = result.name and self._called.get(result.tool_call_id, result.name)
-        if result.is_error and not (own or self._target.error_results):
+        if result.is_error and not (same_dialect or self._target.error_results):
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")
         if id == result.tool_call_id and name == result.name and after is result.content:
             return result
         return structs.replace(result, tool_call_id=id, name=name, content=after)
 
     def _result_content(
-        self, result: ToolResult, moved: list[InputBlock], *, own: bool
+        self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> tuple[ResultBlock, ...]:
         """Return the content that the target has a place for; the rest is added to `moved`."""
         content: list[ResultBlock] = []
         others: list[InputBlock] = []
         for item in result.content:
             if isinstance(item, Text):
-                if not (own and self._checks and _is_blank(item)):
+                if not (same_dialect and self._checks and _is_blank(item)):
                     content.append(self._extra(self._cited(item)))
                 continue
-            changed = self._block(item, moved, "user", own=own)
+            changed = self._block(item, moved, "user", same_dialect=same_dialect)
             if changed is None:
                 continue
             changed = self._extra(changed)

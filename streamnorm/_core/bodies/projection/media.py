@@ -24,7 +24,7 @@ def project_media(
     target: BodyCapabilities,
     losses: Losses,
     *,
-    own: bool,
+    same_dialect: bool,
     fills: bool,
 ) -> InputBlock | None:
     """Return a file as the target can carry it; None if it cannot.
@@ -33,7 +33,7 @@ def project_media(
         block: The file.
         target: Capabilities of the target.
         losses: Counts what is dropped or changed.
-        own: Whether the message is in the target's dialect.
+        same_dialect: Whether the message is in the target's dialect.
         fills: Whether a file of another vendor is dropped, not an error.
 
     Raises:
@@ -41,13 +41,13 @@ def project_media(
     """
     if isinstance(block, Image | Document) and block.file_id is not None:
         issuer = target.file_issuer
-        if issuer is not None and (own or block.issuer == issuer):
+        if issuer is not None and (same_dialect or block.issuer == issuer):
             return block
         if not fills:
             raise EncodeError("file id of another vendor, expected its content or a URL", path="")
         losses.add("file_id_dropped", "messages", "dropped")
         return None
-    if target.checks_files or not own:
+    if target.checks_files or not same_dialect:
         block = _checked(block)
     if (
         isinstance(block, Image)
@@ -58,9 +58,9 @@ def project_media(
         block = Document(_PDF, block.data, cache=block.cache, extra=block.extra)
     match block:
         case Image():
-            return _image(block, target, losses, own=own)
+            return _image(block, target, losses, same_dialect=same_dialect)
         case Document():
-            return _document(block, target, losses, own=own)
+            return _document(block, target, losses, same_dialect=same_dialect)
         case Audio():
             feature, carries = "audio_dropped", target.audio
         case _:
@@ -90,7 +90,9 @@ def _checked(block: F) -> F:
     return block if data is block.data else structs.replace(block, data=data)
 
 
-def _image(block: Image, target: BodyCapabilities, losses: Losses, *, own: bool) -> Image | None:
+def _image(
+    block: Image, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
+) -> Image | None:
     if block.data is None:
         carries = target.image_urls
     elif target.images is None:
@@ -104,7 +106,7 @@ def _image(block: Image, target: BodyCapabilities, losses: Losses, *, own: bool)
     if not carries:
         losses.add("image_dropped", "messages", "dropped")
         return None
-    is_known = own and target.only_refusals
+    is_known = same_dialect and target.only_refusals
     if block.detail is not None and block.detail not in target.image_details and not is_known:
         if block.detail != "auto":
             losses.add("detail", "messages", "dropped")
@@ -113,11 +115,11 @@ def _image(block: Image, target: BodyCapabilities, losses: Losses, *, own: bool)
 
 
 def _document(
-    block: Document, target: BodyCapabilities, losses: Losses, *, own: bool
+    block: Document, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Document | Text | None:
     is_text = (block.media_type or "").startswith("text/")
     # To a named server of the dialect goes what its profile has.
-    passes = own and not target.only_refusals
+    passes = same_dialect and not target.only_refusals
     if block.data is not None and is_text:
         return block if target.text_documents or passes else _as_text(block, losses)
     if target.documents if block.data is not None else target.document_urls or passes:

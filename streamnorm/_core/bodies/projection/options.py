@@ -40,9 +40,9 @@ def project_options(
     target: BodyCapabilities,
     losses: Losses,
     *,
-    own: bool,
+    same_dialect: bool,
     lenient: bool,
-    native: bool = False,
+    same_target: bool = False,
 ) -> Request:
     """Return a request with the options that the target has.
 
@@ -50,11 +50,11 @@ def project_options(
         request: The request, whose reasoning is in the target's words.
         target: Capabilities of the target.
         losses: Counts each option that is dropped or changed.
-        own: Whether the request is in the target's dialect.
+        same_dialect: Whether the request is in the target's dialect.
         lenient: Whether what the request does not say is the client's affair.
-        native: Whether the options that it was read with stay as they are.
+        same_target: Whether the options that it was read with stay as they are.
     """
-    whole, read = request, _options_read(request) if native else {}
+    whole, read = request, _options_read(request) if same_target else {}
     if read:
         request = structs.replace(request, **{name: _DEFAULTS[name] for name in read})
     if not target.available:
@@ -80,14 +80,14 @@ def project_options(
         dropped[name] = _DEFAULTS[name]
         if target.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
-    if not native:
+    if not same_target:
         request = _without_refused_extra(request, target, fields, losses)
     _drop_exclusive(request, target, losses, dropped)
     _drop_dependent(request, target, losses, dropped)
     _drop_unfixed(request, target, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, target, losses, own=own, lenient=lenient)
+    changes = _changed(request, target, losses, same_dialect=same_dialect, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
     return replace_parts(whole, **options, extra=request.extra)
 
@@ -161,7 +161,7 @@ def _drop_unfixed(
 
 
 def _changed(
-    request: Request, target: BodyCapabilities, losses: Losses, *, own: bool, lenient: bool
+    request: Request, target: BodyCapabilities, losses: Losses, *, same_dialect: bool, lenient: bool
 ) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
     changes: dict[str, Any] = {}
@@ -211,7 +211,7 @@ def _changed(
         if len(labels) < len(request.metadata):
             changes["metadata"] = labels or None
     if request.output is not None:
-        is_left = own and not target.only_refusals
+        is_left = same_dialect and not target.only_refusals
         output = _output(
             request.output, target, losses, has_tools=bool(request.tools), is_left=is_left
         )

@@ -61,7 +61,7 @@ def project_request(
     *,
     repair: RepairPolicy = "error",
     missing_tools: MissingTools = "error",
-    native: bool = False,
+    same_target: bool = False,
     named: bool = False,
     memo: EncodingMemo | None = None,
     filled: FilledCalls = frozenset(),
@@ -76,7 +76,7 @@ def project_request(
         losses: Counts what is dropped or changed.
         repair: Policy for tool results that are missing or out of place.
         missing_tools: Policy for tools of the provider that the target lacks.
-        native: Whether the request was written for this very target, whose rules are then
+        same_target: Whether the request was written for this very target, whose rules are then
             the client's affair.
         named: Whether the target is a server that is known by its name, whose rules hold for
             requests of its own dialect, too.
@@ -87,44 +87,48 @@ def project_request(
         EncodeError: The request has no legal form in the target.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
-    if native and unchanged_source(request, target.dialect) is not None:
+    if same_target and unchanged_source(request, target.dialect) is not None:
         # Where the provider has the conversation, results may be of calls that only it knows.
         is_left = repair == "error" or request.state is not None
         if is_left or _in_order_count(request.messages, target, filled) == len(request.messages):
             return request, Reply()
-    own = is_same_dialect(request, target.dialect)
+    same_dialect = is_same_dialect(request, target.dialect)
     for name in request.state or ():
-        if not (own and _takes(name, target)):
-            found = "state that the server does not hold" if own else "state of another provider"
+        if not (same_dialect and _takes(name, target)):
+            found = (
+                "state that the server does not hold"
+                if same_dialect
+                else "state of another provider"
+            )
             raise EncodeError(
                 f"{found}, expected the whole conversation in the request",
                 path=f"state.{name}",
             )
-    lenient = own and not named
-    known = structs.replace(target, name_pattern=None) if native else target
+    lenient = same_dialect and not named
+    known = structs.replace(target, name_pattern=None) if same_target else target
     names = ToolNames(request.tools, known, losses)
-    if not native:
+    if not same_target:
         reasoning = project_reasoning_options(request, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
         request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
     messages = _in_order(request, target, losses, repair, filled, named=named)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
-    stored = request.store is True or (own and request.store is None)
+    stored = request.store is True or (same_dialect and request.store is None)
     is_checked = target.vendor_checks and not lenient
     content = ContentProjector(
         target,
         names,
         losses,
         fills=fills,
-        native=native,
+        same_target=same_target,
         checks=target.vendor_checks and named,
         verifies=is_checked,
         stored=stored,
         memo=memo,
     )
     system, messages = place_instructions(
-        content.project_system(request.system, own=own),
+        content.project_system(request.system, same_dialect=same_dialect),
         content.project(messages),
         target,
         losses,
@@ -134,11 +138,13 @@ def project_request(
         messages = join_call_turns(messages, losses)
     if not (target.assistant_last or lenient):
         messages = drop_prefill(messages, losses)
-    is_native = own and not is_checked and not (target.results_required and not request.state)
-    if not messages and not is_native:
+    may_be_empty = (
+        same_dialect and not is_checked and not (target.results_required and not request.state)
+    )
+    if not messages and not may_be_empty:
         lost = _unknown_kinds(request, target)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
-    if not (target.prefill or native) and messages and messages[-1].role == "assistant":
+    if not (target.prefill or same_target) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
     reasoning = drop_unsigned_budget(request, messages, target, losses, lenient=lenient)
     request = replace_parts(request, reasoning=reasoning)
@@ -152,9 +158,16 @@ def project_request(
         losses,
         lenient=lenient,
     )
-    if not own:
+    if not same_dialect:
         projected = replace_parts(projected, betas=_betas_to_lose(projected, target))
-    projected = project_options(projected, target, losses, own=own, lenient=lenient, native=native)
+    projected = project_options(
+        projected,
+        target,
+        losses,
+        same_dialect=same_dialect,
+        lenient=lenient,
+        same_target=same_target,
+    )
     return drop_foreign_fields(projected, target.dialect, losses, "request"), Reply(names.reply)
 
 

@@ -88,7 +88,7 @@ def _in_words(
         losses.add("reasoning", "request", "dropped")
         return None
     projected = drop_foreign_fields(options, target.dialect, losses, "request")
-    own = is_same_dialect(request, target.dialect)
+    same_dialect = is_same_dialect(request, target.dialect)
     max_tokens = request.max_tokens
     if max_tokens is None and not lenient:
         max_tokens = target.max_tokens
@@ -101,7 +101,7 @@ def _in_words(
             words = _in_words_of(target, options, max_tokens)
             projected = _with_said_budget(projected, words, losses)
     # An effort alone is what a client of the dialect says, too.
-    elif not own or (options.mode is not None and target.thinking != "effort"):
+    elif not same_dialect or (options.mode is not None and target.thinking != "effort"):
         asked = options
         if _needs_budget(options, target):
             asked = _with_effort(options)

@@ -167,7 +167,7 @@ def test_reasoning_that_nothing_follows_is_dropped_from_an_answer_of_the_target(
     asked = request(user("Hi"), own(assistant(SIGNED)), user("?"))
     done = Projection(asked, reasoning_answered=True)
     assert [role for role, _ in done.messages] == ["user", "user"]
-    native = Projection(asked, native=True, reasoning_answered=True)
+    native = Projection(asked, same_target=True, reasoning_answered=True)
     assert native.request is asked
 
 
@@ -371,11 +371,11 @@ def test_ids_are_escaped_or_shortened_for_call_and_result_alike() -> None:
 
 def test_ids_of_a_request_for_this_very_target_stay() -> None:
     asked = request(own(assistant(call("a.b"))), own(user(result("a.b"))))
-    assert Projection(asked, native=True, id_pattern="[a-z]+").request is asked
+    assert Projection(asked, same_target=True, id_pattern="[a-z]+").request is asked
     first, second = asked.messages
     more = structs.replace(second, blocks=(result("a.b", "changed"),))
     changed = structs.replace(asked, messages=(first, more))
-    assert Projection(changed, native=True, id_pattern="[a-z]+").request is changed
+    assert Projection(changed, same_target=True, id_pattern="[a-z]+").request is changed
     narrowed = Projection(asked, id_pattern="[a-z0-9_]+")
     assert narrowed.messages[0][1] == (call("snid_a_2eb"),)
 
@@ -419,10 +419,10 @@ def test_what_was_written_for_the_target_stays_as_it_is() -> None:
         "name_pattern": "[a-z]+",
     }
     asked = own(request(own(assistant(call("c1", "a.b"))), failed, tools=(tool,), temperature=9))
-    done = Projection(asked, native=True, **narrow)
+    done = Projection(asked, same_target=True, **narrow)
     assert done.request is asked
     grown = structs.replace(asked, messages=(*asked.messages, user("?")))
-    done = Projection(grown, native=True, **narrow)
+    done = Projection(grown, same_target=True, **narrow)
     assert done.request is grown
     assert done.lost == {}
 
@@ -519,7 +519,7 @@ def test_reasoning_is_empty_where_a_server_demands_some(required: Any) -> None:
     assert done.messages[1][1] == (empty, call("b"))
     assert done.messages[3][1] == thought.blocks
     mine = request(own(assistant(call("b"))), own(user(result("b"))))
-    assert Projection(mine, reasoning_required=required, native=True).request is mine
+    assert Projection(mine, reasoning_required=required, same_target=True).request is mine
     served = Projection(mine, reasoning_required=required)
     assert served.messages[0][1] == (empty, call("b"))
 

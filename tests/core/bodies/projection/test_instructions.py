@@ -220,7 +220,7 @@ def test_a_last_message_of_the_assistant_is_said_not_to_be_continued() -> None:
     assert done.request is asked
     assert done.lost == {"prefill_not_continued": 1}
     assert Projection(request(user("x"), own(assistant("{"))), prefill=False).lost == done.lost
-    assert Projection(own(asked), native=True, prefill=False).lost == {}
+    assert Projection(own(asked), same_target=True, prefill=False).lost == {}
 
 
 def test_an_assistant_message_follows_results_where_a_server_demands_one() -> None:

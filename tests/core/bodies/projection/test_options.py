@@ -321,7 +321,7 @@ def test_a_budget_leaves_room_for_the_answer() -> None:
     named = Projection(mine, named=True, max_tokens=8_000, **target)
     assert named.request.reasoning == budget(6_000)
     assert Projection(full, thinking="budget").request is full
-    assert Projection(full, native=True, **target).request is full
+    assert Projection(full, same_target=True, **target).request is full
 
 
 def test_an_effort_that_the_model_lacks_becomes_the_next_higher() -> None:
@@ -426,8 +426,8 @@ def test_options_that_a_request_for_this_very_target_was_read_with_stay() -> Non
     read = own(asked(top_k=5, temperature=9))
     changed = structs.replace(read, model="other")
     fields = ALL_FIELDS - {"top_k", "seed"}
-    assert Projection(changed, native=True, fields=fields).request is changed
-    more = Projection(structs.replace(read, seed=1, temperature=8), native=True, fields=fields)
+    assert Projection(changed, same_target=True, fields=fields).request is changed
+    more = Projection(structs.replace(read, seed=1, temperature=8), same_target=True, fields=fields)
     assert (more.request.top_k, more.request.seed, more.request.temperature) == (5, None, 2)
     assert more.lost == {"seed": 1, "temperature_clamped": 1}
 
@@ -498,7 +498,7 @@ def test_refused_option_of_another_type_is_dropped_from_the_fields_of_the_dialec
     assert Projection(numbered).request is numbered
     only = Projection(asked(extra={"target": {"logprobs": 3}}), fields=ALL_FIELDS - {"logprobs"})
     assert only.request.extra is None
-    assert Projection(own(numbered), native=True, fields=frozenset()).request.extra
+    assert Projection(own(numbered), same_target=True, fields=frozenset()).request.extra
 
 
 def test_name_of_a_schema_in_other_characters_is_a_loss() -> None:

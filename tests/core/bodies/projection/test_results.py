@@ -385,17 +385,17 @@ def test_conversation_of_the_target_that_lacks_nothing_stays_where_results_are_f
         request(user("Go"), CALLS, user(result("a"), result("b"), "and?")),
         request(user("Go"), assistant(call(""), call("")), user(result(""), result(""))),
     ):
-        done = Projection(own(asked), "fill", native=True)
+        done = Projection(own(asked), "fill", same_target=True)
         assert done.request.messages is asked.messages
         assert done.lost == {}
 
 
 def test_conversation_of_the_target_is_repaired_where_results_are_filled_in() -> None:
     missing = own(request(CALLS, user(result("a"))))
-    assert Projection(missing, "fill", native=True).lost == {"result_filled": 1}
-    assert Projection(missing, native=True).request is missing
+    assert Projection(missing, "fill", same_target=True).lost == {"result_filled": 1}
+    assert Projection(missing, same_target=True).request is missing
     late = own(request(CALLS, user(result("a")), user(result("b")), user("and?")))
-    done = Projection(late, "fill", native=True)
+    done = Projection(late, "fill", same_target=True)
     assert [blocks for _, blocks in done.messages[1:]] == [
         (result("a"), result("b")),
         (Text("and?"),),
@@ -406,7 +406,7 @@ def test_repair_changes_nothing_before_what_is_repaired() -> None:
     """The provider has the messages before in its cache."""
     before = tuple(map(own, (user("Go"), assistant(call("")), user(result("")))))
     broken = tuple(map(own, (CALLS, user(result("b")), assistant("Done."))))
-    done = Projection(own(request(*before, *broken)), "fill", native=True)
+    done = Projection(own(request(*before, *broken)), "fill", same_target=True)
     assert all(map(is_, done.request.messages, before))
     assert done.request.messages[-1] is broken[-1]
     assert done.lost == {"result_filled": 1}
@@ -414,7 +414,7 @@ def test_repair_changes_nothing_before_what_is_repaired() -> None:
 
 def test_conversation_that_goes_on_from_one_of_the_provider_is_not_repaired() -> None:
     asked = own(request(user(result("a")), state={"previous_response_id": "resp_1"}))
-    done = Projection(asked, "fill", native=True)
+    done = Projection(asked, "fill", same_target=True)
     assert done.request is asked
     assert done.lost == {}
 
