@@ -485,8 +485,8 @@ def target_of(
         profiles: What models, servers and versions refuse.
         server: Name of the server.
         version: Version of the API.
-        may_be_same_dialect: Whether a request that is in the dialect of a named server already is changed
-            where that refuses it, and nowhere else.
+        may_be_same_dialect: Whether a request that is in the dialect of a named server already is
+            changed where that refuses it, and nowhere else.
 
     Raises:
         EncodeError: The version is unknown, or the server answers no such request.

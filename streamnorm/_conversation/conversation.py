@@ -61,7 +61,7 @@ class Conversation:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Conversation):
             return NotImplemented
-        return self._stored() == other._stored()
+        return self._to_stored() == other._to_stored()
 
     def __repr__(self) -> str:
         count = len(self._calls.open())
@@ -229,7 +229,7 @@ class Conversation:
         key = (*target, missing_tools, cache, strict)
         known = self._dumps.get(key)
         if known is None:
-            request = self._asked(model, cache)
+            request = self._build_request(model, cache)
             filled: Set[tuple[int, str]] = self._filled.keys() if repair == "fill" else frozenset()
             known = encode_grown_request(request, name, self._memo(target), filled, **options)
             while len(self._dumps) >= _MAX_TARGETS:
@@ -245,7 +245,7 @@ class Conversation:
         It holds everything that was said, and the fields of tools and MCP servers as they were
         given, tokens of these servers included.  Half of a surrogate pair becomes U+FFFD.
         """
-        return stored_to_json(self._stored())
+        return stored_to_json(self._to_stored())
 
     @classmethod
     def from_json(
@@ -268,7 +268,7 @@ class Conversation:
             conversation._add(message)
         return conversation
 
-    def _stored(self) -> Stored:
+    def _to_stored(self) -> Stored:
         begun = len(self._base.messages)
         appended = tuple(self._messages[begun:])
         filled = tuple(sorted(self._filled)) or UNSET
@@ -282,7 +282,7 @@ class Conversation:
         self._messages.append(message)
         self._dumps.clear()
 
-    def _asked(self, model: str | None, cache: CacheMark | None) -> Request:
+    def _build_request(self, model: str | None, cache: CacheMark | None) -> Request:
         """Return the request, for a model and with a mark at its end."""
         request = self.request
         if model is not None and model != request.model:

@@ -57,8 +57,8 @@ def stored_to_json(stored: Stored) -> bytes:
     """Return a conversation as JSON text."""
     packed = structs.replace(
         stored,
-        request=_packed(stored.request),
-        appended=tuple(map(_packed, stored.appended)),
+        request=_pack(stored.request),
+        appended=tuple(map(_pack, stored.appended)),
     )
     return compact(packed).encode()
 
@@ -76,30 +76,30 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
             f"no conversation of version {_VERSION}, expected one",
             path="$.streamnorm_conversation",
         )
-    packed = _converted(value, Stored)
+    packed = _convert(value, Stored)
     stored = structs.replace(
         packed,
-        request=_unpacked(packed.request, value["request"]),
-        appended=_all_unpacked(packed.appended, value.get("appended", [])),
+        request=_unpack(packed.request, value["request"]),
+        appended=_unpack_all(packed.appended, value.get("appended", [])),
     )
     check_bounds(stored.request, limits)
     check_bounds(Request(messages=stored.appended), limits)
     return stored
 
 
-def _packed(part: P) -> P:
+def _pack(part: P) -> P:
     """Return a part with its source packed, and those of its parts."""
     if isinstance(part, Request):
         return structs.replace(
             part,
-            messages=tuple(map(_packed, part.messages)),
-            tools=tuple(map(_packed, part.tools)),
-            source=_packed_source(part),
+            messages=tuple(map(_pack, part.messages)),
+            tools=tuple(map(_pack, part.tools)),
+            source=_pack_source(part),
         )
-    return structs.replace(part, source=_packed_source(part))
+    return structs.replace(part, source=_pack_source(part))
 
 
-def _packed_source(part: InputMessage | Request | AnyTool) -> _PackedSource | None:
+def _pack_source(part: InputMessage | Request | AnyTool) -> _PackedSource | None:
     source = part.source
     if not isinstance(source, Source):
         return None
@@ -111,15 +111,15 @@ def _packed_source(part: InputMessage | Request | AnyTool) -> _PackedSource | No
     for name in _PARTS:
         if name in changed:
             parts: tuple[InputMessage | AnyTool, ...] = changed[name]
-            changed[name] = tuple(map(_packed, parts))
+            changed[name] = tuple(map(_pack, parts))
     return _PackedSource(source.dialect, source.value, changed)
 
 
-def _all_unpacked(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, ...]:
-    return tuple(map(_unpacked, parts, values))
+def _unpack_all(parts: tuple[P, ...], values: list[dict[str, Any]]) -> tuple[P, ...]:
+    return tuple(map(_unpack, parts, values))
 
 
-def _unpacked(part: P, value: dict[str, Any]) -> P:
+def _unpack(part: P, value: dict[str, Any]) -> P:
     """Return a part with its source.
 
     Args:
@@ -134,31 +134,31 @@ def _unpacked(part: P, value: dict[str, Any]) -> P:
     if isinstance(part, Request):
         part = structs.replace(
             part,
-            messages=_all_unpacked(part.messages, value.get("messages", [])),
-            tools=_all_unpacked(part.tools, value.get("tools", [])),
+            messages=_unpack_all(part.messages, value.get("messages", [])),
+            tools=_unpack_all(part.tools, value.get("tools", [])),
         )
     if packed is None:
         return part
-    source = _converted(packed, _PackedSource)
-    read = _part_read(part, value, source.changed)
+    source = _convert(packed, _PackedSource)
+    read = _restore_part(part, value, source.changed)
     return structs.replace(part, source=Source(source.dialect, source.value, read))
 
 
-def _part_read(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
+def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
     """Return a part as it was decoded, with the very values of `part` where none changed."""
     if not changed:
         return part
-    read = _converted({**value, **changed, "source": None}, type(part))
+    read = _convert({**value, **changed, "source": None}, type(part))
     if isinstance(read, Request):
         for name in _PARTS:
             if name in changed:
-                parts = _all_unpacked(getattr(read, name), changed[name])
+                parts = _unpack_all(getattr(read, name), changed[name])
                 read = structs.replace(read, **{name: parts})
     known = {name: getattr(read, name) for name in changed if name in part.__struct_fields__}
     return structs.replace(part, **known)
 
 
-def _converted(value: Any, type: type[T]) -> T:
+def _convert(value: Any, type: type[T]) -> T:
     """Return decoded JSON as a type.
 
     Raises:

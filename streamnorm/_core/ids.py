@@ -69,12 +69,12 @@ class Signed(NamedTuple):
 
 def tag_signature(signature: str, issuer: str | None, id: str | None = None) -> str:
     """Return a signature as an opaque value that names who can verify it, and under which id."""
-    return _tagged(Signed(signature, issuer, id), _TAGGED, _TAGGED_WITH_ID)
+    return _write_tag(Signed(signature, issuer, id), _TAGGED, _TAGGED_WITH_ID)
 
 
 def untag_signature(value: str) -> Signed | None:
     """Return the signature and its issuer, or None if the value was not tagged by us."""
-    return _untagged(value, _TAGGED, _TAGGED_WITH_ID)
+    return _read_tag(value, _TAGGED, _TAGGED_WITH_ID)
 
 
 class SignatureCarrier(NamedTuple):
@@ -94,7 +94,7 @@ class SignatureCarrier(NamedTuple):
 def write_carrier(carried: SignatureCarrier) -> str:
     """Return a signature as an opaque value that names what it signs."""
     signature, issuer, id = carried
-    return f"{_CARRIED}{_quoted(id)}.{_quoted(issuer or '')}.{signature}"
+    return f"{_CARRIED}{_quote(id)}.{_quote(issuer or '')}.{signature}"
 
 
 def read_carrier(value: str) -> SignatureCarrier | None:
@@ -103,17 +103,17 @@ def read_carrier(value: str) -> SignatureCarrier | None:
         return None
     id, _, rest = value[len(_CARRIED) :].partition(".")
     issuer, _, signature = rest.partition(".")
-    return SignatureCarrier(signature, _unquoted(issuer) or None, _unquoted(id))
+    return SignatureCarrier(signature, _unquote(issuer) or None, _unquote(id))
 
 
 def tag_redacted_reasoning(data: str, issuer: str | None, id: str | None = None) -> str:
     """Return reasoning that only its issuer can read as an opaque value that says so."""
-    return _tagged(Signed(data, issuer, id), _SEALED, _SEALED_WITH_ID)
+    return _write_tag(Signed(data, issuer, id), _SEALED, _SEALED_WITH_ID)
 
 
 def untag_redacted_reasoning(value: str) -> Signed | None:
     """Return what `tag_redacted_reasoning` was given, or None if the value is none of ours."""
-    return _untagged(value, _SEALED, _SEALED_WITH_ID)
+    return _read_tag(value, _SEALED, _SEALED_WITH_ID)
 
 
 def unwrap_base64(value: str) -> str:
@@ -126,27 +126,27 @@ def unwrap_base64(value: str) -> str:
         return ""
 
 
-def _tagged(signed: Signed, prefix: str, prefix_with_id: str) -> str:
+def _write_tag(signed: Signed, prefix: str, prefix_with_id: str) -> str:
     signature, issuer, id = signed
     if id:  # in a form of its own: without an id the value is that of earlier versions
-        return f"{prefix_with_id}{_quoted(issuer or '')}.{_quoted(id)}.{signature}"
-    return f"{prefix}{_quoted(issuer or '')}.{signature}"
+        return f"{prefix_with_id}{_quote(issuer or '')}.{_quote(id)}.{signature}"
+    return f"{prefix}{_quote(issuer or '')}.{signature}"
 
 
-def _untagged(value: str, prefix: str, prefix_with_id: str) -> Signed | None:
+def _read_tag(value: str, prefix: str, prefix_with_id: str) -> Signed | None:
     if value.startswith(prefix):
         issuer, _, signature = value[len(prefix) :].partition(".")
-        return Signed(signature, _unquoted(issuer) or None)
+        return Signed(signature, _unquote(issuer) or None)
     if not value.startswith(prefix_with_id):
         return None
     issuer, _, rest = value[len(prefix_with_id) :].partition(".")
     id, _, signature = rest.partition(".")
-    return Signed(signature, _unquoted(issuer) or None, _unquoted(id) or None)
+    return Signed(signature, _unquote(issuer) or None, _unquote(id) or None)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name.replace("%", "%25").replace(".", "%2e")
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return name.replace("%2e", ".").replace("%25", "%")

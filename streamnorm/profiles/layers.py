@@ -55,7 +55,7 @@ class Profiles:
         """
         rules = _shipped_rules()
         for path in paths:
-            rules += _layered(read_rules(_read(Path(path)), str(path)))
+            rules += _sort_by_layer(read_rules(_read(Path(path)), str(path)))
         return cls(tuple(rules))
 
     def knows(self, server: str | None, dialect: str) -> bool:
@@ -145,10 +145,10 @@ def _shipped_rules() -> list[Rule]:
     for file in sorted(files("streamnorm.profiles").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
             rules += read_rules(file.read_text(encoding="utf-8"), file.name)
-    return _layered(rules)
+    return _sort_by_layer(rules)
 
 
-def _layered(rules: list[Rule]) -> list[Rule]:
+def _sort_by_layer(rules: list[Rule]) -> list[Rule]:
     return sorted(rules, key=lambda rule: rule.layer)
 
 

@@ -147,11 +147,11 @@ class Rule(Struct, frozen=True, kw_only=True):
             changes[name] = changes.get(name, getattr(target, name)) | added
         for name, removed in self.removed.items():
             before = changes.get(name, getattr(target, name))
-            changes[name] = _without(before, removed)
+            changes[name] = _remove(before, removed)
         return structs.replace(target, **changes)
 
 
-def _without(before: Any, removed: frozenset[str]) -> Any:
+def _remove(before: Any, removed: frozenset[str]) -> Any:
     if is_object(before):
         return {name: value for name, value in before.items() if name not in removed}
     return type(before)(value for value in before if value not in removed)
@@ -248,7 +248,7 @@ def _read(change: Change, name: str, value: Any, where: str) -> Any:
         if not is_optional:
             raise ProfileError(f"{where}: always has a value, expected one that may have none")
         return None
-    kind = _with_words(name, kinds[0] if len(kinds) == 1 else field.type)
+    kind = _restrict_words(name, kinds[0] if len(kinds) == 1 else field.type)
     if change != "set":
         kind = _elements(change, kind, is_optional, where)
     try:
@@ -265,7 +265,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if origin in (Union, UnionType) else (kind,)
 
 
-def _with_words(name: str, kind: Any) -> Any:
+def _restrict_words(name: str, kind: Any) -> Any:
     words = _WORDS.get(name)
     if words is None:
         return kind

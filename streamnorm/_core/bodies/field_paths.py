@@ -133,10 +133,10 @@ def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, 
         edit: Returns an object with a field of it edited.  Where the path selects elements, it
             is given an object with the element as its only field, named by the selected value.
     """
-    return _edited(body, path, 0, edit)
+    return _edit(body, path, 0, edit)
 
 
-def _edited(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dict[str, Any]:
+def _edit(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dict[str, Any]:
     step = path[at]
     if step.name not in holder:
         return holder
@@ -147,7 +147,7 @@ def _edited(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dic
     if is_array(value):
         changed: dict[int, Any] = {}
         for position in step.positions(value):
-            new = _item(value[position], path, at, edit)
+            new = _edit_item(value[position], path, at, edit)
             if new is not value[position]:
                 changed[position] = new
         if not changed:
@@ -156,21 +156,21 @@ def _edited(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dic
         items = [item for position, item in enumerate(after) if item or position not in changed]
         if not items and at:
             return {}
-        return _with(holder, step.name, items)
-    new = _item(value, path, at, edit) if step.matches(value) else value
-    return holder if new is value else _with(holder, step.name, new)
+        return _replace_field(holder, step.name, items)
+    new = _edit_item(value, path, at, edit) if step.matches(value) else value
+    return holder if new is value else _replace_field(holder, step.name, new)
 
 
-def _item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
+def _edit_item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
     """Return a value that a step leads to, edited; {} for nothing."""
     step = path[at]
     if at + 1 < len(path):
-        return _edited(value, path, at + 1, edit)
+        return _edit(value, path, at + 1, edit)
     name = value[step.field]
     return edit({name: value}, name).get(name, {})
 
 
-def _with(holder: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+def _replace_field(holder: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     if value:
         return {**holder, name: value}
     return {key: other for key, other in holder.items() if key != name}

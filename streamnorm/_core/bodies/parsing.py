@@ -44,12 +44,12 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
         if size > limits.max_event_bytes:
             raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
         _check_count(body, limits.max_json_values)
-        value = _json(body, limits)
+        value = _decode(body, limits)
     if not is_object(value):
         raise DecodeError("no JSON object, expected one")
     if too_deep(value, limits.max_json_depth):
         raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
-    return _json_object(value) if value is body else value
+    return _check_encodable(value) if value is body else value
 
 
 def _check_count(body: bytes | str, most: int) -> None:
@@ -59,7 +59,7 @@ def _check_count(body: bytes | str, most: int) -> None:
         raise DecodeError(f"more than {most} JSON values, expected at most that (max_json_values)")
 
 
-def _json_object(value: dict[str, Any]) -> dict[str, Any]:
+def _check_encodable(value: dict[str, Any]) -> dict[str, Any]:
     """Return a decoded object as JSON has it: the same one, if it can be written as it is."""
     try:
         dumps(value)
@@ -71,7 +71,7 @@ def _json_object(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _json(body: bytes | str, limits: Limits) -> object:
+def _decode(body: bytes | str, limits: Limits) -> object:
     try:
         return decode_pieces(body)
     except FAST_ERRORS:

@@ -266,7 +266,7 @@ def _add_block(block: InputBlock, size: _Size) -> None:
         case ServerToolResult(content=content):
             size.add_json(content)
         case _:
-            size.add_json(_opened(block.data))
+            size.add_json(_decode_or_text(block.data))
 
 
 def _add_document(block: Document, size: _Size) -> None:
@@ -278,7 +278,7 @@ def _add_document(block: Document, size: _Size) -> None:
         size.add_media("document")
 
 
-def _opened(data: str) -> Any:
+def _decode_or_text(data: str) -> Any:
     """Return the value of JSON text, or the text itself where it is none."""
     try:
         return decode_any(data, max_depth=Limits().max_json_depth)

@@ -35,7 +35,7 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
     try:
         value = _decode(text)
     except FAST_ERRORS:
-        value = _lenient(text)
+        value = _decode_leniently(text)
     if is_object(value):
         return value
     if policy == "error":
@@ -46,10 +46,10 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
         losses.add("arguments_raw", "tool call", 'written as {"_raw": text}')
         return {"_raw": clean(text)}
     losses.add("arguments_repaired", "tool call", "written as the object that repair found")
-    return _repaired(text, path)
+    return _repair(text, path)
 
 
-def _lenient(text: str) -> Any:
+def _decode_leniently(text: str) -> Any:
     """Return the value of JSON that msgspec refuses for half of a character; None of any other."""
     try:
         _STANDARD.decode(text)
@@ -58,20 +58,20 @@ def _lenient(text: str) -> Any:
         return None
 
 
-def _refused(number: str) -> float:
+def _refuse_number(number: str) -> float:
     raise ValueError(f"number of {len(number)} characters that no double is near to")
 
 
-def _near(number: str) -> float:
+def _parse_float(number: str) -> float:
     value = float(number)
-    return value if isfinite(value) else _refused(number)
+    return value if isfinite(value) else _refuse_number(number)
 
 
 # Where a double has no such number, null would stand in its place.
-_STANDARD = JSONDecoder(parse_constant=_refused, parse_float=_near)
+_STANDARD = JSONDecoder(parse_constant=_refuse_number, parse_float=_parse_float)
 
 
-def _repaired(text: str, path: str) -> dict[str, object]:
+def _repair(text: str, path: str) -> dict[str, object]:
     try:
         from json_repair import repair_json
     except ImportError as exc:

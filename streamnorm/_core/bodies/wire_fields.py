@@ -73,29 +73,29 @@ def fit_fields(
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     before = body
-    betas = _betas(body, headers, target)
+    betas = _read_betas(body, headers, target)
     for path in _denied_paths(target):
         body = edit_fields(body, path, _remover(path, losses, same_dialect=target.only_refusals))
     for name, new_name in target.renamed_fields.items():
         path = parse_path(name)
         body = edit_fields(
-            body, path, _counted(_renamer(path, new_name, losses), path, target, losses)
+            body, path, _count_edits(_renamer(path, new_name, losses), path, target, losses)
         )
     for name, values in target.replaced_values.items():
         path = parse_path(name)
-        body = edit_fields(body, path, _counted(_replacer(values), path, target, losses))
+        body = edit_fields(body, path, _count_edits(_replacer(values), path, target, losses))
     for name, (least, most) in target.hashed_texts.items():
         body = edit_fields(body, parse_path(name), _hasher(least, most, losses))
     for name in sorted(target.nonempty_fields):
-        body = edit_fields(body, parse_path(name), _without_empty)
-    body = _without_alternatives(body, target, losses)
-    body = _without_lone(body, target, losses)
+        body = edit_fields(body, parse_path(name), _drop_empty)
+    body = _drop_alternatives(body, target, losses)
+    body = _drop_lone(body, target, losses)
     if before.get(target.messages_field) and not body.get(target.messages_field):
         raise EncodeError(
             "no messages that the server takes, expected at least one", path="messages"
         )
-    body = _without_unknown(body, target, losses)
-    body = _with_known_message_fields(body, target, losses)
+    body = _drop_unknown(body, target, losses)
+    body = _drop_unknown_message_fields(body, target, losses)
     for name, known in target.known_fields.items():
         path = parse_path(name)
         body = edit_fields(
@@ -104,9 +104,9 @@ def fit_fields(
     if before.get("tools") and not body.get("tools") and "tool_choice" in body:
         losses.add("tool_choice", "request", "dropped with all tools")
         body = {name: value for name, value in body.items() if name != "tool_choice"}
-    kept = _kept_betas(betas, before, body, target, losses)
-    body = _with_needed(body, target, losses, prefill=prefill)
-    return _with_betas(body, headers, betas, kept, target)
+    kept = _filter_betas(betas, before, body, target, losses)
+    body = _add_needed(body, target, losses, prefill=prefill)
+    return _write_betas(body, headers, betas, kept, target)
 
 
 def endpoint_path(path: str, model: str, target: BodyCapabilities, *, stream: bool) -> str:
@@ -166,7 +166,7 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dia
     """Return an edit that removes unknown fields of an object, or of the elements of an array."""
     where = path[0].name
 
-    def with_known(value: Any) -> Any:
+    def drop_unknown(value: Any) -> Any:
         if not is_object(value) or value.keys() <= known:
             return value
         for name in sorted(value.keys() - known):
@@ -176,9 +176,9 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dia
     def clean(holder: JSONObject, name: str) -> JSONObject:
         value = holder[name]
         if not is_array(value):
-            cleaned = with_known(value)
+            cleaned = drop_unknown(value)
             return holder if cleaned is value else {**holder, name: cleaned}
-        items = [with_known(item) for item in value]
+        items = [drop_unknown(item) for item in value]
         return holder if all(map(is_, value, items)) else {**holder, name: items}
 
     return clean
@@ -226,7 +226,7 @@ def _replacer(values: dict[str, JSONObject]) -> Edit:
     return replace
 
 
-def _counted(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
+def _count_edits(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
     """Return an edit that is counted where the field was in the server's dialect already."""
     if not target.only_refusals:
         return edit
@@ -252,7 +252,7 @@ def _hasher(least: int, most: int, losses: Losses) -> Edit:
     return write_hash
 
 
-def _without_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
+def _drop_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
     """Return a body with one of the fields that are refused beside each other."""
     said = [name for name in target.alternative_fields if body.get(name) is not None]
     for name in said[1:]:
@@ -261,12 +261,12 @@ def _without_alternatives(body: JSONObject, target: BodyCapabilities, losses: Lo
     return body
 
 
-def _without_empty(holder: JSONObject, name: str) -> JSONObject:
+def _drop_empty(holder: JSONObject, name: str) -> JSONObject:
     """Return an object without a field that is empty: it meant nothing."""
     return holder if holder[name] else {key: holder[key] for key in holder if key != name}
 
 
-def _without_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
+def _drop_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
     """Return a body without the fields that are refused without another one."""
     for name, other in target.needed_fields.items():
         if name in body and not body.get(other):
@@ -275,7 +275,7 @@ def _without_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) ->
     return body
 
 
-def _with_known_message_fields(
+def _drop_unknown_message_fields(
     body: JSONObject, target: BodyCapabilities, losses: Losses
 ) -> JSONObject:
     """Return a body whose messages have no fields but those that the server knows."""
@@ -303,7 +303,7 @@ def _with_known_message_fields(
     return {**body, target.messages_field: fitted}
 
 
-def _without_unknown(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
+def _drop_unknown(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
     removed = target.url_fields & body.keys()
     if target.allowed_fields is not None:
         unknown = body.keys() - target.allowed_fields - removed
@@ -318,24 +318,24 @@ def _without_unknown(body: JSONObject, target: BodyCapabilities, losses: Losses)
 # What is added
 
 
-def _with_needed(
+def _add_needed(
     body: JSONObject, target: BodyCapabilities, losses: Losses, *, prefill: bool
 ) -> JSONObject:
     for name, value in target.added_fields.items():
-        body = _with_field(body, name, value, "request", target, losses)
+        body = _add_field(body, name, value, "request", target, losses)
     if prefill:
         for name, value in target.prefill_fields.items():
             messages, _, field = name.rpartition(".")
             if not messages:
-                body = _with_field(body, field, value, "request", target, losses)
+                body = _add_field(body, field, value, "request", target, losses)
             elif last := body.get(messages):
-                message = _with_field(last[-1], field, value, messages, target, losses)
+                message = _add_field(last[-1], field, value, messages, target, losses)
                 if message is not last[-1]:
                     body = {**body, messages: [*last[:-1], message]}
     return body
 
 
-def _with_field(
+def _add_field(
     holder: JSONObject,
     name: str,
     value: Any,
@@ -358,7 +358,7 @@ def _with_field(
 # Betas
 
 
-def _betas(body: JSONObject, headers: dict[str, str], target: BodyCapabilities) -> list[str]:
+def _read_betas(body: JSONObject, headers: dict[str, str], target: BodyCapabilities) -> list[str]:
     """Return the names of all betas of a request, in order."""
     listed = headers.get(target.beta_header, "").split(",") if target.beta_header else []
     in_body = body.get(target.beta_field) if target.beta_field else None
@@ -367,7 +367,7 @@ def _betas(body: JSONObject, headers: dict[str, str], target: BodyCapabilities) 
     return list(dict.fromkeys(beta.strip() for beta in listed if beta.strip()))
 
 
-def _kept_betas(
+def _filter_betas(
     betas: list[str],
     before: JSONObject,
     body: JSONObject,
@@ -405,7 +405,7 @@ def _lost_its_fields(
     return had and not any(has_field(body, path) for path in paths)
 
 
-def _with_betas(
+def _write_betas(
     body: JSONObject,
     headers: dict[str, str],
     betas: list[str],

@@ -49,7 +49,8 @@ class Decoder(ABC):
         first_usage: Usage of the frame that started the message, for the encoder's own start.
         split: Cuts the next bytes into frames; the state of the decoder is which function it is.
         framing: The SSE decoder of the stream.
-        is_plain: Whether the original bytes are an event stream; else `as_event_stream` converts them.
+        is_plain: Whether the original bytes are an event stream; if not, `as_event_stream`
+            converts them.
         run: The fast path; None before the stream has begun and after it has ended.
         offers_run: Whether `run` is used; tests switch it off to read every frame in full.
         error_outside_stream: Whether the final error stood outside any event, for no client.

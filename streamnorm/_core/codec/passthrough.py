@@ -75,7 +75,7 @@ class Passthrough:
         known = last + data
         end = _end_before(known, unread) if unread else _last_end(known)
         if end or not last:
-            end = _behind_blank_lines(known, end)
+            end = _skip_blank_lines(known, end)
         end -= len(last)
         if end <= 0:
             self._behind.append(data)
@@ -97,7 +97,7 @@ class Passthrough:
         self._last = rest[-_OVERLAP:]
 
 
-def _behind_blank_lines(data: bytes, end: int) -> int:
+def _skip_blank_lines(data: bytes, end: int) -> int:
     """Return where the blank lines end that stand behind an event, and belong to none."""
     blank = _LINE_ENDS.match(data, end)
     return blank.end() if blank else end

@@ -108,7 +108,7 @@ def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
     notes: dict[str, Any] = {name: parts[name] for name in NOTES if name in parts}
     types, branches = _types_and_branches(parts, lose)
     if not branches and types:
-        branches = _typed(types, parts, lose)
+        branches = _split_by_type(types, parts, lose)
     if not branches:
         return notes
     if len(branches) == 1:
@@ -126,9 +126,9 @@ def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[
     types: list[str] = parts.get("type", [])
     if branches and types:
         lose("type", "merged")
-        branches = union(_of_types(branches, types), lose)
+        branches = union(_filter_branches(branches, types), lose)
     elif not branches and not types:
-        types = _implied(parts)
+        types = _infer_types(parts)
         if types:
             lose("type", "added")
     if "nullable" in parts:
@@ -142,7 +142,7 @@ def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[
     return types, branches
 
 
-def _of_types(branches: list[dict[str, Any]], types: list[str]) -> list[dict[str, Any]]:
+def _filter_branches(branches: list[dict[str, Any]], types: list[str]) -> list[dict[str, Any]]:
     """Return the branches that have one of some types; those of nested unions have any."""
     found: list[dict[str, Any]] = []
     for branch in branches:
@@ -155,14 +155,14 @@ def _of_types(branches: list[dict[str, Any]], types: list[str]) -> list[dict[str
     return found
 
 
-def _implied(parts: Parts) -> list[str]:
+def _infer_types(parts: Parts) -> list[str]:
     """Return the types that the constraints of an untyped schema concern."""
     if "enum" in parts:
         return [*dict.fromkeys(json_type(each) or "" for each in parts["enum"])]
     return [*dict.fromkeys(TYPE_OF[keyword] for keyword in parts if keyword in TYPE_OF)]
 
 
-def _typed(types: list[str], parts: Parts, lose: Lose) -> list[dict[str, Any]]:
+def _split_by_type(types: list[str], parts: Parts, lose: Lose) -> list[dict[str, Any]]:
     """Return a schema for each of some types."""
     if "integer" in types and "number" in types:
         lose("type", "merged")
@@ -187,10 +187,10 @@ def _typed(types: list[str], parts: Parts, lose: Lose) -> list[dict[str, Any]]:
     for keyword in parts:
         if keyword in TYPE_OF and TYPE_OF[keyword] not in known:
             lose(keyword, "dropped")
-    return [_of_type(kind, parts, values.get(kind, []), lose) for kind in allowed]
+    return [_write_type(kind, parts, values.get(kind, []), lose) for kind in allowed]
 
 
-def _of_type(kind: str, parts: Parts, values: list[Any], lose: Lose) -> dict[str, Any]:
+def _write_type(kind: str, parts: Parts, values: list[Any], lose: Lose) -> dict[str, Any]:
     concerned = "number" if kind == "integer" else kind
     schema: dict[str, Any] = {"type": kind}
     if values and kind not in ("boolean", "null"):

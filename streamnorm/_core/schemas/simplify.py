@@ -66,7 +66,7 @@ class _Simplifier:
 
     def root(self) -> dict[str, Any]:
         """Return the whole schema, which is one of an object."""
-        simple = self._simplified(self._schema, _Scope(targets=frozenset({id(self._schema)})))
+        simple = self._simplify(self._schema, _Scope(targets=frozenset({id(self._schema)})))
         if simple is None:
             simple = {}
         elif simple.get("type") == "object":
@@ -77,9 +77,9 @@ class _Simplifier:
             self._lose("type", "written as object")
             return {"type": "object", **notes}
         self._lose("anyOf", "merged")
-        return {"type": "object", **notes, **self._joined(objects)}
+        return {"type": "object", **notes, **self._join_objects(objects)}
 
-    def _joined(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
+    def _join_objects(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the properties of all objects, and which of them all require."""
         found: dict[str, list[dict[str, Any]]] = {}
         for each in objects:
@@ -97,12 +97,12 @@ class _Simplifier:
         self.is_changed = True
         self._losses.add(f"schema.{keyword}", "tools", detail)
 
-    def _simplified(self, schema: object, scope: _Scope) -> dict[str, Any] | None:
+    def _simplify(self, schema: object, scope: _Scope) -> dict[str, Any] | None:
         """Return a subschema simplified; None if no value is valid."""
-        parts = self._parts(schema, scope)
+        parts = self._read_parts(schema, scope)
         return None if parts is None else write_schema(parts, self._lose)
 
-    def _parts(self, schema: object, scope: _Scope) -> Parts | None:
+    def _read_parts(self, schema: object, scope: _Scope) -> Parts | None:
         """Return what a subschema says, its own subschemas simplified."""
         if schema is False:
             return None
@@ -152,7 +152,7 @@ class _Simplifier:
             return True
         properties: dict[str, Any] = {}
         for name, each in named.items():
-            simple = self._simplified(each, scope.below(2))
+            simple = self._simplify(each, scope.below(2))
             if simple is None:
                 self._lose("false", "property dropped")
             else:
@@ -174,10 +174,10 @@ class _Simplifier:
             first = []
             if items is None:
                 return True
-        branches = [self._simplified(each, scope.below(3)) for each in first]
+        branches = [self._simplify(each, scope.below(3)) for each in first]
         others: dict[str, Any] | None = {}
         if rest is not None:
-            others = self._simplified(rest, scope.below(3 if first else 1))
+            others = self._simplify(rest, scope.below(3 if first else 1))
         if others is None:
             self._lose("items", "written as maxItems")
             merge(parts, {"maxItems": len(first)}, self._lose)
@@ -204,7 +204,7 @@ class _Simplifier:
         if not is_array(given := schema[keyword]) or not given:
             self._lose(keyword, "dropped")
             return True
-        found = [self._simplified(each, scope.below(2)) for each in given]
+        found = [self._simplify(each, scope.below(2)) for each in given]
         branches = [each for each in found if each is not None]
         if len(branches) < len(found):
             self._lose("false", "branch dropped")
@@ -218,7 +218,7 @@ class _Simplifier:
             return True
         self._lose("allOf", "merged")
         for each in given:
-            other = self._parts(each, scope.below(1))
+            other = self._read_parts(each, scope.below(1))
             if other is None:
                 return False
             merge(parts, other, self._lose)
@@ -231,11 +231,11 @@ class _Simplifier:
         if id(target) in scope.targets:
             self._lose("$ref", "recursion cut")
             known = {name: target[name] for name in _OUTLINE if name in target}
-            other = self._parts(known, scope.below(1))
+            other = self._read_parts(known, scope.below(1))
         else:
             self._lose("$ref", "inlined")
             inner = _Scope(scope.depth + 1, scope.targets | {id(target)}, resolver)
-            other = self._parts(target, inner)
+            other = self._read_parts(target, inner)
         if other is None:
             return False
         merge(parts, other, self._lose)
@@ -285,7 +285,7 @@ def object_root(
     """
     found = [keyword for keyword in schema if keyword in refused or keyword == "$ref"]
     if not found:
-        return _with_type(schema, lose)
+        return _set_object_type(schema, lose)
     inner = tuple(f"#/{keyword}/" for keyword in found)
     if any(str(node.get("$ref")).startswith(inner) for node in subschemas(schema)):
         schema = define_targets(schema, path, beside=None) or schema
@@ -294,16 +294,16 @@ def object_root(
             lose(keyword, "merged")
         elif keyword not in _JOINED:
             lose(keyword, "dropped")
-    joined = _Joiner(schema, lose, path).joined(schema)
+    join = _Joiner(schema, lose, path).join(schema)
     kept = {
         name: value
         for name, value in schema.items()
-        if name not in found and name not in joined and name not in _MERGED
+        if name not in found and name not in join and name not in _MERGED
     }
-    return _with_type(kept | joined, lose)
+    return _set_object_type(kept | join, lose)
 
 
-def _with_type(schema: dict[str, Any], lose: Lose) -> dict[str, Any]:
+def _set_object_type(schema: dict[str, Any], lose: Lose) -> dict[str, Any]:
     """Return a schema with the type of objects, which the arguments of every tool are."""
     kind = schema.get("type")
     if kind == "object":
@@ -329,7 +329,7 @@ class _Joiner:
         self._path = path
         self._left = _MAX_BRANCHES
 
-    def joined(self, schema: dict[str, Any], depth: int = 0) -> dict[str, Any]:
+    def join(self, schema: dict[str, Any], depth: int = 0) -> dict[str, Any]:
         """Return what an object and its branches say of its properties, and the notes of both."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_UNION_DEPTH:
@@ -341,21 +341,21 @@ class _Joiner:
             for keyword in schema:
                 if keyword not in _KEPT:
                     self._lose(keyword, "dropped")
-        parts = [_own(schema)]
+        parts = [_read_own(schema)]
         if isinstance(schema.get("$ref"), str):
             target = resolve_pointer(self._root, schema["$ref"])
             if target is not schema and is_object(target):
-                parts.append(self.joined(target, depth + 1))
-        parts += [self.joined(branch, depth + 1) for branch in _branches(schema, "allOf")]
+                parts.append(self.join(target, depth + 1))
+        parts += [self.join(branch, depth + 1) for branch in _branches(schema, "allOf")]
         for keyword in _UNIONS:
             objects = [
-                self.joined(branch, depth + 1)
+                self.join(branch, depth + 1)
                 for branch in _branches(schema, keyword)
                 if _may_be_object(branch)
             ]
             if objects:
-                parts.append(_either(objects))
-        return _all(parts)
+                parts.append(_unite(objects))
+        return _intersect(parts)
 
 
 def _branches(schema: dict[str, Any], keyword: str) -> list[dict[str, Any]]:
@@ -371,7 +371,7 @@ def _notes(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: schema[name] for name in _NOTES if name in schema}
 
 
-def _own(schema: dict[str, Any]) -> dict[str, Any]:
+def _read_own(schema: dict[str, Any]) -> dict[str, Any]:
     """Return what a schema itself says of an object."""
     found = _notes(schema)
     if is_object(properties := schema.get("properties")):
@@ -383,35 +383,35 @@ def _own(schema: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _all(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _intersect(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what several objects say that a value is at the same time."""
-    joined = _joined_properties(parts, "allOf")
+    join = _join_properties(parts, "allOf")
     required = dict.fromkeys(name for part in parts for name in part.get("required", ()))
     if required:
-        joined["required"] = [*required]
+        join["required"] = [*required]
     # A part that is closed names its own properties alone; those of the others are meant, too.
     others = [part["additionalProperties"] for part in parts if "additionalProperties" in part]
     if others and all(other == others[0] for other in others):
-        joined["additionalProperties"] = others[0]
+        join["additionalProperties"] = others[0]
     for part in parts:
         for name, note in _notes(part).items():
-            joined.setdefault(name, note)
-    return joined
+            join.setdefault(name, note)
+    return join
 
 
-def _either(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what several objects say of which a value is one."""
-    joined = _joined_properties(parts, "anyOf")
+    join = _join_properties(parts, "anyOf")
     first, *rest = (part.get("required", ()) for part in parts)
     required = [name for name in first if all(name in names for names in rest)]
     if required:
-        joined["required"] = required
+        join["required"] = required
     if all(part.get("additionalProperties") is False for part in parts):
-        joined["additionalProperties"] = False
-    return joined
+        join["additionalProperties"] = False
+    return join
 
 
-def _joined_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str, Any]:
+def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str, Any]:
     """Return the properties of several objects, those of one name joined by a keyword."""
     found: dict[str, dict[str, Any]] = {}
     for part in parts:

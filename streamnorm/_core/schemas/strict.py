@@ -81,7 +81,7 @@ def _has_odd_items(schema: dict[str, Any]) -> bool:
     return "items" in schema and not is_object(schema["items"])
 
 
-def _with_item_schemas(schema: dict[str, Any]) -> dict[str, Any]:
+def _fix_items(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a subschema whose items are those of a tuple, in any order, or anything."""
     if not _has_odd_items(schema):
         return schema
@@ -94,16 +94,16 @@ def _has_outer_type(schema: dict[str, Any]) -> bool:
     return "anyOf" in schema and "type" in schema
 
 
-def _with_branch_types(schema: dict[str, Any]) -> dict[str, Any]:
+def _move_type_into_branches(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a subschema with its type in the branches of its union that have none."""
     if not _has_outer_type(schema):
         return schema
     branches = schema["anyOf"] if is_array(schema["anyOf"]) else []
     others = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    return {**others, "anyOf": [_typed(branch, schema["type"]) for branch in branches]}
+    return {**others, "anyOf": [_add_type(branch, schema["type"]) for branch in branches]}
 
 
-def _typed(branch: object, kind: object) -> object:
+def _add_type(branch: object, kind: object) -> object:
     is_untyped = is_object(branch) and branch.keys().isdisjoint(("$ref", "anyOf", "type"))
     return {"type": kind, **branch} if is_object(branch) and is_untyped else branch
 
@@ -113,7 +113,7 @@ def _lacks_items(schema: dict[str, Any]) -> bool:
     return not is_said and "array" in types_of(schema)
 
 
-def _with_items(schema: dict[str, Any]) -> dict[str, Any]:
+def _add_items(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "items": {}} if _lacks_items(schema) else schema
 
 
@@ -121,7 +121,7 @@ def _has_odd_properties(schema: dict[str, Any]) -> bool:
     return "properties" in schema and not is_object(schema["properties"])
 
 
-def _with_properties(schema: dict[str, Any]) -> dict[str, Any]:
+def _fix_properties(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": {}} if _has_odd_properties(schema) else schema
 
 
@@ -129,7 +129,7 @@ def _has_ordering(schema: dict[str, Any]) -> bool:
     return "propertyOrdering" in schema
 
 
-def _with_order(schema: dict[str, Any]) -> dict[str, Any]:
+def _order_properties(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a subschema whose properties stand in the order that the model writes them in."""
     if not _has_ordering(schema):
         return schema
@@ -144,21 +144,21 @@ def _with_order(schema: dict[str, Any]) -> dict[str, Any]:
 _EDITS: tuple[
     tuple[SchemaNeed, Callable[[dict[str, Any]], bool], Edit, tuple[str, str] | None], ...
 ] = (
-    ("item_schemas", _has_odd_items, _with_item_schemas, ("items", "merged")),
+    ("item_schemas", _has_odd_items, _fix_items, ("items", "merged")),
     (
         "branch_types",
         _has_outer_type,
-        _with_branch_types,
+        _move_type_into_branches,
         ("type", "written in the branches"),
     ),
-    ("items", _lacks_items, _with_items, None),
+    ("items", _lacks_items, _add_items, None),
     (
         "ordered_properties",
         _has_ordering,
-        _with_order,
+        _order_properties,
         ("propertyOrdering", "written as the order of the properties"),
     ),
-    ("property_maps", _has_odd_properties, _with_properties, ("properties", "dropped")),
+    ("property_maps", _has_odd_properties, _fix_properties, ("properties", "dropped")),
 )
 """Edits of subschemas: the need, what lacks it, the edit, and what is lost by it."""
 
@@ -241,7 +241,7 @@ def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> En
         raise NotEnforced("a reference out of the schema")
     if form.closed and any(map(is_split, subschemas(defined))):
         raise NotEnforced("an object of several parts")
-    fitted = rewrite_schema(defined, lambda node: _fitted(node, form, lost), path)
+    fitted = rewrite_schema(defined, lambda node: _fit_node(node, form, lost), path)
     _check(fitted, form)
     return EnforcedSchema(fitted, lost)
 
@@ -270,7 +270,7 @@ def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from branches[:1]
 
 
-def _fitted(
+def _fit_node(
     node: dict[str, Any], form: EnforcedSchemas, lost: list[tuple[str, str]]
 ) -> dict[str, Any]:
     """Return a subschema without what is removed, closed if it is an object."""

@@ -164,7 +164,7 @@ def _rules_of(table: _Table, where: str) -> Iterator[RequestRule]:
             evidence=table.evidence,
             since=table.since,
             until=table.until,
-            check=_bound_check(table.check, known.request_checks(), where),
+            check=_bind_check(table.check, known.request_checks(), where),
         )
 
 
@@ -193,9 +193,7 @@ def _check_paths(check: GenericCheck | SchemaCheck | OwnCheck, where: str) -> No
             raise ProfileError(f"{where}.check: {path!r}: {exc}") from exc
 
 
-def _bound_check(
-    check: GenericCheck | SchemaCheck | OwnCheck, own: Any, where: str
-) -> RequestCheck:
+def _bind_check(check: GenericCheck | SchemaCheck | OwnCheck, own: Any, where: str) -> RequestCheck:
     if not isinstance(check, OwnCheck):
         return check.findings
     found: RequestCheck | None = own.get(check.check_name)

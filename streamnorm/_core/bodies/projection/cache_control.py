@@ -88,48 +88,48 @@ class _MarkProjector:
 
     def project(self, request: Request) -> Request:
         """Return a request whose marks are dropped in the order in which a model reads it."""
-        tools = tuple(self._marked(tool, "tool", "tools") for tool in request.tools)
-        system = tuple(self._marked(text, "system", "system") for text in request.system)
-        messages = tuple(map(self._message, request.messages))
+        tools = tuple(self._project_mark(tool, "tool", "tools") for tool in request.tools)
+        system = tuple(self._project_mark(text, "system", "system") for text in request.system)
+        messages = tuple(map(self._project_message, request.messages))
         return replace_parts(
             request,
             tools=same_parts(request.tools, tools),
             system=same_parts(request.system, system),
             messages=same_parts(request.messages, messages),
-            cache=self._request_mark(request.cache, messages),
+            cache=self._project_request_mark(request.cache, messages),
         )
 
-    def _message(self, message: InputMessage) -> InputMessage:
+    def _project_message(self, message: InputMessage) -> InputMessage:
         if not any(map(_is_marked, message.blocks)):
             return message
         is_assistant = message.role == "assistant"
         blocks = tuple(
-            self._block(block, is_assistant=is_assistant) if _is_marked(block) else block
+            self._project_block(block, is_assistant=is_assistant) if _is_marked(block) else block
             for block in message.blocks
         )
         if same_parts(message.blocks, blocks) is message.blocks:
             return message
         return structs.replace(message, blocks=blocks)
 
-    def _block(self, block: InputBlock, *, is_assistant: bool) -> InputBlock:
+    def _project_block(self, block: InputBlock, *, is_assistant: bool) -> InputBlock:
         if isinstance(block, ToolResult):
-            block = self._result(block)
+            block = self._project_result(block)
         kind = _tag(block)
         if is_assistant and "assistant" not in self._target.marks:
             kind = "assistant"
-        return self._marked(block, kind, "messages")
+        return self._project_mark(block, kind, "messages")
 
-    def _result(self, result: ToolResult) -> ToolResult:
+    def _project_result(self, result: ToolResult) -> ToolResult:
         """Return a tool result whose content has no marks that the target refuses there."""
         if not (self._target.marks_in_results or self._lenient):
-            return self._with_outer_mark(result)
+            return self._move_marks_out(result)
         content: Sequence[Any] = result.content
-        marked = tuple(self._marked(item, _tag(item), "messages") for item in content)
+        marked = tuple(self._project_mark(item, _tag(item), "messages") for item in content)
         if same_parts(result.content, marked) is result.content:
             return result
         return structs.replace(result, content=marked)
 
-    def _with_outer_mark(self, result: ToolResult) -> ToolResult:
+    def _move_marks_out(self, result: ToolResult) -> ToolResult:
         """Return a tool result with the last mark of its content, if it has none itself."""
         marks = [item.cache for item in result.content if item.cache is not None]
         if not marks:
@@ -142,7 +142,7 @@ class _MarkProjector:
             self._losses.add("cache_mark_dropped", "messages", "within a tool result")
         return structs.replace(result, content=content)
 
-    def _marked(self, part: M, kind: str, where: str) -> M:
+    def _project_mark(self, part: M, kind: str, where: str) -> M:
         mark = part.cache
         if mark is None:
             return part
@@ -151,10 +151,10 @@ class _MarkProjector:
             self._losses.add("cache_mark_dropped", where, "dropped")
             return structs.replace(part, cache=None)
         self.kept += 1
-        changed = self._with_lifetime(mark, self._target.mark_ttls, where)
+        changed = self._fit_lifetime(mark, self._target.mark_ttls, where)
         return part if changed is mark else structs.replace(part, cache=changed)
 
-    def _request_mark(
+    def _project_request_mark(
         self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
     ) -> CacheMark | None:
         """Return the mark of the whole request, which is after all others."""
@@ -165,9 +165,9 @@ class _MarkProjector:
             if last.ttl != mark.ttl:
                 self._losses.add("cache_ttl", "request", "written as that of the last block")
             return last
-        return self._with_lifetime(mark, self._target.request_ttls, "request")
+        return self._fit_lifetime(mark, self._target.request_ttls, "request")
 
-    def _with_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
+    def _fit_lifetime(self, mark: CacheMark, ttls: dict[str, str], where: str) -> CacheMark:
         if self._target.only_refusals and not ttls:
             return mark
         ttl = ttls.get(mark.ttl or "", "") or None

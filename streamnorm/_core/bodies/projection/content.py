@@ -145,7 +145,7 @@ class ContentProjector:
             if self._same_target and unchanged_source(message, self._target.dialect) is not None:
                 projected.append(message)
                 continue
-            changed, behind = self._projected(message, position)
+            changed, behind = self._project_message(message, position)
             if changed is not None:
                 projected.append(changed)
             moved += behind
@@ -166,37 +166,37 @@ class ContentProjector:
                 if text.cache is not None:
                     self._losses.add("cache_mark_dropped", "system", "on an empty text")
                 continue
-            cited = self._cited(text, "system")
+            cited = self._project_citations(text, "system")
             texts.append(drop_foreign_fields(cited, self._target.dialect, self._losses, "system"))
         if system and not (texts or same_dialect):
             self._losses.add("empty_message_dropped", "system", "dropped")
         return same_parts(system, tuple(texts))
 
-    def _projected(self, message: InputMessage, position: int) -> _Projected:
+    def _project_message(self, message: InputMessage, position: int) -> _Projected:
         """Return what a message is in the target."""
         if self._memo is None:
-            return self._message(message, position)
-        project = partial(self._message_and_calls, message, position)
+            return self._reduce_message(message, position)
+        project = partial(self._reduce_and_record, message, position)
         projected, calls = self._memo.result("projected", position, message, self._losses, project)
         for id, call in calls.items():
-            self._restore(id, call)
+            self._restore_call(id, call)
         return projected
 
-    def _message_and_calls(
+    def _reduce_and_record(
         self, message: InputMessage, position: int
     ) -> tuple[_Projected, dict[str, _KnownCall]]:
         """Return what a message is in the target, and what its calls mean for later ones."""
-        projected = self._message(message, position)
+        projected = self._reduce_message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
-        return projected, {id: self._known_call(id) for id in ids}
+        return projected, {id: self._record_call(id) for id in ids}
 
-    def _known_call(self, id: str) -> _KnownCall:
+    def _record_call(self, id: str) -> _KnownCall:
         written = self._ids.get(id)
         if written not in self._written_ids:  # that of a message that stays as it is
             written = None
         return _KnownCall(self._called[id], written, self._repeats[id])
 
-    def _restore(self, id: str, call: _KnownCall) -> None:
+    def _restore_call(self, id: str, call: _KnownCall) -> None:
         """Note a call as the projection of its message did."""
         self._called[id] = call.name
         self._repeats[id] = call.repeats
@@ -204,12 +204,12 @@ class ContentProjector:
             self._ids[id] = call.written
             self._written_ids.add(call.written)
 
-    def _message(self, message: InputMessage, position: int) -> _Projected:
+    def _reduce_message(self, message: InputMessage, position: int) -> _Projected:
         same_dialect = is_same_dialect(message, self._target.dialect)
         if same_dialect and not self._same_target and holds_tags(message):
             same_dialect, message = False, structs.replace(message, source=None)
         try:
-            blocks, moved = self._blocks(message, same_dialect=same_dialect)
+            blocks, moved = self._project_blocks(message, same_dialect=same_dialect)
         except EncodeError as exc:
             raise EncodeError(exc.args[0], path=f"messages[{position}].{exc.path}") from exc
         changed = message
@@ -229,7 +229,7 @@ class ContentProjector:
         self._losses.add("empty_message_dropped", "messages", "dropped")
         return _Projected(None, moved)
 
-    def _blocks(
+    def _project_blocks(
         self, message: InputMessage, *, same_dialect: bool
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
         """Return the blocks of a message, and those that move to a message after it."""
@@ -246,56 +246,60 @@ class ContentProjector:
         for number, block in enumerate(before):
             if type(block) is Text and not (block.citations or block.signature):
                 if (same_dialect and not self._checks) or not _is_blank(block):
-                    blocks.append(block if block.extra is None else self._extra(block))
+                    blocks.append(
+                        block if block.extra is None else self._drop_foreign_fields(block)
+                    )
                 elif block.cache is not None:
                     self._losses.add("cache_mark_dropped", "messages", "on an empty text")
                 continue
             try:
-                changed = self._block(block, moved, message.role, same_dialect=same_dialect)
+                changed = self._project_block(block, moved, message.role, same_dialect=same_dialect)
             except EncodeError as exc:
                 raise EncodeError(exc.args[0], path=f"blocks[{number}]") from exc
             if changed is not None:
-                blocks.append(changed if changed.extra is None else self._extra(changed))
+                blocks.append(
+                    changed if changed.extra is None else self._drop_foreign_fields(changed)
+                )
         if message.role == "assistant":
             if self._target.adjacent_calls or not self._target.ordered_blocks:
-                blocks = self._calls_last(blocks)
+                blocks = self._move_calls_last(blocks)
             if self._target.reasoning_answered and not (same_dialect and self._same_target):
-                blocks = self._without_last_reasoning(blocks)
+                blocks = self._drop_last_reasoning(blocks)
             if self._target.reasoning_required and not (
                 same_dialect and (self._same_target or self._target.only_refusals)
             ):
-                blocks = self._with_reasoning(blocks)
+                blocks = self._add_reasoning(blocks)
         return same_parts(message.blocks, tuple(blocks)), tuple(moved)
 
-    def _extra(self, block: B) -> B:
+    def _drop_foreign_fields(self, block: B) -> B:
         if block.extra is None:
             return block
         return drop_foreign_fields(block, self._target.dialect, self._losses, "messages")
 
-    def _call_id(self, id: str, *, same_dialect: bool) -> str:
+    def _project_call_id(self, id: str, *, same_dialect: bool) -> str:
         """Return the id of a call, which is changed if it must differ from an earlier one."""
         if id in self._called and self._target.unique_ids and (self._checks or not same_dialect):
             self._losses.add("tool_id_changed", "messages", "written with a number")
-            self._ids[id] = self._legal_id(self._numbered(id))
-        id = self._id(id)
+            self._ids[id] = self._legalize_id(self._number_id(id))
+        id = self._project_id(id)
         self._written_ids.add(id)
         return id
 
-    def _numbered(self, id: str) -> str:
+    def _number_id(self, id: str) -> str:
         while True:
             self._repeats[id] += 1
             numbered = f"{id}_{self._repeats[id] + 1}"
             if numbered not in self._written_ids:
                 return numbered
 
-    def _id(self, id: str) -> str:
+    def _project_id(self, id: str) -> str:
         """Return the id of a call in characters and a length that the target accepts."""
         known = self._ids.get(id)
         if known is None:
-            known = self._ids[id] = self._legal_id(id)
+            known = self._ids[id] = self._legalize_id(id)
         return known
 
-    def _legal_id(self, id: str) -> str:
+    def _legalize_id(self, id: str) -> str:
         if not self._is_illegal(id):
             return id
         if self._target.only_refusals:
@@ -314,19 +318,23 @@ class ContentProjector:
             pattern is not None and pattern.fullmatch(id) is None
         )
 
-    def _block(
+    def _project_block(
         self, block: InputBlock, moved: list[InputBlock], role: str, *, same_dialect: bool
     ) -> InputBlock | None:
         target, losses = self._target, self._losses
         match block:
             case Text():
-                return self._text(block, same_dialect=same_dialect)
+                return self._project_text(block, same_dialect=same_dialect)
             case ToolCall():
-                return self._call(block, same_dialect=same_dialect)
+                return self._project_call(block, same_dialect=same_dialect)
             case ToolResult():
-                return self._result(block, moved, same_dialect=same_dialect)
+                return self._project_result(block, moved, same_dialect=same_dialect)
             case Reasoning() | RedactedReasoning():
-                return self._own_reasoning(block) if same_dialect else self._reasoning(block)
+                return (
+                    self._drop_unverified_reasoning(block)
+                    if same_dialect
+                    else self._project_reasoning(block)
+                )
             case Refusal(text) if not target.refusal:
                 losses.add("refusal_as_text", "messages", "written as text")
                 return Text(text) if text else None
@@ -340,7 +348,7 @@ class ContentProjector:
             case ServerToolCall(kind="compaction") | OpaqueBlock(kind="compaction") if (
                 not same_dialect
             ):
-                return self._compaction(block)
+                return self._project_compaction(block)
             case ServerToolCall() | ServerToolResult() if not (
                 same_dialect and target.server_history
             ):
@@ -352,7 +360,7 @@ class ContentProjector:
             case OpaqueBlock(dialect, "tool_reference") if (
                 dialect != target.dialect or self._checks
             ):
-                return self._tool_reference(block)
+                return self._project_tool_reference(block)
             case OpaqueBlock(dialect, kind) if dialect != target.dialect or (
                 target.opaque_kinds is not None and kind not in target.opaque_kinds
             ):
@@ -361,7 +369,7 @@ class ContentProjector:
             case _:
                 return block
 
-    def _compaction(self, block: ServerToolCall | OpaqueBlock) -> Text | None:
+    def _project_compaction(self, block: ServerToolCall | OpaqueBlock) -> Text | None:
         """Return the summary that stands for a conversation; None if nothing was summarized.
 
         Raises:
@@ -382,15 +390,15 @@ class ContentProjector:
         self._losses.add("server_history_dropped", "messages", "dropped")
         return None
 
-    def _text(self, block: Text, *, same_dialect: bool) -> Text | None:
+    def _project_text(self, block: Text, *, same_dialect: bool) -> Text | None:
         """Return a text with the citations and the signature that the target knows."""
-        block = self._cited(block)
-        if block.signature is not None and not (same_dialect or self._is_known(block, "text")):
+        block = self._project_citations(block)
+        if block.signature is not None and not (same_dialect or self._can_verify(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
             block = structs.replace(block, signature=None, issuer=None)
         return block if block.text.strip() or block.signature else None
 
-    def _cited(self, block: Text, where: str = "messages") -> Text:
+    def _project_citations(self, block: Text, where: str = "messages") -> Text:
         """Return a text with the citations that the target knows."""
         if not block.citations or self._target.only_refusals:
             return block
@@ -400,14 +408,14 @@ class ContentProjector:
         self._losses.add("citations", where, "dropped")
         return structs.replace(block, citations=known)
 
-    def _call(self, call: ToolCall, *, same_dialect: bool) -> ToolCall:
+    def _project_call(self, call: ToolCall, *, same_dialect: bool) -> ToolCall:
         """Return a call with the target's name, id, kind and signature."""
         target = self._target
         name = self._names.of(call.name, call.namespace)
         id = (
             call.id
             if same_dialect and self._same_target
-            else self._call_id(call.id, same_dialect=same_dialect)
+            else self._project_call_id(call.id, same_dialect=same_dialect)
         )
         if call.id:
             self._called[call.id] = name
@@ -415,7 +423,7 @@ class ContentProjector:
             call = structs.replace(call, name=name, id=id)
         if call.namespace is not None and not target.namespaces:
             call = structs.replace(call, namespace=None)
-        if call.signature is not None and not (same_dialect or self._is_known(call, "tool_call")):
+        if call.signature is not None and not (same_dialect or self._can_verify(call, "tool_call")):
             self._losses.add("signature_dropped", "messages", "dropped")
             call = structs.replace(call, signature=None, issuer=None)
         if call.kind == "custom" and not target.custom_tools:
@@ -423,11 +431,11 @@ class ContentProjector:
             call = structs.replace(call, kind="function", arguments=arguments)
         return call
 
-    def _is_known(self, block: Text | ToolCall, tag: str) -> bool:
+    def _can_verify(self, block: Text | ToolCall, tag: str) -> bool:
         """Return whether the target can verify the signature of a block, and has a field for it."""
         return block.issuer == self._target.reasoning_issuer and tag in self._target.signed
 
-    def _tool_reference(self, block: OpaqueBlock) -> InputBlock:
+    def _project_tool_reference(self, block: OpaqueBlock) -> InputBlock:
         """Return a reference to a tool that the target offers; any other is text."""
         name = self._names.of(string_of(object_in(block.data), "tool_name"), None)
         if block.dialect == self._target.dialect and self._names.may_offer(name):
@@ -435,17 +443,17 @@ class ContentProjector:
         self._losses.add("tool_reference", "messages", "written as text")
         return Text(f"[tool {name} loaded]", cache=block.cache)
 
-    def _own_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
+    def _drop_unverified_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning of the target's dialect, unless the target's vendor did not sign it."""
         if is_verified(block, self._target) or not self._verifies:
             return block
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
 
-    def _reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
+    def _project_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
         """Return reasoning that the target's vendor signed, or that goes back as text."""
         if is_signed_for(block, self._target):
-            return self._with_known_id(block)
+            return self._drop_refused_id(block)
         if isinstance(block, Reasoning) and self._target.reasoning_text and block.text:
             if block.signature is not None:
                 self._losses.add("signature_dropped", "messages", "dropped")
@@ -453,7 +461,7 @@ class ContentProjector:
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
 
-    def _with_known_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
+    def _drop_refused_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
         """Return reasoning without an id that the target would refuse."""
         pattern = self._target.reasoning_id_pattern
         if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
@@ -461,7 +469,7 @@ class ContentProjector:
         self._losses.add("item_id", "messages", "dropped")
         return structs.replace(block, id=None)
 
-    def _result(
+    def _project_result(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> ToolResult:
         """Return a result; its content that the target has no place for is added to `moved`."""
@@ -469,11 +477,11 @@ class ContentProjector:
         for item in after:
             is_refused = same_dialect and self._checks and type(item) is Text and _is_blank(item)
             if type(item) is not Text or item.extra is not None or item.citations or is_refused:
-                after = self._result_content(result, moved, same_dialect=same_dialect)
+                after = self._project_result_content(result, moved, same_dialect=same_dialect)
                 break
         id = result.tool_call_id
         if not (same_dialect and self._same_target):
-            id = self._id(id)
+            id = self._project_id(id)
         name = result.name and self._called.get(result.tool_call_id, result.name)
         if result.is_error and not (same_dialect or self._target.error_results):
             self._losses.add("is_error", "messages", "written as <tool_error> around the text")
@@ -481,7 +489,7 @@ class ContentProjector:
             return result
         return structs.replace(result, tool_call_id=id, name=name, content=after)
 
-    def _result_content(
+    def _project_result_content(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> tuple[ResultBlock, ...]:
         """Return the content that the target has a place for; the rest is added to `moved`."""
@@ -490,12 +498,12 @@ class ContentProjector:
         for item in result.content:
             if isinstance(item, Text):
                 if not (same_dialect and self._checks and _is_blank(item)):
-                    content.append(self._extra(self._cited(item)))
+                    content.append(self._drop_foreign_fields(self._project_citations(item)))
                 continue
-            changed = self._block(item, moved, "user", same_dialect=same_dialect)
+            changed = self._project_block(item, moved, "user", same_dialect=same_dialect)
             if changed is None:
                 continue
-            changed = self._extra(changed)
+            changed = self._drop_foreign_fields(changed)
             if isinstance(changed, Text) or self._is_carried_in_results(changed):
                 content.append(changed)  # type: ignore[arg-type]  # of the same types as `item`
             else:
@@ -511,7 +519,7 @@ class ContentProjector:
             types is None or getattr(block, "media_type", None) in types
         )
 
-    def _without_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+    def _drop_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message without reasoning that nothing follows.
 
         An answer was cut while the model reasoned, or its calls were edited out.
@@ -522,7 +530,7 @@ class ContentProjector:
             self._losses.add("reasoning_dropped", "messages", "nothing follows it")
         return blocks[:count]
 
-    def _with_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
+    def _add_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
         """Return the blocks of a message, reasoning first where a server demands some."""
         only_calls = self._target.reasoning_required == "calls"
         if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
@@ -531,7 +539,7 @@ class ContentProjector:
             return blocks
         return [Reasoning(("",)), *blocks]
 
-    def _calls_last(self, blocks: list[InputBlock]) -> list[InputBlock]:
+    def _move_calls_last(self, blocks: list[InputBlock]) -> list[InputBlock]:
         calls = [block for block in blocks if isinstance(block, ToolCall)]
         others = [block for block in blocks if not isinstance(block, ToolCall)]
         ordered = others + calls

@@ -57,7 +57,7 @@ def restore_signatures(
         number: found
         for number, block in enumerate(blocks)
         if isinstance(block, Reasoning | RedactedReasoning)
-        and (found := _carried(block)) is not None
+        and (found := _read_carrier(block)) is not None
         and found.issuer == target.reasoning_issuer
     }
     if not carried:
@@ -112,7 +112,7 @@ def _is_signed(block: InputBlock) -> bool:
     return isinstance(block, RedactedReasoning)
 
 
-def _carried(block: Reasoning | RedactedReasoning) -> SignatureCarrier | None:
+def _read_carrier(block: Reasoning | RedactedReasoning) -> SignatureCarrier | None:
     """Return the signature that a block carries for another block."""
     if isinstance(block, RedactedReasoning):
         return read_carrier(block.data)

@@ -76,23 +76,23 @@ def place_instructions(
         first, system = (InputMessage("system", system), *first), ()
     elif target.system == "text" and not _is_one_text(system):
         first, system = (InputMessage("developer", system), *first), ()
-    first = tuple(_with_known_role(message, target) for message in first)
+    first = tuple(_fit_role(message, target) for message in first)
     if target.single_system and len(first) > 1:
         losses.add("messages_merged", "system", "joined to the first")
         blocks = tuple(block for message in first for block in message.blocks)
         first = (InputMessage("system", blocks),)
     match target.inline_system:
         case "message":
-            rest = tuple(_with_known_role(message, target) for message in rest)
+            rest = tuple(_fit_role(message, target) for message in rest)
         case "after_user":
-            rest = _moved(rest, target, losses, checks=checks)
+            rest = _move_instructions(rest, target, losses, checks=checks)
         case _:
-            rest = tuple(_demoted(message, losses) for message in rest)
+            rest = tuple(_demote(message, losses) for message in rest)
     messages = same_parts(messages, first + rest)
     if target.strict_alternation:
-        messages = _alternating(_merged(messages, target, losses), losses)
+        messages = _alternate_roles(_merge_same_roles(messages, target, losses), losses)
     if target.results_then_assistant:
-        messages = _answered(messages, losses)
+        messages = _fill_after_results(messages, losses)
     if target.user_message and not any(map(_is_question, messages)):
         raise EncodeError("no message of the user, expected one", path="messages")
     return system, messages
@@ -122,14 +122,14 @@ def _is_one_text(system: tuple[Text, ...]) -> bool:
     return not system or (len(system) == 1 and system[0].cache is None and system[0].extra is None)
 
 
-def _with_known_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
+def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
     if message.role not in _INSTRUCTIONS or message.role in target.roles:
         return message
     role: Role = "developer" if "developer" in target.roles else "system"
     return message if message.role == role else structs.replace(message, role=role)
 
 
-def _demoted(message: InputMessage, losses: Losses) -> InputMessage:
+def _demote(message: InputMessage, losses: Losses) -> InputMessage:
     """Return an instruction as text of the user; any other message stays."""
     if message.role not in _INSTRUCTIONS:
         return message
@@ -151,7 +151,7 @@ def _count_extra(message: InputMessage, losses: Losses) -> None:
             losses.add(name, "messages", "dropped with its message")
 
 
-def _moved(
+def _move_instructions(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
     """Return messages whose instructions stand after those of the user that follow them."""
@@ -164,13 +164,13 @@ def _moved(
             turn.append(message)
             continue
         is_settled = not checks and all(is_same_dialect(each, target.dialect) for each in turn)
-        placed += turn if is_settled else _with_instructions_last(turn, placed, losses)
+        placed += turn if is_settled else _put_instructions_last(turn, placed, losses)
         placed += messages[position : position + 1]
         turn = []
     return same_parts(messages, tuple(placed))
 
 
-def _with_instructions_last(
+def _put_instructions_last(
     turn: list[InputMessage], before: list[InputMessage], losses: Losses
 ) -> list[InputMessage]:
     """Return the messages of a turn, instructions last and in one message.
@@ -185,13 +185,13 @@ def _with_instructions_last(
         return turn
     others = [message for message in turn if message.role not in _INSTRUCTIONS]
     if not others and not (before and _is_paused(before[-1])):
-        return [_demoted(message, losses) for message in turn]
+        return [_demote(message, losses) for message in turn]
     if any(map(is_not, others + instructions, turn)):
         losses.add("system_moved", "messages", "written after the messages of the user")
-    return [*others, _one_instruction(instructions, losses)]
+    return [*others, _join_instructions(instructions, losses)]
 
 
-def _one_instruction(instructions: list[InputMessage], losses: Losses) -> InputMessage:
+def _join_instructions(instructions: list[InputMessage], losses: Losses) -> InputMessage:
     """Return instructions as one message of the system, of which no two may follow each other."""
     first, *more = instructions
     if not more:
@@ -202,7 +202,7 @@ def _one_instruction(instructions: list[InputMessage], losses: Losses) -> InputM
     return InputMessage("system", tuple(block for each in instructions for block in each.blocks))
 
 
-def _merged(
+def _merge_same_roles(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
     """Return messages of which no two with the same role follow each other.
@@ -219,11 +219,13 @@ def _merged(
             merged.append(message)
             continue
         losses.add("messages_merged", "messages", "joined by a blank line")
-        merged[-1] = structs.replace(last, blocks=_joined(last.blocks, message.blocks))
+        merged[-1] = structs.replace(last, blocks=_join_blocks(last.blocks, message.blocks))
     return same_parts(messages, tuple(merged))
 
 
-def _alternating(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+def _alternate_roles(
+    messages: tuple[InputMessage, ...], losses: Losses
+) -> tuple[InputMessage, ...]:
     """Return messages of the user and the assistant in turns, of which the user has the first.
 
     Raises:
@@ -248,7 +250,9 @@ def _alternating(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[In
     return same_parts(messages, tuple(placed))
 
 
-def _answered(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
+def _fill_after_results(
+    messages: tuple[InputMessage, ...], losses: Losses
+) -> tuple[InputMessage, ...]:
     """Return messages with one of the assistant between tool results and the user."""
     answered: list[InputMessage] = []
     for message in messages:
@@ -260,7 +264,7 @@ def _answered(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[Input
     return same_parts(messages, tuple(answered))
 
 
-def _joined(
+def _join_blocks(
     before: tuple[InputBlock, ...], after: tuple[InputBlock, ...]
 ) -> tuple[InputBlock, ...]:
     """Return the blocks of two messages, a blank line between text and text."""

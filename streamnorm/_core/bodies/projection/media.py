@@ -48,7 +48,7 @@ def project_media(
         losses.add("file_id_dropped", "messages", "dropped")
         return None
     if target.checks_files or not same_dialect:
-        block = _checked(block)
+        block = _normalize_base64(block)
     if (
         isinstance(block, Image)
         and block.media_type == _PDF
@@ -58,9 +58,9 @@ def project_media(
         block = Document(_PDF, block.data, cache=block.cache, extra=block.extra)
     match block:
         case Image():
-            return _image(block, target, losses, same_dialect=same_dialect)
+            return _project_image(block, target, losses, same_dialect=same_dialect)
         case Document():
-            return _document(block, target, losses, same_dialect=same_dialect)
+            return _project_document(block, target, losses, same_dialect=same_dialect)
         case Audio():
             feature, carries = "audio_dropped", target.audio
         case _:
@@ -71,7 +71,7 @@ def project_media(
     return None
 
 
-def _checked(block: F) -> F:
+def _normalize_base64(block: F) -> F:
     """Return a file whose content is Base64 in the standard alphabet.
 
     Raises:
@@ -90,7 +90,7 @@ def _checked(block: F) -> F:
     return block if data is block.data else structs.replace(block, data=data)
 
 
-def _image(
+def _project_image(
     block: Image, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Image | None:
     if block.data is None:
@@ -114,21 +114,21 @@ def _image(
     return block
 
 
-def _document(
+def _project_document(
     block: Document, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Document | Text | None:
     is_text = (block.media_type or "").startswith("text/")
     # To a named server of the dialect goes what its profile has.
     passes = same_dialect and not target.only_refusals
     if block.data is not None and is_text:
-        return block if target.text_documents or passes else _as_text(block, losses)
+        return block if target.text_documents or passes else _write_as_text(block, losses)
     if target.documents if block.data is not None else target.document_urls or passes:
         return block
     losses.add("document_dropped", "messages", "dropped")
     return None
 
 
-def _as_text(block: Document, losses: Losses) -> Text:
+def _write_as_text(block: Document, losses: Losses) -> Text:
     losses.add("document_as_text", "messages", "written as text")
     title = "" if block.title is None else f' title="{block.title}"'
     text = f"<document{title}>\n{block.data}\n</document>"

@@ -54,7 +54,7 @@ def project_options(
         lenient: Whether what the request does not say is the client's affair.
         same_target: Whether the options that it was read with stay as they are.
     """
-    whole, read = request, _options_read(request) if same_target else {}
+    whole, read = request, _find_unchanged_options(request) if same_target else {}
     if read:
         request = structs.replace(request, **{name: _DEFAULTS[name] for name in read})
     if not target.available:
@@ -81,18 +81,18 @@ def project_options(
         if target.only_refusals or name not in _NEEDLESS or value != _NEEDLESS[name]:
             losses.add(_FEATURES.get(name, name), "request", "dropped")
     if not same_target:
-        request = _without_refused_extra(request, target, fields, losses)
+        request = _drop_refused_extra(request, target, fields, losses)
     _drop_exclusive(request, target, losses, dropped)
     _drop_dependent(request, target, losses, dropped)
     _drop_unfixed(request, target, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
-    changes = _changed(request, target, losses, same_dialect=same_dialect, lenient=lenient)
+    changes = _fit_values(request, target, losses, same_dialect=same_dialect, lenient=lenient)
     options = {name: getattr(request, name) for name in _OPTIONS} | changes | read
     return replace_parts(whole, **options, extra=request.extra)
 
 
-def _options_read(request: Request) -> dict[str, Any]:
+def _find_unchanged_options(request: Request) -> dict[str, Any]:
     """Return the options that are those that the request was read with."""
     source = request.source
     if not isinstance(source, Source):
@@ -104,7 +104,7 @@ def _options_read(request: Request) -> dict[str, Any]:
     }
 
 
-def _without_refused_extra(
+def _drop_refused_extra(
     request: Request, target: BodyCapabilities, fields: frozenset[str], losses: Losses
 ) -> Request:
     """Return a request without fields of the dialect that are refused, whatever their type.
@@ -160,7 +160,7 @@ def _drop_unfixed(
             dropped[name] = None
 
 
-def _changed(
+def _fit_values(
     request: Request, target: BodyCapabilities, losses: Losses, *, same_dialect: bool, lenient: bool
 ) -> dict[str, Any]:
     """Return the options for which the target has other bounds or words."""
@@ -207,12 +207,12 @@ def _changed(
         losses.add("cache_key_hashed", "request", "written as its SHA-256")
         changes["cache_key"] = _hash(key)
     if request.metadata is not None and target.label_bounds is not None:
-        labels = _labels(request.metadata, target.label_bounds, losses)
+        labels = _fit_labels(request.metadata, target.label_bounds, losses)
         if len(labels) < len(request.metadata):
             changes["metadata"] = labels or None
     if request.output is not None:
         is_left = same_dialect and not target.only_refusals
-        output = _output(
+        output = _fit_output(
             request.output, target, losses, has_tools=bool(request.tools), is_left=is_left
         )
         if output is not request.output:
@@ -231,7 +231,9 @@ def _hash(name: str) -> str:
     return sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
-def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses) -> dict[str, str]:
+def _fit_labels(
+    labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
+) -> dict[str, str]:
     """Return the labels of a request that the target takes."""
     most, name_chars, label_chars = bounds
     kept = {
@@ -247,7 +249,7 @@ def _labels(labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
     return kept
 
 
-def _output(
+def _fit_output(
     output: OutputFormat,
     target: BodyCapabilities,
     losses: Losses,

@@ -90,11 +90,11 @@ def project_request(
     if same_target and unchanged_source(request, target.dialect) is not None:
         # Where the provider has the conversation, results may be of calls that only it knows.
         is_left = repair == "error" or request.state is not None
-        if is_left or _in_order_count(request.messages, target, filled) == len(request.messages):
+        if is_left or _count_in_order(request.messages, target, filled) == len(request.messages):
             return request, Reply()
     same_dialect = is_same_dialect(request, target.dialect)
     for name in request.state or ():
-        if not (same_dialect and _takes(name, target)):
+        if not (same_dialect and _has_field(name, target)):
             found = (
                 "state that the server does not hold"
                 if same_dialect
@@ -111,7 +111,7 @@ def project_request(
         reasoning = project_reasoning_options(request, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
         request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
-    messages = _in_order(request, target, losses, repair, filled, named=named)
+    messages = _order_results(request, target, losses, repair, filled, named=named)
     fills = repair == "fill"
     # A client of the dialect that does not say has its answers stored.
     stored = request.store is True or (same_dialect and request.store is None)
@@ -142,7 +142,7 @@ def project_request(
         same_dialect and not is_checked and not (target.results_required and not request.state)
     )
     if not messages and not may_be_empty:
-        lost = _unknown_kinds(request, target)
+        lost = _describe_unknown_kinds(request, target)
         raise EncodeError(f"no messages, expected at least one{lost}", path="messages")
     if not (target.prefill or same_target) and messages and messages[-1].role == "assistant":
         losses.add("prefill_not_continued", "messages", "written as a message of its own")
@@ -159,7 +159,7 @@ def project_request(
         lenient=lenient,
     )
     if not same_dialect:
-        projected = replace_parts(projected, betas=_betas_to_lose(projected, target))
+        projected = replace_parts(projected, betas=_drop_joint_betas(projected, target))
     projected = project_options(
         projected,
         target,
@@ -171,7 +171,7 @@ def project_request(
     return drop_foreign_fields(projected, target.dialect, losses, "request"), Reply(names.reply)
 
 
-def _unknown_kinds(request: Request, target: BodyCapabilities) -> str:
+def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
     """Return the end of a message that names the blocks which only another dialect knows."""
     kinds = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
@@ -183,13 +183,13 @@ def _unknown_kinds(request: Request, target: BodyCapabilities) -> str:
     return f"; {target.dialect} has no block for {listed}" if listed else ""
 
 
-def _takes(name: str, target: BodyCapabilities) -> bool:
+def _has_field(name: str, target: BodyCapabilities) -> bool:
     """Return whether a body for the target may have a field."""
     allowed = target.allowed_fields
     return name not in target.denied_fields and (allowed is None or name in allowed)
 
 
-def _betas_to_lose(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
+def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
     """Return the betas of another dialect that are a loss beside the fields that they enable."""
     lost = {
         name
@@ -202,7 +202,7 @@ def _betas_to_lose(request: Request, target: BodyCapabilities) -> tuple[str, ...
     return same_parts(request.betas, betas)
 
 
-def _in_order(
+def _order_results(
     request: Request,
     target: BodyCapabilities,
     losses: Losses,
@@ -214,17 +214,17 @@ def _in_order(
     """Return the messages of a request, whose calls are answered where the target wants it."""
     messages = request.messages
     if named and target.vendor_checks and request.state is None:
-        if not target.call_ids and _in_order_count(messages, target, filled) == len(messages):
+        if not target.call_ids and _count_in_order(messages, target, filled) == len(messages):
             return messages
         return place_results(mint_ids(messages, losses), target, losses, repair, filled=filled)
     if target.only_refusals:
         if repair == "fill" or target.results_required:
-            messages = _repaired(messages, target, losses, repair, filled)
+            messages = _repair_results(messages, target, losses, repair, filled)
         return fit_result_placement(messages, target, losses)
-    return _repaired(messages, target, losses, repair, filled)
+    return _repair_results(messages, target, losses, repair, filled)
 
 
-def _repaired(
+def _repair_results(
     messages: tuple[InputMessage, ...],
     target: BodyCapabilities,
     losses: Losses,
@@ -234,16 +234,16 @@ def _repaired(
     """Return messages whose calls are answered, but for those that are the client's affair."""
     # A conversation that is in the dialect already is the client's affair; what is added to it
     # must not change it.
-    settled = _settled(messages, target)
+    settled = _count_settled(messages, target)
     if repair == "fill" or target.results_required:
-        settled = _in_order_count(messages[:settled], target, filled)
+        settled = _count_in_order(messages[:settled], target, filled)
     if settled == len(messages):
         return messages
     minted = mint_ids(messages, losses, settled=settled)
     return place_results(minted, target, losses, repair, settled=settled, filled=filled)
 
 
-def _in_order_count(
+def _count_in_order(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, filled: FilledCalls
 ) -> int:
     """Return the number of the first messages in which nothing must be filled in or moved."""
@@ -268,7 +268,7 @@ def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -
     return same_parts(minted, placed) is minted
 
 
-def _settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
+def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
     """Return the number of the first messages that are in the dialect, with all their results."""
     foreign = (
         n for n, message in enumerate(messages) if not is_same_dialect(message, target.dialect)

@@ -61,7 +61,7 @@ def project_reasoning_options(
         lenient: Whether the bounds of a budget are the client's affair where the request does
             not say how many tokens the answer may have.
     """
-    options = _in_words(request, target, losses, lenient=lenient)
+    options = _fit_options(request, target, losses, lenient=lenient)
     if target.reasoning_needs and _reasons(options, target):
         missing = _missing_need(request, target)
         if missing is not None:
@@ -78,7 +78,7 @@ def _missing_need(request: Request, target: BodyCapabilities) -> str | None:
     return "the answer is JSON" if "text" in target.reasoning_needs and not is_text else None
 
 
-def _in_words(
+def _fit_options(
     request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool
 ) -> ReasoningOptions | None:
     options = request.reasoning
@@ -94,19 +94,19 @@ def _in_words(
         max_tokens = target.max_tokens
     if target.only_refusals:
         if not _is_accepted(options, target):
-            words = _in_words_of(target, _with_effort(options), max_tokens)
+            words = _translate_options(target, _replace_adaptive_mode(options), max_tokens)
             projected = structs.replace(projected, **words)
             losses.add("reasoning", "request", f"written as {words['mode'] or words['effort']}")
         elif target.vendor_checks and options.mode == "budget":
-            words = _in_words_of(target, options, max_tokens)
-            projected = _with_said_budget(projected, words, losses)
+            words = _translate_options(target, options, max_tokens)
+            projected = _apply_words(projected, words, losses)
     # An effort alone is what a client of the dialect says, too.
     elif not same_dialect or (options.mode is not None and target.thinking != "effort"):
         asked = options
         if _needs_budget(options, target):
-            asked = _with_effort(options)
+            asked = _replace_adaptive_mode(options)
             losses.add("reasoning", "request", "written as a budget")
-        projected = _with_said_budget(projected, _in_words_of(target, asked, max_tokens), losses)
+        projected = _apply_words(projected, _translate_options(target, asked, max_tokens), losses)
         is_unsaid = projected.mode is None and projected.effort is None
         if options.mode == "adaptive" and is_unsaid and not target.reasons_by_default:
             losses.add("reasoning", "request", "left to the model")
@@ -128,7 +128,7 @@ def _in_words(
     # A server of which nothing is known may have words of its own.
     is_any = target.only_refusals and efforts == _EFFORTS
     if projected.effort is not None and projected.effort not in efforts and not is_any:
-        effort = _nearest(projected.effort, efforts)
+        effort = _nearest_effort(projected.effort, efforts)
         losses.add("effort_changed", "request", f"written as {effort or 'the default'}")
         projected = structs.replace(projected, effort=effort)
     if projected == ReasoningOptions():
@@ -181,25 +181,25 @@ def _needs_budget(options: ReasoningOptions, target: BodyCapabilities) -> bool:
     return not target.adaptive_budgets or (options.effort is not None and not target.efforts)
 
 
-def _with_effort(options: ReasoningOptions) -> ReasoningOptions:
+def _replace_adaptive_mode(options: ReasoningOptions) -> ReasoningOptions:
     """Return options of an adaptive mode with an effort that stands for its budget."""
     if options.mode != "adaptive":
         return options
     return ReasoningOptions(effort=options.effort or "medium")
 
 
-def _asks(options: ReasoningOptions) -> bool:
+def _asks_for_reasoning(options: ReasoningOptions) -> bool:
     """Return whether options ask for reasoning."""
     is_none = options.effort == "none" and options.mode is None
     return not is_none and (options.budget_tokens is None or options.budget_tokens > 0)
 
 
-def _with_said_budget(
+def _apply_words(
     options: ReasoningOptions, words: dict[str, Any], losses: Losses
 ) -> ReasoningOptions:
     """Return options in the words of a target, and count a budget or an effort that differs."""
     asked, budget = options.budget_tokens, words["budget_tokens"]
-    if words["mode"] == "off" and options.mode != "off" and _asks(options):
+    if words["mode"] == "off" and options.mode != "off" and _asks_for_reasoning(options):
         losses.add("reasoning", "request", "switched off: too few tokens")
     elif asked is None:
         is_equal = words["effort"] == options.effort or options.effort in _BUDGETS_OF_ONE_EFFORT
@@ -235,7 +235,7 @@ def drop_unsigned_budget(
     options = request.reasoning
     if options is None or options.mode != "budget" or not target.signed_budgets:
         return options
-    answer = _continued_answer(messages)
+    answer = _find_continued_answer(messages)
     # An answer that the client sent in the dialect is its affair, or stands before a server that
     # takes calls after unsigned reasoning.  One whose reasoning was dropped here is neither.
     is_accepted = lenient or (
@@ -250,7 +250,7 @@ def drop_unsigned_budget(
     return ReasoningOptions("off", extra=options.extra)
 
 
-def _continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
+def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
     """Return the messages of the answer that the model goes on with; none if it begins another.
 
     Messages of the assistant that follow each other are one answer.
@@ -267,7 +267,7 @@ def _continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage,
     return answer
 
 
-def _in_words_of(
+def _translate_options(
     target: BodyCapabilities, options: ReasoningOptions, max_tokens: int | None
 ) -> dict[str, Any]:
     """Return mode, effort and budget as the target says them."""
@@ -287,11 +287,11 @@ def _in_words_of(
         return _words("off", effort) if takes_off else _words(None, "none")
     if budget is not None:
         if takes_budgets:
-            return _with_budget(target, budget, effort, max_tokens, is_said=True)
-        return _words("adaptive" if takes_adaptive else None, effort or _effort_of(budget))
+            return _bound_budget(target, budget, effort, max_tokens, is_said=True)
+        return _words("adaptive" if takes_adaptive else None, effort or _effort_for_budget(budget))
     if target.thinking == "budget" and effort is not None and mode is None:
         budget = reasoning_budget(options)
-        return _with_budget(target, budget, None, max_tokens, is_said=False)
+        return _bound_budget(target, budget, None, max_tokens, is_said=False)
     if target.thinking == "adaptive" and effort is not None:
         return _words("adaptive", effort)
     return _words(mode if takes_adaptive else None, effort)
@@ -303,7 +303,7 @@ def _words(
     return {"mode": mode, "effort": effort, "budget_tokens": budget_tokens}
 
 
-def _with_budget(
+def _bound_budget(
     target: BodyCapabilities,
     budget: int,
     effort: str | None,
@@ -334,14 +334,14 @@ def _with_budget(
     return _words("budget", effort, min(max(budget, least), most))
 
 
-def _effort_of(budget: int) -> str:
+def _effort_for_budget(budget: int) -> str:
     for most, effort in _EFFORT_OF_BUDGET:
         if budget <= most:
             return effort
     return "high" if budget <= _HIGH_BUDGET else "xhigh"
 
 
-def _nearest(effort: str, known: tuple[str, ...]) -> str | None:
+def _nearest_effort(effort: str, known: tuple[str, ...]) -> str | None:
     """Return the next higher effort that exists, else the highest; None if none does."""
     if effort in _EFFORTS:
         for other in _EFFORTS[_EFFORTS.index(effort) :]:

@@ -108,11 +108,11 @@ def mint_ids(
         if is_assistant:
             if not follows_assistant:  # calls of consecutive messages are of one answer
                 calls = _OpenCalls()
-            blocks = _with_call_ids(message.blocks, position, calls)
+            blocks = _add_call_ids(message.blocks, position, calls)
         else:
             if follows_assistant:
                 _find_answered(messages, position, calls)
-            blocks = _with_result_ids(message.blocks, calls, losses)
+            blocks = _add_result_ids(message.blocks, calls, losses)
         follows_assistant = is_assistant
         changed = same_parts(message.blocks, blocks) is not message.blocks
         minted.append(structs.replace(message, blocks=blocks) if changed else message)
@@ -130,7 +130,7 @@ def _lacks_id(message: InputMessage) -> bool:
     return False
 
 
-def _with_call_ids(
+def _add_call_ids(
     blocks: tuple[InputBlock, ...], position: int, calls: _OpenCalls
 ) -> tuple[InputBlock, ...]:
     """Return blocks whose calls have ids; the calls are added to `calls`."""
@@ -156,7 +156,7 @@ def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCal
             calls.set_answered(result.tool_call_id)
 
 
-def _with_result_ids(
+def _add_result_ids(
     blocks: tuple[InputBlock, ...], calls: _OpenCalls, losses: Losses
 ) -> tuple[InputBlock, ...]:
     """Return blocks whose results have ids; `calls` loses the calls that they answer."""
@@ -226,7 +226,7 @@ class _Placement:
             stop = start + 1
             if message.role == "assistant" and message.tool_calls:
                 while stop < end and messages[stop].role == "assistant":
-                    message = self._folded(message, messages[stop])
+                    message = self._fold(message, messages[stop])
                     stop += 1
                 first = stop
                 while stop < end and messages[stop].role != "assistant":
@@ -239,13 +239,13 @@ class _Placement:
                 }
                 self._place_window(message, messages[first:stop], start, first, late)
             elif message.role != "assistant" and message.tool_results:
-                self._placed.append(self._without_strays(message, start))
+                self._placed.append(self._move_strays(message, start))
             else:
                 self._placed.append(message)
             start = stop
         return self._placed
 
-    def _folded(self, message: InputMessage, later: InputMessage) -> InputMessage:
+    def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
         """Return one message of two, the first of which has calls that wait for results."""
         self._losses.add("messages_merged", "messages", "calls of one answer joined")
         return structs.replace(message, blocks=message.blocks + later.blocks)
@@ -279,7 +279,7 @@ class _Placement:
             return
         results, others = self._collect(window, first, [id for id in ids if id not in late])
         answers = [
-            results[id] if id in results else self._missing(start, number, id)
+            results[id] if id in results else self._fill_missing(start, number, id)
             for number, id in enumerate(ids)
         ]
         self._placed += [InputMessage("user", tuple(answers)), *others]
@@ -321,7 +321,7 @@ class _Placement:
                 if not isinstance(block, ToolResult):
                     rest.append(block)
                 elif block.tool_call_id not in asked:
-                    rest += self._stray(block, f"messages[{number}].blocks[{place}]")
+                    rest += self._move_stray(block, f"messages[{number}].blocks[{place}]")
                 elif block.tool_call_id in results:
                     before = results[block.tool_call_id]
                     self._drop_duplicate(block, before, f"messages[{number}].blocks[{place}]")
@@ -336,7 +336,7 @@ class _Placement:
             self._losses.add("results_reordered", "messages", "written in the order of the calls")
         return results, others
 
-    def _missing(self, position: int, number: int, id: str) -> ToolResult:
+    def _fill_missing(self, position: int, number: int, id: str) -> ToolResult:
         if not self._fills:
             raise EncodeError(
                 "call without a result, expected one before the next assistant message",
@@ -353,16 +353,16 @@ class _Placement:
             raise EncodeError("another result of the same call, expected one", path=path)
         self._losses.add("duplicate_result", "messages", "dropped")
 
-    def _without_strays(self, message: InputMessage, position: int) -> InputMessage:
+    def _move_strays(self, message: InputMessage, position: int) -> InputMessage:
         blocks: list[InputBlock] = []
         for place, block in enumerate(message.blocks):
             if isinstance(block, ToolResult):
-                blocks += self._stray(block, f"messages[{position}].blocks[{place}]")
+                blocks += self._move_stray(block, f"messages[{position}].blocks[{place}]")
             else:
                 blocks.append(block)
         return structs.replace(message, blocks=tuple(blocks))
 
-    def _stray(self, result: ToolResult, path: str) -> list[InputBlock]:
+    def _move_stray(self, result: ToolResult, path: str) -> list[InputBlock]:
         """Return a late result or an orphan as other content of its message."""
         is_late = result.tool_call_id in self._known
         if not self._fills:
@@ -397,11 +397,11 @@ def fit_result_placement(
         if target.mixed_results or not message.tool_results:
             fitted.append(message)
         else:
-            fitted += _unmixed(message, losses)
+            fitted += _split_message(message, losses)
     return same_parts(messages, tuple(fitted))
 
 
-def _unmixed(message: InputMessage, losses: Losses) -> list[InputMessage]:
+def _split_message(message: InputMessage, losses: Losses) -> list[InputMessage]:
     """Return a message with results, and one with its other content after it."""
     others = tuple(block for block in message.blocks if not isinstance(block, ToolResult))
     if not others:

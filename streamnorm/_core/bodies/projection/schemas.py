@@ -45,7 +45,7 @@ class ToolSchemas:
         if target.enforces_outputs and output is not None and output.schema is not None:
             # An output beyond the bounds is none that is enforced.
             with suppress(NotEnforced):
-                self._budget.take(output.schema, is_tool=False)
+                self._budget.count(output.schema, is_tool=False)
 
     def fit(self, tool: Tool, path: str) -> Tool:
         """Return a tool whose schema the target accepts, strict if the target enforces it.
@@ -77,12 +77,12 @@ class ToolSchemas:
                 path=path,
             )
             if strict and target.enforced_schemas is not None:
-                schema, strict = self._enforced(schema, target.enforced_schemas, path)
+                schema, strict = self._enforce(schema, target.enforced_schemas, path)
         if schema is tool.input_schema and strict is tool.strict:
             return tool
         return structs.replace(tool, input_schema=schema, strict=strict)
 
-    def _enforced(
+    def _enforce(
         self, schema: dict[str, Any], form: EnforcedSchemas, path: str
     ) -> tuple[dict[str, Any], bool | None]:
         """Return the schema of a strict tool, and whether the tool stays strict."""
@@ -90,7 +90,7 @@ class ToolSchemas:
         whole: dict[str, Any] = schema if "properties" in schema else {**schema, "properties": {}}
         try:
             fitted, lost = fit_enforced(whole, form, path)
-            self._budget.take(fitted, is_tool=True)
+            self._budget.count(fitted, is_tool=True)
         except NotEnforced as exc:
             self._losses.add("strict", "tools", f"not enforced: {exc}")
             return schema, None
@@ -108,7 +108,7 @@ class _Budget:
         self._optional: int = 0
         self._unions: int = 0
 
-    def take(self, schema: dict[str, Any], *, is_tool: bool) -> None:
+    def count(self, schema: dict[str, Any], *, is_tool: bool) -> None:
         """Count a schema.
 
         Raises:
@@ -165,7 +165,7 @@ def project_output_schema(
             schema = object_root(schema, frozenset({"allOf"}), lose, _OUTPUT)
         try:
             fitted, lost = fit_enforced(schema, form, _OUTPUT)
-            _Budget(form).take(fitted, is_tool=False)
+            _Budget(form).count(fitted, is_tool=False)
         except NotEnforced as exc:
             if not target.enforces_outputs:
                 losses.add("schema_strict", "request", f"not enforced: {exc}")

@@ -69,7 +69,7 @@ class ToolNames:
                     "name of another tool, expected one of its own", path=f"tools[{number}]"
                 )
             offered[name] = asked
-            self._note(name, tool, namespace, losses)
+            self._record_original_name(name, tool, namespace, losses)
         self._offered = offered
         self._has_unnamed = any(map(_has_no_name, tools))
 
@@ -82,10 +82,10 @@ class ToolNames:
         asked = (name, namespace)
         known = self._names.get(asked)
         if known is None:
-            known = self._names[asked] = self._legal(name, namespace)
+            known = self._names[asked] = self._legalize(name, namespace)
         return known
 
-    def _legal(self, name: str, namespace: str | None) -> str:
+    def _legalize(self, name: str, namespace: str | None) -> str:
         qualified = qualified_name(name, namespace)
         if not self._target.namespaces:
             name = qualified
@@ -96,7 +96,7 @@ class ToolNames:
         start = _ILLEGAL.sub("_", name[:_KEPT_CHARS]).lstrip("-0123456789") or "tool"
         return f"{start}{_SEPARATOR}{digest}"
 
-    def _note(
+    def _record_original_name(
         self, name: str, tool: Tool | CustomTool, namespace: str | None, losses: Losses
     ) -> None:
         """Count what a tool's name loses, and add the tool to the reply if it is changed."""
@@ -169,16 +169,16 @@ def project_tools(
         match tool:
             case Tool():
                 path = f"tools[{number}].input_schema"
-                function = _loaded(tool, target, losses, searches=searches)
+                function = _load_deferred(tool, target, losses, searches=searches)
                 function = schemas.fit(function, path)
-                changed: AnyTool | None = _function(function, target, names)
+                changed: AnyTool | None = _project_function(function, target, names)
             case CustomTool():
-                custom = _loaded(tool, target, losses, searches=searches)
-                changed = _custom(custom, target, names, losses)
+                custom = _load_deferred(tool, target, losses, searches=searches)
+                changed = _project_custom(custom, target, names, losses)
             case ServerTool():
-                changed = _server_tool(tool, target, losses)
+                changed = _project_server_tool(tool, target, losses)
             case _:
-                changed = _mcp_server(tool, target, losses)
+                changed = _project_mcp_server(tool, target, losses)
         if changed is not None:
             projected.append(drop_foreign_fields(changed, target.dialect, losses, "tools"))
     if not target.mixed_tools and any(isinstance(tool, Tool | CustomTool) for tool in projected):
@@ -193,7 +193,7 @@ def project_tools(
     return same_parts(tools, tuple(projected))
 
 
-def _loaded(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
+def _load_deferred(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
     """Return a tool that the model sees from the start, if nothing in the target finds it.
 
     Args:
@@ -212,17 +212,17 @@ def _loaded(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool
     return structs.replace(tool, deferred=False)
 
 
-def _function(tool: Tool, target: BodyCapabilities, names: ToolNames) -> Tool:
-    changes = _common(tool, target, names)
+def _project_function(tool: Tool, target: BodyCapabilities, names: ToolNames) -> Tool:
+    changes = _common_changes(tool, target, names)
     if tool.vendor_type is not None and not is_same_dialect(tool, target.dialect):
         changes["vendor_type"] = None
     return structs.replace(tool, **changes) if changes else tool
 
 
-def _custom(
+def _project_custom(
     tool: CustomTool, target: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> Tool | CustomTool:
-    changes = _common(tool, target, names)
+    changes = _common_changes(tool, target, names)
     if target.custom_tools:
         return structs.replace(tool, **changes) if changes else tool
     losses.add("custom_tool_wrapped", "tools", "written as a function with one string `input`")
@@ -245,7 +245,9 @@ def _custom(
     )
 
 
-def _common(tool: Tool | CustomTool, target: BodyCapabilities, names: ToolNames) -> dict[str, Any]:
+def _common_changes(
+    tool: Tool | CustomTool, target: BodyCapabilities, names: ToolNames
+) -> dict[str, Any]:
     """Return the changes that functions and custom tools share."""
     changes: dict[str, Any] = {}
     namespace = None if tool.namespace is None else tool.namespace.name
@@ -257,7 +259,9 @@ def _common(tool: Tool | CustomTool, target: BodyCapabilities, names: ToolNames)
     return changes
 
 
-def _server_tool(tool: ServerTool, target: BodyCapabilities, losses: Losses) -> ServerTool | None:
+def _project_server_tool(
+    tool: ServerTool, target: BodyCapabilities, losses: Losses
+) -> ServerTool | None:
     if tool.dialect == target.dialect:
         return tool
     fields = target.server_tools.get(tool.kind)
@@ -283,7 +287,9 @@ def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
     return inner if is_object(inner) and name not in _SERVER_FIELDS else data
 
 
-def _mcp_server(tool: MCPServer, target: BodyCapabilities, losses: Losses) -> MCPServer | None:
+def _project_mcp_server(
+    tool: MCPServer, target: BodyCapabilities, losses: Losses
+) -> MCPServer | None:
     if target.mcp_servers is None:
         losses.add("mcp_server_dropped", "tools", "dropped")
         return None
@@ -311,8 +317,10 @@ def check_missing_tools(
     Raises:
         EncodeError: The target has none of the tools, or lacks the one that is forced.
     """
-    offered = {_provided(tool) for tool in tools}
-    missing = [found for found in map(_provided, request.tools) if found and found not in offered]
+    offered = {_provider_tool(tool) for tool in tools}
+    missing = [
+        found for found in map(_provider_tool, request.tools) if found and found not in offered
+    ]
     choice = request.tool_choice or ToolChoice("auto")
     if not missing or choice.mode == "none":
         return
@@ -321,7 +329,7 @@ def check_missing_tools(
     if forced is not None:
         raise EncodeError(f"{forced} is forced, expected {expected}", path="tool_choice")
     allowed = [found for found in missing if found.kind in choice.server_kinds]
-    if allowed and not choice.names and not any(_is_of(tool, choice) for tool in tools):
+    if allowed and not choice.names and not any(_is_allowed(tool, choice) for tool in tools):
         raise EncodeError(
             f"no allowed tool but {allowed[0]}, expected {expected}", path="tool_choice"
         )
@@ -329,7 +337,7 @@ def check_missing_tools(
         raise EncodeError(f"no tool but {missing[0]}, expected {expected}", path="tools")
 
 
-class _Provided(NamedTuple):
+class _ProviderTool(NamedTuple):
     """A tool that the provider executes.
 
     Attributes:
@@ -344,18 +352,18 @@ class _Provided(NamedTuple):
         return f"the MCP server {self.server}" if self.server else self.kind
 
 
-def _provided(tool: AnyTool) -> _Provided | None:
+def _provider_tool(tool: AnyTool) -> _ProviderTool | None:
     """Return what a tool of the provider is known by; None for a tool of the client."""
     match tool:
         case ServerTool(kind):
-            return _Provided(kind[:_MAX_NAME_CHARS])
+            return _ProviderTool(kind[:_MAX_NAME_CHARS])
         case MCPServer(name):
-            return _Provided(_MCP, name[:_MAX_NAME_CHARS])
+            return _ProviderTool(_MCP, name[:_MAX_NAME_CHARS])
         case _:
             return None
 
 
-def _is_forced(tool: _Provided, choice: ToolChoice) -> bool:
+def _is_forced(tool: _ProviderTool, choice: ToolChoice) -> bool:
     if choice.mode != "named" or choice.kind[:_MAX_NAME_CHARS] != tool.kind:
         return False
     return tool.kind != _MCP or tool.server in [name[:_MAX_NAME_CHARS] for name in choice.names]
@@ -404,17 +412,17 @@ def project_choice(
     if (named, kind) != (choice.names, choice.kind):
         choice = structs.replace(choice, names=named, kind=kind)
     if target.checks_choices or not is_same_dialect(request, target.dialect):
-        choice = _of_offered(choice, tools, losses)
+        choice = _restrict_to_offered(choice, tools, losses)
         named = choice.names
     if not is_same_dialect(request, target.dialect):
-        tools = _without_barred(choice, tools, target, losses)
+        tools = _drop_barred_tools(choice, tools, target, losses)
         if choice.server_kinds:
             named, choice = (), ToolChoice(choice.mode)
         if not tools:
             return None, tools
     if named and choice.mode in ("auto", "required") and not target.restricted_choice:
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
-        tools = _of_names(tools, named)
+        tools = _filter_by_name(tools, named)
         choice = ToolChoice(choice.mode)
     if not is_same_dialect(request, target.dialect) and _names_no_tool(choice, tools):
         losses.add("tool_choice_weakened", "request", "the tool is not offered")
@@ -429,18 +437,18 @@ def project_choice(
         weak = target.weak_choice if target.weak_choice in modes else "auto"
         losses.add("tool_choice_weakened", "request", f"written as {weak}")
         if choice.mode == "named" and weak == "required":
-            tools = _of_names(tools, choice.names)
+            tools = _filter_by_name(tools, choice.names)
         choice = ToolChoice(weak)
     return choice, tools
 
 
-def _without_barred(
+def _drop_barred_tools(
     choice: ToolChoice, tools: tuple[AnyTool, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[AnyTool, ...]:
     """Return the tools without those that a choice bars and the target's choice could not."""
     if choice.server_kinds:  # which no other dialect has in its choice
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
-        return tuple(tool for tool in tools if _is_of(tool, choice))
+        return tuple(tool for tool in tools if _is_allowed(tool, choice))
     is_restricted = choice.mode in ("auto", "required") and choice.names
     if target.chooses_server_tools or not (choice.mode == "none" or is_restricted):
         return tools
@@ -450,15 +458,17 @@ def _without_barred(
     return callable_tools
 
 
-def _is_of(tool: AnyTool, choice: ToolChoice) -> bool:
+def _is_allowed(tool: AnyTool, choice: ToolChoice) -> bool:
     """Return whether a tool is among those that a choice allows."""
-    provided = _provided(tool)
+    provided = _provider_tool(tool)
     if provided is None:
         return getattr(tool, "name", None) in choice.names
     return provided.kind in choice.server_kinds
 
 
-def _of_offered(choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses) -> ToolChoice:
+def _restrict_to_offered(
+    choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses
+) -> ToolChoice:
     """Return a choice that names tools which are offered.
 
     Raises:
@@ -488,6 +498,6 @@ def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
     return not any(isinstance(t, ServerTool) and t.kind == choice.kind for t in tools)
 
 
-def _of_names(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
+def _filter_by_name(tools: tuple[AnyTool, ...], names: tuple[str, ...]) -> tuple[AnyTool, ...]:
     wanted = frozenset(names)
     return tuple(tool for tool in tools if getattr(tool, "name", None) in wanted)
