@@ -17,12 +17,12 @@ from streamnorm._core.limits import Limits
 from streamnorm.recording.format import read_bounded
 from streamnorm.recording.importing.entries import Unreadable, read_yaml
 from streamnorm.recording.secrets.credentials import (
-    in_header,
-    in_json,
-    in_url,
+    decode_container,
+    find_in_header,
+    find_in_json,
+    find_in_url,
     is_secret_field,
     is_secret_header,
-    json_in,
 )
 from streamnorm.recording.secrets.patterns import Secret, find_fields, find_tokens
 
@@ -226,7 +226,7 @@ def _positions_in(value: Any, path: str) -> Iterator[Position]:
             where = _joined(path, name, number)
             # Other URLs are those of pictures and citations.
             if "method" in value and name.lower() in _URL_FIELDS and isinstance(item, str):
-                found = in_url(item, is_secret=_is_secret_parameter)
+                found = find_in_url(item, is_secret=_is_secret_parameter)
                 yield from _all(where, "credential in a URL", found)
             else:
                 yield from _in_field(name, item, where)
@@ -235,11 +235,11 @@ def _positions_in(value: Any, path: str) -> Iterator[Position]:
 def _in_field(name: str, value: Any, path: str) -> Iterator[Position]:
     lower = name.lower()
     if is_secret_field(name):
-        yield from _all(path, "secret field", in_json({name: value}))
+        yield from _all(path, "secret field", find_in_json({name: value}))
     elif lower.endswith("headers"):
         for where, header, text in _pairs(value, path):
             if not is_replaced(text):
-                yield from _all(where, "credential in a header", in_header(header, text))
+                yield from _all(where, "credential in a header", find_in_header(header, text))
     elif lower == "cookies":
         for where, _, text in _pairs(value, path):
             yield Position(where, "cookie", text)
@@ -249,7 +249,7 @@ def _in_field(name: str, value: Any, path: str) -> Iterator[Position]:
                 yield Position(where, "credential in a URL", text)
     elif lower in _TEXT_FIELDS and isinstance(value, str):
         # A text may be JSON, such as a body in a cassette.
-        yield from _all(path, "secret field", in_json(json_in(value)))
+        yield from _all(path, "secret field", find_in_json(decode_container(value)))
     else:
         yield from _positions_in(value, path)
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote_plus
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
-from streamnorm.recording.secrets.credentials import in_header, in_json, is_secret_field
+from streamnorm.recording.secrets.credentials import find_in_header, find_in_json, is_secret_field
 
 # Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
 _MAX_DECODED_BYTES = 32 * 1024 * 1024
@@ -105,7 +105,7 @@ def _inflated(body: bytes) -> tuple[bytes, bool]:
     return data, inflater.eof
 
 
-def in_text(text: str, kind: str) -> Iterator[Field]:
+def find_in_text(text: str, kind: str) -> Iterator[Field]:
     """Yield the credentials in a text that is not one JSON value; they may overlap.
 
     Args:
@@ -115,22 +115,22 @@ def in_text(text: str, kind: str) -> Iterator[Field]:
     kind_name = kind.partition(";")[0].strip().lower()
     boundary = _BOUNDARY.search(kind) if kind_name.startswith("multipart/") else None
     if boundary is not None:
-        yield from _in_parts(text, boundary[1])
+        yield from _find_in_parts(text, boundary[1])
     elif kind_name.endswith("form-urlencoded") or (not kind and _FORM.fullmatch(text)):
-        yield from _in_form(text)
-    yield from _in_lines(text)
+        yield from _find_in_form(text)
+    yield from _find_in_lines(text)
     for match in _JSON_FIELD.finditer(text):
         if is_secret_field(match[1]):
             yield Field(*match.span(2), _unquoted(match[2]))
 
 
-def _in_form(text: str) -> Iterator[Field]:
+def _find_in_form(text: str) -> Iterator[Field]:
     for match in _FORM_FIELD.finditer(text):
         if is_secret_field(unquote_plus(match[1])):
             yield Field(*match.span(2), unquote_plus(match[2]))
 
 
-def _in_parts(text: str, boundary: str) -> Iterator[Field]:
+def _find_in_parts(text: str, boundary: str) -> Iterator[Field]:
     """Yield the credentials in the parts of `multipart/form-data` and the like (RFC 7578)."""
     delimiters = (match.span() for match in re.finditer(re.escape(f"--{boundary}"), text))
     # A line end belongs to the delimiter behind it.
@@ -139,14 +139,14 @@ def _in_parts(text: str, boundary: str) -> Iterator[Field]:
         end = next_start - len("\r\n")
         headers_end = _END_OF_HEADERS.search(text, start, next_start)
         if headers_end is not None:
-            yield from _in_part(text, start, headers_end, max(end, headers_end.end()))
+            yield from _find_in_part(text, start, headers_end, max(end, headers_end.end()))
 
 
-def _in_part(text: str, start: int, headers_end: re.Match[str], end: int) -> Iterator[Field]:
+def _find_in_part(text: str, start: int, headers_end: re.Match[str], end: int) -> Iterator[Field]:
     content_start = headers_end.end()
     for line in text[start : headers_end.start()].splitlines():
         name, _, value = line.partition(":")
-        for credential in in_header(name.strip(), value.strip()):
+        for credential in find_in_header(name.strip(), value.strip()):
             yield Field(0, 0, credential)
         part_name = _PART_NAME.search(value)
         if name.strip().lower() != "content-disposition" or part_name is None:
@@ -155,7 +155,7 @@ def _in_part(text: str, start: int, headers_end: re.Match[str], end: int) -> Ite
             yield Field(content_start, end, text[content_start:end])
 
 
-def _in_lines(text: str) -> Iterator[Field]:
+def _find_in_lines(text: str) -> Iterator[Field]:
     """Yield the credentials in lines of JSON (NDJSON, JSON Lines), up to one that is no JSON."""
     for line in text.splitlines():
         if not line.strip():
@@ -164,7 +164,7 @@ def _in_lines(text: str) -> Iterator[Field]:
             value = decode_any(line, max_depth=_MAX_DEPTH)
         except InvalidJSON:
             return
-        for credential in in_json(value):
+        for credential in find_in_json(value):
             yield Field(0, 0, credential)
 
 

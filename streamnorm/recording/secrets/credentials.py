@@ -1,4 +1,4 @@
-"""The positions of credentials in a request or a response: headers and JSON fields."""
+"""The positions of credentials in a request or a response: headers, JSON fields, and the URL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
 from typing import Any, TypeAlias
 from urllib.parse import unquote, unquote_plus
 
@@ -42,166 +43,6 @@ _SCHEMA_FIELDS = frozenset(
 _SCHEMA_MARKS = frozenset({"$ref", "allof", "anyof", "const", "enum", "oneof", "type"})
 _MAX_DEPTH = Limits().max_json_depth
 
-_NameRule: TypeAlias = Callable[[str], bool]
-
-
-def is_secret_header(name: str) -> bool:
-    """Return whether a header with this name holds a secret."""
-    name = name.lower()
-    return bool(_SECRET_HEADER.search(name)) and not _HARMLESS_HEADER.search(name)
-
-
-def is_secret_field(name: str) -> bool:
-    """Return whether a field of JSON or of a form with this name holds a secret."""
-    name = _normalised(name)
-    return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
-
-
-def in_header(name: str, value: str) -> Iterator[str]:
-    """Yield the credentials in a header of a request or a response."""
-    match name.lower():
-        case "authorization" | "proxy-authorization":
-            yield from in_authorization(value)
-        case "cookie":
-            yield from _in_cookies(value.split(";"))
-        case "set-cookie":
-            yield from _in_cookies(value.split(";")[:1])
-        case "location" | "content-location" | "referer":
-            yield from in_url(value)
-        case "www-authenticate":
-            pass
-        case other:
-            if is_secret := is_secret_header(other):
-                yield value
-            yield from in_value(value)
-            decoded = json_in(value)  # a gateway's configuration, for example
-            yield from _in_secret("", decoded) if is_secret else in_json(decoded)
-
-
-def _in_cookies(cookies: Iterable[str]) -> Iterator[str]:
-    for cookie in cookies:
-        value = cookie.partition("=")[2].strip().strip('"')
-        yield value
-        yield unquote(value)
-        yield from in_value(unquote(value))
-
-
-def json_in(text: str) -> Any:
-    """Return the JSON object or array that a text is; None if it is none."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return decode_any(text, max_depth=_MAX_DEPTH)
-    except InvalidJSON:
-        return None
-
-
-def in_json(value: Any, is_secret: _NameRule = is_secret_field) -> Iterator[str]:
-    """Yield the credentials in a decoded JSON value, from fields with secret names."""
-    if is_array(value):
-        for item in value:
-            yield from in_json(item, is_secret)
-    elif is_object(value):
-        for name, item in value.items():
-            if is_secret(name):
-                yield from _in_secret(name, item)
-            elif is_secret is is_secret_header and isinstance(item, str):
-                yield from in_header(name, item)
-            else:
-                yield from in_json(item, _rule_below(name))
-
-
-def _in_secret(name: str, value: Any) -> Iterator[str]:
-    """Yield the credentials in the value of a secret field."""
-    if is_array(value):
-        for item in value:
-            yield from _in_secret(name, item)
-    elif is_object(value):
-        public = _public_fields(value)
-        for inner, item in value.items():
-            yield from in_json(item) if inner in public else _in_secret(inner, item)
-    elif (text := _text_of(value)) is None:
-        pass
-    elif name.lower() in _LISTS:
-        yield from in_header(name, text)
-    else:
-        yield text
-        yield from in_value(text)
-
-
-def replace_strings(
-    value: Any,
-    replace: Callable[[str], str],
-    hide: Callable[[str], str],
-    is_secret: _NameRule = is_secret_field,
-) -> Any:
-    """Return a decoded JSON value with its strings replaced.
-
-    Args:
-        value: The value.
-        replace: Returns the replacement of a string or a name; called in document order.
-        hide: Returns the replacement of the value of a secret field.
-        is_secret: Whether a field with this name is secret.
-    """
-    if isinstance(value, str):
-        return replace(value)
-    if is_array(value):
-        return [replace_strings(item, replace, hide, is_secret) for item in value]
-    if not is_object(value):
-        return value
-    replaced: dict[str, Any] = {}
-    for name, item in value.items():
-        new_name = replace(name)
-        if is_secret(name):
-            replaced[new_name] = _hidden(item, replace, hide)
-        else:
-            replaced[new_name] = replace_strings(item, replace, hide, _rule_below(name))
-    return replaced
-
-
-def _hidden(value: Any, replace: Callable[[str], str], hide: Callable[[str], str]) -> Any:
-    """Return the value of a secret field with its strings replaced."""
-    if is_array(value):
-        return [_hidden(item, replace, hide) for item in value]
-    if is_object(value):
-        public = _public_fields(value)
-        hidden: dict[str, Any] = {}
-        for name, item in value.items():
-            is_public = name in public
-            hidden[replace(name)] = (
-                replace_strings(item, replace, hide) if is_public else _hidden(item, replace, hide)
-            )
-        return hidden
-    text = _text_of(value)
-    return value if text is None else hide(text)
-
-
-def _public_fields(value: dict[str, Any]) -> set[str]:
-    """Return the fields of an object in a secret field that are not secret themselves."""
-    names = {name: _normalised(name) for name in value}
-    is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
-    public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
-    return {name for name, normalised in names.items() if normalised in public}
-
-
-def _normalised(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
-
-
-def _text_of(value: Any) -> str | None:
-    """Return a string, or the text of a number; None for any other value."""
-    if isinstance(value, str):
-        return value
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return str(value) if is_number else None
-
-
-def _rule_below(name: str) -> _NameRule:
-    """Return the rule for secret names inside the object of a field."""
-    # For example the headers that a provider shall send to an MCP server.
-    return is_secret_header if name.lower().endswith("headers") else is_secret_field
-
-
 # A name starts where none precedes, so that each text is read once.
 _PARAMETER = re.compile(
     r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]++)\s*+=\s*+"
@@ -217,63 +58,6 @@ _PUBLIC_PARAMETERS = frozenset(
 _TOKEN_SCHEMES = frozenset({"apikey", "api-key", "bearer", "dpop", "jwt", "key", "token"})
 # A shorter text is searched for together with its scheme.
 _LEAST = 6
-
-
-def in_authorization(value: str) -> Iterator[str]:
-    """Yield the credentials in the value of `Authorization`, whatever its scheme."""
-    scheme, rest = _split(value)
-    # Text that contains the value contains `rest`, too, unless that is too short to search for.
-    yield rest if len(rest) >= _LEAST else value
-    yield from _parts_of_scheme(scheme, rest)
-
-
-def in_value(value: str) -> Iterator[str]:
-    """Yield the credentials in the value of any header or field, behind a known scheme."""
-    scheme, rest = _split(value)
-    if scheme in _TOKEN_SCHEMES and len(rest.split()) == 1:
-        yield rest
-    elif scheme in ("basic", "digest") or scheme.startswith("aws4-"):
-        yield from _parts_of_scheme(scheme, rest)
-
-
-def _split(value: str) -> tuple[str, str]:
-    """Return the scheme in lower case, and what follows it: empty if there is none."""
-    scheme, _, rest = value.strip().replace("\t", " ").partition(" ")
-    return scheme.lower(), rest.strip()
-
-
-def _parts_of_scheme(scheme: str, rest: str) -> Iterator[str]:
-    if scheme == "basic":
-        yield from _in_basic(rest)
-        return
-    for match in _PARAMETER.finditer(rest):
-        name, quoted, plain = match.groups()
-        if name.lower() in _PUBLIC_PARAMETERS:
-            continue
-        value = plain or _QUOTED_PAIR.sub(r"\1", quoted or "")
-        yield value
-        if name.lower() == "credential":
-            # The key of SigV4, and behind it date, region and service.
-            yield value.partition("/")[0]
-
-
-def _in_basic(encoded: str) -> Iterator[str]:
-    try:
-        octets = b64decode(encoded + "==", validate=False)
-    except (binascii.Error, ValueError):
-        return
-    try:
-        pair = octets.decode()
-    except UnicodeDecodeError:
-        pair = octets.decode("latin-1")
-    user, colon, password = pair.partition(":")
-    # Some word that is no base64 decodes to something, too.
-    if colon and pair.isprintable():
-        yield encoded
-        yield pair
-        yield user
-        yield password
-
 
 # Matches every text: RFC 3986, appendix B.
 _URL = re.compile(r"([^:/?#]+:)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
@@ -296,11 +80,226 @@ _RANDOM_IN_BASE64 = (
 )
 
 
+class Position(Enum):
+    """The position of a string in decoded JSON, which decides whether it is a credential.
+
+    NAME: the name of a field.
+    TEXT: a value that is searched only for known secrets and their typical shapes.
+    HEADERS: an object of HTTP headers, such as a provider shall send to an MCP server.
+    HEADER: the value of a field in such an object.
+    SECRET: a value in a field whose name says that it is secret.
+    """
+
+    NAME = auto()
+    TEXT = auto()
+    HEADERS = auto()
+    HEADER = auto()
+    SECRET = auto()
+
+
+Visitor: TypeAlias = Callable[[Position, str, str], str]
+"""Returns what stands in place of a string, given its position, the name of its field, and it."""
+
+
+def is_secret_header(name: str) -> bool:
+    """Return whether a header with this name holds a secret."""
+    name = name.lower()
+    return bool(_SECRET_HEADER.search(name)) and not _HARMLESS_HEADER.search(name)
+
+
+def is_secret_field(name: str) -> bool:
+    """Return whether a field of JSON or of a form with this name holds a secret."""
+    name = _normalised(name)
+    return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
+
+
+def visit_strings(
+    value: Any, visit: Visitor, position: Position = Position.TEXT, name: str = ""
+) -> Any:
+    """Return decoded JSON with its strings replaced, names of fields included.
+
+    Args:
+        value: The value.
+        visit: Called with each string in document order, and with the text of each number in
+            a secret field.
+        position: Position of the value.
+        name: Name of the field that holds the value.
+    """
+    if is_array(value):
+        return [visit_strings(item, visit, position, name) for item in value]
+    if not is_object(value):
+        text = _text_of(value) if position is Position.SECRET else value
+        return visit(position, name, text) if isinstance(text, str) else value
+    public = _public_fields(value) if position is Position.SECRET else frozenset[str]()
+    visited: dict[str, Any] = {}
+    for field, item in value.items():
+        if position is Position.SECRET:
+            below = Position.TEXT if field in public else Position.SECRET
+        else:
+            below = _position_below(position, field, item)
+        new_name = visit(Position.NAME, "", field)
+        visited[new_name] = visit_strings(item, visit, below, field)
+    return visited
+
+
+def _position_below(position: Position, name: str, value: Any) -> Position:
+    """Return the position of a field's value in an object that is not secret itself."""
+    in_headers = position is Position.HEADERS
+    if is_secret_header(name) if in_headers else is_secret_field(name):
+        return Position.SECRET
+    if in_headers and isinstance(value, str):
+        return Position.HEADER
+    return Position.HEADERS if name.lower().endswith("headers") else Position.TEXT
+
+
+def _public_fields(value: dict[str, Any]) -> frozenset[str]:
+    """Return the fields of an object in a secret field that are not secret themselves."""
+    names = {name: _normalised(name) for name in value}
+    is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
+    public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
+    return frozenset(name for name, normalised in names.items() if normalised in public)
+
+
+def _normalised(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _text_of(value: Any) -> str | None:
+    """Return a string, or the text of a number; None for any other value."""
+    if isinstance(value, str):
+        return value
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return str(value) if is_number else None
+
+
+def find_in_json(value: Any, position: Position = Position.TEXT) -> list[str]:
+    """Return the credentials in decoded JSON, from fields with secret names."""
+    found: list[str] = []
+
+    def visit(position: Position, name: str, text: str) -> str:
+        found.extend(find_in_string(position, name, text))
+        return text
+
+    visit_strings(value, visit, position)
+    return found
+
+
+def find_in_string(position: Position, name: str, text: str) -> Iterator[str]:
+    """Yield the credentials in a string of decoded JSON.
+
+    Args:
+        position: Position of the string.
+        name: Name of its field.
+        text: The string.
+    """
+    if position is Position.HEADER or (position is Position.SECRET and name.lower() in _LISTS):
+        yield from find_in_header(name, text)
+    elif position is Position.SECRET:
+        yield text
+        yield from find_in_value(text)
+
+
+def find_in_header(name: str, value: str) -> Iterator[str]:
+    """Yield the credentials in a header of a request or a response."""
+    match name.lower():
+        case "authorization" | "proxy-authorization":
+            yield from find_in_authorization(value)
+        case "cookie":
+            yield from _find_in_cookies(value.split(";"))
+        case "set-cookie":
+            yield from _find_in_cookies(value.split(";")[:1])
+        case "location" | "content-location" | "referer":
+            yield from find_in_url(value)
+        case "www-authenticate":
+            pass
+        case other:
+            if is_secret := is_secret_header(other):
+                yield value
+            yield from find_in_value(value)
+            # A gateway's configuration, for example.
+            position = Position.SECRET if is_secret else Position.TEXT
+            yield from find_in_json(decode_container(value), position)
+
+
+def _find_in_cookies(cookies: Iterable[str]) -> Iterator[str]:
+    for cookie in cookies:
+        value = cookie.partition("=")[2].strip().strip('"')
+        yield value
+        yield unquote(value)
+        yield from find_in_value(unquote(value))
+
+
+def decode_container(text: str) -> Any:
+    """Return the JSON object or array that a text is; None if it is neither."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return decode_any(text, max_depth=_MAX_DEPTH)
+    except InvalidJSON:
+        return None
+
+
+def find_in_authorization(value: str) -> Iterator[str]:
+    """Yield the credentials in the value of `Authorization`, whatever its scheme."""
+    scheme, rest = _split(value)
+    # Text that contains the value contains `rest`, too, unless that is too short to search for.
+    yield rest if len(rest) >= _LEAST else value
+    yield from _find_behind_scheme(scheme, rest)
+
+
+def find_in_value(value: str) -> Iterator[str]:
+    """Yield the credentials in the value of any header or field, behind a known scheme."""
+    scheme, rest = _split(value)
+    if scheme in _TOKEN_SCHEMES and len(rest.split()) == 1:
+        yield rest
+    elif scheme in ("basic", "digest") or scheme.startswith("aws4-"):
+        yield from _find_behind_scheme(scheme, rest)
+
+
+def _split(value: str) -> tuple[str, str]:
+    """Return the scheme in lower case, and what follows it: empty if there is none."""
+    scheme, _, rest = value.strip().replace("\t", " ").partition(" ")
+    return scheme.lower(), rest.strip()
+
+
+def _find_behind_scheme(scheme: str, rest: str) -> Iterator[str]:
+    if scheme == "basic":
+        yield from _find_in_basic(rest)
+        return
+    for match in _PARAMETER.finditer(rest):
+        name, quoted, plain = match.groups()
+        if name.lower() in _PUBLIC_PARAMETERS:
+            continue
+        value = plain or _QUOTED_PAIR.sub(r"\1", quoted or "")
+        yield value
+        if name.lower() == "credential":
+            # The key of SigV4, and behind it date, region and service.
+            yield value.partition("/")[0]
+
+
+def _find_in_basic(encoded: str) -> Iterator[str]:
+    try:
+        octets = b64decode(encoded + "==", validate=False)
+    except (binascii.Error, ValueError):
+        return
+    try:
+        pair = octets.decode()
+    except UnicodeDecodeError:
+        pair = octets.decode("latin-1")
+    user, colon, password = pair.partition(":")
+    # Some word that is no base64 decodes to something, too.
+    if colon and pair.isprintable():
+        yield encoded
+        yield pair
+        yield user
+        yield password
+
+
 def _is_not_harmless(name: str) -> bool:
     return name not in _PUBLIC_QUERY | _HARMLESS_QUERY
 
 
-def in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> Iterator[str]:
+def find_in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> Iterator[str]:
     """Yield the credentials in a URL: userinfo, tokens in the path, and secret parameters.
 
     Args:
@@ -313,7 +312,7 @@ def in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> 
     for value in (userinfo, *userinfo.partition(":")[::2]):
         yield value
         yield unquote(value)
-    yield from _in_path(path)
+    yield from _find_in_path(path)
     for name, value in _pairs(f"{query}&{fragment}"):
         name = unquote_plus(name).lower()
         if not is_secret(name):
@@ -322,13 +321,13 @@ def in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless) -> 
         yield unquote(value)
         plain = unquote_plus(value)
         yield plain
-        yield from in_value(plain)
+        yield from find_in_value(plain)
         if name == "x-amz-credential":
             # The key of SigV4, and behind it date, region and service.
             yield plain.partition("/")[0]
 
 
-def _in_path(path: str) -> Iterator[str]:
+def _find_in_path(path: str) -> Iterator[str]:
     before = ""
     for segment in path.split("/"):
         for part in _SEPARATORS.split(unquote(segment)):

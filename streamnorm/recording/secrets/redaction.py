@@ -11,13 +11,14 @@ from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import RecordedRequest
-from streamnorm.recording.secrets.bodies import Field, in_text, text_of
+from streamnorm.recording.secrets.bodies import Field, find_in_text, text_of
 from streamnorm.recording.secrets.credentials import (
-    in_header,
-    in_json,
-    in_url,
+    Position,
+    find_in_header,
+    find_in_string,
+    find_in_url,
     public_url,
-    replace_strings,
+    visit_strings,
 )
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
 
@@ -64,8 +65,8 @@ class Secrets:
     def request(self, request: WireRequest) -> RecordedRequest:
         """Collect the credentials of a request, and return it without them."""
         for name, value in request.headers:
-            self._learn(in_header(name, value))
-        self._learn(in_url(request.url))
+            self._learn(find_in_header(name, value))
+        self._learn(find_in_url(request.url))
         # First, because the body may hold credentials that URL and headers repeat.
         body = self._body(request)
         return RecordedRequest(
@@ -78,7 +79,7 @@ class Secrets:
     def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials of a response; return its public headers without them."""
         headers = list(headers)
-        found = chain.from_iterable(in_header(name, value) for name, value in headers)
+        found = chain.from_iterable(find_in_header(name, value) for name, value in headers)
         self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._headers(headers, _RESPONSE_HEADERS)
 
@@ -130,10 +131,9 @@ class Secrets:
             except InvalidJSON:
                 pass
             else:
-                self._learn(in_json(value))
-                return {"body": self._public(value)}
+                return {"body": self._scrub_json(value)}
         kinds = [value for name, value in request.headers if name.lower() == "content-type"]
-        fields = sorted(in_text(text, ", ".join(kinds)))
+        fields = sorted(find_in_text(text, ", ".join(kinds)))
         self._learn(field.value for field in fields)
         if not is_whole:
             return {"bytes": len(request.body)}
@@ -149,20 +149,27 @@ class Secrets:
                 at = end
         return "".join([*pieces, text[at:]])
 
-    def _public(self, value: Any) -> Any:
-        """Return a decoded JSON value without secrets."""
+    def _scrub_json(self, value: Any) -> Any:
+        """Collect the credentials of decoded JSON, and return it without secrets."""
         texts: list[str] = []
 
-        def collect(text: str) -> str:
+        def collect(position: Position, name: str, text: str) -> str:
+            self._learn(find_in_string(position, name, text))
+            if position is Position.SECRET:
+                return self._hide(text)
             texts.append(text)
             return text
 
-        value = replace_strings(value, collect, self._hide)
+        value = visit_strings(value, collect)
         scrubbed = self._scrub_texts(texts)
         if scrubbed is texts:
             return value
-        replaced = iter(scrubbed)
-        return replace_strings(value, lambda _: next(replaced), lambda hidden: hidden)
+        remaining = iter(scrubbed)
+
+        def replace(position: Position, _name: str, text: str) -> str:
+            return text if position is Position.SECRET else next(remaining)
+
+        return visit_strings(value, replace)
 
     def _scrub_texts(self, texts: list[str]) -> list[str]:
         """Scrub many texts at once: each on its own would be slow for a large prompt."""

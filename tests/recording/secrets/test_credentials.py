@@ -10,7 +10,7 @@ import pytest
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.secrets import Secrets
-from streamnorm.recording.secrets.credentials import in_header, in_json, in_url
+from streamnorm.recording.secrets.credentials import find_in_header, find_in_json, find_in_url
 
 URL = "https://api.example.com/v1/messages"
 KEY = "cAn4ry-qX8zuk7-wNd51"
@@ -66,7 +66,7 @@ def learnt_of(request: WireRequest, text: str) -> str:
 def test_credentials_are_learnt_without_their_scheme(
     name: str, value: str, credentials: set[str]
 ) -> None:
-    found = set(in_header(name, value))
+    found = set(find_in_header(name, value))
     assert credentials <= found
     parts = {
         "SHA-256",
@@ -83,7 +83,7 @@ def test_credentials_are_learnt_without_their_scheme(
     [("Key abcdef", ["abcdef"]), ("Key abcde", ["Key abcde"]), ("abc", ["abc"])],
 )
 def test_short_credential_is_learnt_with_its_scheme(value: str, credentials: list[str]) -> None:
-    assert list(in_header("authorization", value)) == credentials
+    assert list(find_in_header("authorization", value)) == credentials
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_short_credential_is_learnt_with_its_scheme(value: str, credentials: lis
     ],
 )
 def test_ordinary_headers_have_no_credentials(value: str) -> None:
-    assert list(in_header("x-note", value)) == []
+    assert list(find_in_header("x-note", value)) == []
 
 
 def test_challenges_have_no_credentials() -> None:
-    assert list(in_header("WWW-Authenticate", f'Digest realm="a", nonce="{KEY}"')) == []
+    assert list(find_in_header("WWW-Authenticate", f'Digest realm="a", nonce="{KEY}"')) == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_challenges_have_no_credentials() -> None:
     ],
 )
 def test_values_inside_of_headers_are_learnt(name: str, value: str, credentials: set[str]) -> None:
-    assert credentials <= set(in_header(name, value))
+    assert credentials <= set(find_in_header(name, value))
 
 
 def test_bare_key_is_replaced_in_body_url_and_response() -> None:
@@ -152,7 +152,7 @@ def test_bare_key_is_replaced_in_body_url_and_response() -> None:
 def test_tokens_in_the_path_are_learnt(url: str, token: str | None) -> None:
     longest = max(url.removeprefix("https://").split("/"), key=len)
     token = token or longest.rpartition(":")[2]
-    assert token in set(in_url(url))
+    assert token in set(find_in_url(url))
     request = WireRequest("POST", url, (), b"")
     assert learnt_of(request, f"no such token: {token}") == "no such token: " + "x" * len(token)
     assert quote(token) not in Secrets().request(request).url
@@ -188,14 +188,14 @@ def test_tokens_in_the_path_are_learnt(url: str, token: str | None) -> None:
     ],
 )
 def test_names_and_ids_in_the_path_are_no_secrets(path: str) -> None:
-    assert set(in_url("https://api.example" + path)) <= {""}
+    assert set(find_in_url("https://api.example" + path)) <= {""}
 
 
 def test_signature_of_a_signed_url_is_learnt() -> None:
     credential = "AKIDcAn4ryQX8zuk7WNd%2F20261123%2Fus-east-1%2Fs3%2Faws4_request"
     url = f"{URL}?X-Amz-Credential={credential}&X-Amz-Signature={SIGNATURE}&alt=sse"
-    assert {"AKIDcAn4ryQX8zuk7WNd", SIGNATURE} <= set(in_url(url))
-    assert "sse" not in set(in_url(url))
+    assert {"AKIDcAn4ryQX8zuk7WNd", SIGNATURE} <= set(find_in_url(url))
+    assert "sse" not in set(find_in_url(url))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_objects_in_secret_fields_are_secret_unless_they_are_a_schema(
     field: object, credentials: list[str]
 ) -> None:
     value = {"model": "m", "api_key": field}
-    assert list(in_json(value)) == credentials
+    assert list(find_in_json(value)) == credentials
     recorded = Secrets().request(WireRequest("POST", URL, (), json.dumps(value).encode()))
     text = json.dumps(value)
     for credential in credentials:
@@ -228,8 +228,8 @@ def test_objects_in_secret_fields_are_secret_unless_they_are_a_schema(
 
 
 def test_scheme_in_a_field_is_not_part_of_the_key() -> None:
-    assert set(in_json({"api_key": f"Bearer {KEY}"})) == {f"Bearer {KEY}", KEY}
-    assert set(in_json({"headers": {"X-Up": f"Bearer {KEY}"}})) == {KEY}
+    assert set(find_in_json({"api_key": f"Bearer {KEY}"})) == {f"Bearer {KEY}", KEY}
+    assert set(find_in_json({"headers": {"X-Up": f"Bearer {KEY}"}})) == {KEY}
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_time_is_linear_in_the_size_of_a_header(start: str, unit: str) -> None:
     """A quadratic search would take minutes."""
     value = start + unit * (128 * 1024 // len(unit))
     for name in ("authorization", "x-note", "cookie", "location"):
-        for _ in in_header(name, value):
+        for _ in find_in_header(name, value):
             pass
 
 
