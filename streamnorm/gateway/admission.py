@@ -44,7 +44,7 @@ _MIN_BODY_BYTES_S = 16 * 1024
 _RETRY_S = 1
 
 
-class Door:
+class Admission:
     """Lets requests in, within the bounds of a configuration.
 
     Args:
@@ -85,7 +85,7 @@ class Door:
         """
         self.check_sender(scope, received)
         if "websocket" in received.headers.get("upgrade", "").lower():
-            raise websocket_refused()
+            raise refuse_websocket()
         if self._keys is not None:
             names = client.endpoints.key_headers
             if not self._keys.accept(received.headers, names):
@@ -94,7 +94,7 @@ class Door:
                     401,
                     code="invalid_api_key",
                 )
-        asked = _asked_of(received, client)
+        asked = _requested_operation(received, client)
         if received.method == "POST":
             body_decoder(received.headers, self._max_body_bytes)
             json_body(_plain(received, b""))
@@ -169,7 +169,7 @@ class Door:
         return _plain(received, body.getvalue())
 
 
-def websocket_refused() -> RequestRefused:
+def refuse_websocket() -> RequestRefused:
     """Return the refusal of a WebSocket, at which clients go on with HTTP at once."""
     return RequestRefused(
         "a WebSocket, expected a request over HTTP", 426, headers={"upgrade": "HTTP/1.1"}
@@ -223,7 +223,7 @@ def client_of(received: ClientRequest) -> Dialect:
     return default
 
 
-def _asked_of(received: ClientRequest, client: Dialect) -> RequestedOperation:
+def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedOperation:
     """Return what a request asks for.
 
     Raises:
@@ -305,7 +305,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_BYTES}}}", re.ASCII)
 
 
-def key_at(place: str, where: str, environ: Mapping[str, str]) -> str:
+def resolve_key(place: str, where: str, environ: Mapping[str, str]) -> str:
     """Return what the environment holds for `env:NAME`.
 
     Args:
@@ -326,7 +326,7 @@ def key_at(place: str, where: str, environ: Mapping[str, str]) -> str:
     return value
 
 
-def checked_key(key: str, where: str) -> str:
+def check_key(key: str, where: str) -> str:
     """Return a key that a header can hold.
 
     Raises:
@@ -359,8 +359,8 @@ class ClientKeys:
             ConfigError: There are none, or one is no key.
         """
         where = "client_keys"
-        listed = key_at(place, where, environ).split(",")
-        return cls([checked_key(key.strip(), where) for key in listed])
+        listed = resolve_key(place, where, environ).split(",")
+        return cls([check_key(key.strip(), where) for key in listed])
 
     def accept(self, headers: Mapping[str, str], names: Iterable[str]) -> bool:
         """Return whether one of the named headers holds a key of the list.

@@ -22,24 +22,24 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.asgi.responses import send_json
 from streamnorm.gateway.admission import (
-    Door,
+    Admission,
     client_of,
     path_of,
     received_request,
-    websocket_refused,
+    refuse_websocket,
 )
+from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.compacting import Compacting, sealer_of
+from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, checked, read_config
-from streamnorm.gateway.draining import Draining, chained_signals, stopping
-from streamnorm.gateway.messages import Messages
+from streamnorm.gateway.draining import Draining, chain_signals, stopping
+from streamnorm.gateway.messages import MessageEndpoint
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer, plain_path
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
-from streamnorm.gateway.side import Side
-from streamnorm.gateway.storing import is_worker, opened_store
+from streamnorm.gateway.storing import is_worker, open_configured_store
 from streamnorm.profiles import shipped_profiles
 
 _LOG = logging.getLogger("streamnorm.gateway")
@@ -80,15 +80,17 @@ class Gateway:
         self._config = config = checked(config)
         self._network = Network(config)
         self._environ = environ = os.environ if environ is None else environ
-        self._door = Door(config, environ)
+        self._door = Admission(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
-        compacting = Compacting(sealer_of(config, environ), max_bytes=config.max_event_bytes)
+        compacting = Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes)
         bodies = BodyThread()
-        self._store = store = opened_store(config, environ, bodies)
-        self._messages = Messages(
+        self._store = store = open_configured_store(config, environ, bodies)
+        self._messages = MessageEndpoint(
             config, routing, self._network, estimator, store, compacting, bodies
         )
-        self._side = Side(config, routing, self._network, estimator, store, compacting, bodies)
+        self._side = AuxiliaryEndpoints(
+            config, routing, self._network, estimator, store, compacting, bodies
+        )
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 
@@ -128,7 +130,7 @@ class Gateway:
         try:
             # The server of workers sends them a signal that they may have got already.
             end = None if is_worker(self._environ) else partial(self.begin_drain, 0.0)
-            with chained_signals(self.begin_drain, end):
+            with chain_signals(self.begin_drain, end):
                 while (await receive())["type"] != "lifespan.shutdown":
                     await send({"type": "lifespan.startup.complete"})
         finally:  # also if the server is cancelled
@@ -279,7 +281,7 @@ class Gateway:
         if "websocket.http.response" not in (scope.get("extensions") or {}):
             await send({"type": "websocket.close", "code": 1008})
             return
-        refused = websocket_refused()
+        refused = refuse_websocket()
         client = client_of(received_request(scope))
         answer = error_answer(refused.error, client.name, upstream=None)
         headers = [*_JSON, *raw_headers(refused.headers)]

@@ -37,13 +37,13 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.large_events import LargeEventPump, LargeEvents
-from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
+from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.records import FailureReason
-from streamnorm.gateway.routing import Target, adjusted
-from streamnorm.gateway.turns import ClientTurn, StoredStream
+from streamnorm.gateway.response_state import ResponseState, StoredStream
+from streamnorm.gateway.routing import Target, apply_options
 
 
-class Begun(Struct, frozen=True):
+class StartedStream(Struct, frozen=True):
     """A stream whose first chunk has been read.
 
     Attributes:
@@ -66,7 +66,7 @@ class Begun(Struct, frozen=True):
         return failure_reason(self.pump.cause)
 
 
-class Whole(Struct, frozen=True):
+class CompleteResponse(Struct, frozen=True):
     """A whole answer.
 
     Attributes:
@@ -80,7 +80,7 @@ class Whole(Struct, frozen=True):
     target: Target
 
 
-class Failure(Struct, frozen=True):
+class FailedAttempt(Struct, frozen=True):
     """An attempt that failed before anything was sent to the client.
 
     Attributes:
@@ -102,7 +102,7 @@ class Failure(Struct, frozen=True):
     reason: FailureReason | None = None
 
 
-Result: TypeAlias = Begun | Whole | Failure
+Result: TypeAlias = StartedStream | CompleteResponse | FailedAttempt
 
 _MAX_HELD_BYTES = 64 * 1024
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
@@ -151,7 +151,7 @@ class Attempts:
 
     def __init__(
         self,
-        turn: ClientTurn,
+        turn: ResponseState,
         client: Dialect,
         targets: tuple[Target, ...],
         network: Network,
@@ -198,13 +198,17 @@ class Attempts:
 
     async def run(self) -> Result:
         """Return the first answer that begins; if none does, the last failure."""
-        result = await self._ask_patiently(self._targets[0])
+        result = await self._try_with_retries(self._targets[0])
         for target in self._targets[1:]:
-            if not isinstance(result, Failure) or result.is_final or self._is_over:
+            if not isinstance(result, FailedAttempt) or result.is_final or self._is_over:
                 break
-            further = await self._ask_patiently(target)
+            further = await self._try_with_retries(target)
             # The failure of an upstream says more than that the next one cannot be asked.
-            if not isinstance(further, Failure) or further.target is not None or further.is_final:
+            if (
+                not isinstance(further, FailedAttempt)
+                or further.target is not None
+                or further.is_final
+            ):
                 result = further
         return result
 
@@ -212,11 +216,11 @@ class Attempts:
     def _is_over(self) -> bool:
         return self.is_committed or self._has_left()
 
-    async def _ask_patiently(self, target: Target) -> Result:
+    async def _try_with_retries(self, target: Target) -> Result:
         """Ask one upstream, again if another request may succeed."""
-        result = await self._ask(target)
+        result = await self._try_once(target)
         for number in range(1, 1 + self._retries):
-            if not isinstance(result, Failure) or result.target is None or self._is_over:
+            if not isinstance(result, FailedAttempt) or result.target is None or self._is_over:
                 break
             if not should_retry(result.error, result.status, result.headers):
                 break
@@ -225,18 +229,18 @@ class Attempts:
             self._is_pausing = False
             if self._is_over:
                 break
-            result = await self._ask(target)
+            result = await self._try_once(target)
         return result
 
-    async def _ask(self, target: Target) -> Result:
+    async def _try_once(self, target: Target) -> Result:
         self._held.clear()
         result = await self._send(target)
-        if isinstance(result, Failure):
+        if isinstance(result, FailedAttempt):
             self.has_status = False
             return result
         self._has_begun = True
         for held in self._held:
-            self._count(held)
+            self._report(held)
         return result
 
     async def _send(self, target: Target) -> Result:
@@ -261,7 +265,7 @@ class Attempts:
             return await self._begin(answer, sent, target, headers)
         return await self._read_whole(answer, sent, target, headers)
 
-    def _count(self, known: Loss | Outcome) -> None:
+    def _report(self, known: Loss | Outcome) -> None:
         """Report a loss or an outcome, but not of an answer that another may follow."""
         if not self._has_begun:
             self._held.append(known)
@@ -286,7 +290,7 @@ class Attempts:
             )
             sent = turn.answered(sent, target)
         for loss in sent.losses:
-            self._count(loss)
+            self._report(loss)
         read = sent.request
         self.observe = None if read is None else self._estimator.observer(read)
         # It would be held as long as the answer lasts.
@@ -294,7 +298,7 @@ class Attempts:
 
     def _adjusted(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
-        adjust = adjusted(target.options, self._count)
+        adjust = apply_options(target.options, self._report)
         if target.upstream.dialect != self._client.name:
             return adjust
         return lambda request: adjust(without_owner(request, target.upstream))
@@ -304,14 +308,18 @@ class Attempts:
         return target.options.fall_back_on_refusal and target is not self._targets[-1]
 
     async def _begin(
-        self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
+        self,
+        answer: UpstreamResponse,
+        sent: UpstreamRequest,
+        target: Target,
+        headers: dict[str, str],
     ) -> Result:
         reasoning = target.options.reasoning
         pump = LargeEventPump(
             answer,
             target.upstream.dialect,
             self._client.name,
-            on_end=self._count,
+            on_end=self._report,
             server=target.upstream.server,
             reply=sent.reply,
             include_usage=sent.include_usage,
@@ -319,7 +327,7 @@ class Attempts:
             verbatim=not target.normalize,
             keep_message=False,
             limits=self._limits,
-            on_loss=self._count,
+            on_loss=self._report,
         )
         answer.watch(pump)
         reader = LargeEvents(answer, pump, self._bodies)
@@ -345,7 +353,7 @@ class Attempts:
                 await stream.aclose()
                 return self._failure(_REFUSED, target, headers)
             case _:
-                return Begun(stream, first, headers, target, pump)
+                return StartedStream(stream, first, headers, target, pump)
 
     async def _first_event(
         self, stream: Stream[bytes], pump: TranscodePump, *, waits_for_block: bool
@@ -370,7 +378,11 @@ class Attempts:
         return first
 
     async def _read_whole(
-        self, answer: Answer, sent: UpstreamRequest, target: Target, headers: dict[str, str]
+        self,
+        answer: UpstreamResponse,
+        sent: UpstreamRequest,
+        target: Target,
+        headers: dict[str, str],
     ) -> Result:
         is_stream = (answer.content_type or "").lower().startswith("text/event-stream")
         limits = self._limits
@@ -393,7 +405,7 @@ class Attempts:
             reply=sent.reply,
             created=time.time(),
             limits=limits,
-            on_loss=self._count,
+            on_loss=self._report,
         )
         whole = await self._bodies.run(len(data), translate)
         if isinstance(whole, StreamError):
@@ -408,8 +420,8 @@ class Attempts:
             if self._turn.is_lost:
                 body = await self._bodies.run(size, partial(encode_pieces, response, size))
                 whole = structs.replace(whole, body=body)
-        self._count(whole.outcome)
-        return Whole(whole, headers, target)
+        self._report(whole.outcome)
+        return CompleteResponse(whole, headers, target)
 
     def _is_of_one_upstream(self, error: StreamError, target: Target) -> bool:
         """Return whether another upstream may answer a request that this one refuses."""
@@ -426,7 +438,7 @@ class Attempts:
         *,
         is_final: bool = False,
         reason: FailureReason | None = None,
-    ) -> Failure:
+    ) -> FailedAttempt:
         upstream = None if target is None else target.upstream.dialect
         status = error_status(error, self._client.name, upstream=upstream)
         if error_body is None:
@@ -435,7 +447,7 @@ class Attempts:
             body = error_body(structs.replace(error, status_hint=status))
         if target is not None and not self._is_of_one_upstream(error, target):
             is_final = is_final or status in _FINAL
-        return Failure(error, status, body, headers, target, is_final, reason)
+        return FailedAttempt(error, status, body, headers, target, is_final, reason)
 
 
 def _refuses(error: StreamError) -> bool:
@@ -479,7 +491,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
         headers: Headers of the answer, names in lower case.
         number: How often it will have been sent again then, from 1.
     """
-    asked = _asked_delay(headers)
+    asked = _requested_delay(headers)
     # Zero, a past date and what is no number at all say nothing of when.
     if asked > 0:
         return min(asked, MAX_DELAY_S)
@@ -487,7 +499,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
     return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
 
 
-def _asked_delay(headers: Mapping[str, str]) -> float:
+def _requested_delay(headers: Mapping[str, str]) -> float:
     """Return the seconds that the upstream asks for; 0.0 if it does not."""
     if (milliseconds := _number(headers.get("retry-after-ms", ""))) > 0:
         return milliseconds / 1000

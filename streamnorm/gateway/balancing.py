@@ -54,7 +54,10 @@ class Balancer:
             groups = [self._in_turn([*group]) for _, group in groupby(targets, _group_of)]
         else:
             conversation = conversation_of(headers, body)
-            groups = [_ranked([*group], conversation) for _, group in groupby(targets, _group_of)]
+            groups = [
+                _rank_by_conversation([*group], conversation)
+                for _, group in groupby(targets, _group_of)
+            ]
         return tuple(target for group in groups for target in group)
 
     def _in_turn(self, group: list[Target]) -> list[Target]:
@@ -108,7 +111,7 @@ def _strings(value: object) -> Iterator[str]:
             left += [item[name] for name in names if name != _CACHE_MARK]
 
 
-def _ranked(group: list[Target], conversation: str) -> list[Target]:
+def _rank_by_conversation(group: list[Target], conversation: str) -> list[Target]:
     return sorted(group, key=lambda target: _digest(conversation, target))
 
 

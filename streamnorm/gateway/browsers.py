@@ -74,10 +74,10 @@ class Browsers:
         self._has_keys = config.client_keys is not None
         self._is_open = config.open
         self._hosts = frozenset(
-            _checked_host(host, f"hosts[{at}]") for at, host in enumerate(config.hosts)
+            _check_host(host, f"hosts[{at}]") for at, host in enumerate(config.hosts)
         )
         self._origins = frozenset(
-            _checked_origin(origin, f"origins[{at}]") for at, origin in enumerate(config.origins)
+            _check_origin(origin, f"origins[{at}]") for at, origin in enumerate(config.origins)
         )
         self._cors = config.cors
         if config.cors and not config.origins:
@@ -205,7 +205,7 @@ def _is_same_origin(origin: str, host: _Authority | None) -> bool:
     return authority.host == host.host and (authority.port or port) == (host.port or port)
 
 
-def _checked_host(text: str, where: str) -> str | _Address:
+def _check_host(text: str, where: str) -> str | _Address:
     bare = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
     found = _authority(bare)
     if found is None or found.port is not None:
@@ -213,7 +213,7 @@ def _checked_host(text: str, where: str) -> str | _Address:
     return found.host
 
 
-def _checked_origin(text: str, where: str) -> str:
+def _check_origin(text: str, where: str) -> str:
     found = _ORIGIN.fullmatch(text.lower())
     if found is None or not _NO_AUTHORITY.isdisjoint(found["authority"]):
         raise ConfigError(

@@ -224,8 +224,8 @@ def config_of(value: dict[str, Any], name: str) -> Config:
         upstreams = value.get("upstreams")
         if is_object(upstreams):  # msgspec does not say in which entry of a table an error is
             for key, upstream in upstreams.items():
-                _converted(upstream, UpstreamConfig, f"upstreams.{key}")
-        return _converted(value, Config, "")
+                _convert(upstream, UpstreamConfig, f"upstreams.{key}")
+        return _convert(value, Config, "")
     except ConfigError as exc:
         raise ConfigError(f"{name}: {exc}") from exc
 
@@ -254,7 +254,7 @@ def _suggestion(problem: str, path: str, type: type[Struct]) -> str:
     return did_you_mean(found[1], (field.name for field in structs.fields(table)))
 
 
-def _converted(value: object, type: type[T], where: str) -> T:
+def _convert(value: object, type: type[T], where: str) -> T:
     try:
         return msgspec.convert(value, type)
     except msgspec.ValidationError as exc:

@@ -99,7 +99,7 @@ class Draining:
 
 
 @contextmanager
-def chained_signals(
+def chain_signals(
     begin: Callable[[], None], end: Callable[[], None] | None = None
 ) -> Generator[None]:
     """Call a function at SIGTERM and SIGINT, and then the handler that a server has set.
@@ -118,7 +118,7 @@ def chained_signals(
     for number in _SIGNALS:
         before = signal.getsignal(number)
         if callable(before):
-            handler = _chained(before, loop, begin, end or begin)
+            handler = _chain_handler(before, loop, begin, end or begin)
             signal.signal(number, handler)
             set_here.append((number, handler, before))
     try:
@@ -129,7 +129,7 @@ def chained_signals(
                 signal.signal(number, before)
 
 
-def _chained(
+def _chain_handler(
     handler: _Handler,
     loop: asyncio.AbstractEventLoop,
     begin: Callable[[], None],

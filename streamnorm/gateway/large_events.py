@@ -11,7 +11,7 @@ from functools import partial
 
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
-from streamnorm.gateway.network import Answer
+from streamnorm.gateway.network import UpstreamResponse
 
 
 class LargeEventPump(TranscodePump):
@@ -57,7 +57,7 @@ class LargeEvents:
         content_type: Its media type, with parameters.
     """
 
-    def __init__(self, answer: Answer, pump: LargeEventPump, bodies: BodyThread) -> None:
+    def __init__(self, answer: UpstreamResponse, pump: LargeEventPump, bodies: BodyThread) -> None:
         self.status = answer.status
         self.content_type = answer.content_type
         self._answer = answer

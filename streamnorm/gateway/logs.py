@@ -106,7 +106,7 @@ _MAX_HELD_BYTES = 4 * 1024 * 1024
 # A write of a pipe is no longer than what it holds, on Linux.
 _MAX_WRITE_BYTES = 64 * 1024
 _FLUSH_S = 1.0
-_LOOK_S = 0.005
+_POLL_INTERVAL_S = 0.005
 
 
 class QueuedHandler(logging.Handler):
@@ -156,7 +156,7 @@ class QueuedHandler(logging.Handler):
         """Wait until all lines are written, but for a second at most."""
         end = time.monotonic() + _FLUSH_S
         while self._written_bytes < self._queued_bytes and time.monotonic() < end:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
 
     def _line(self, record: logging.LogRecord) -> bytes:
         return self.format(record).encode("utf-8", "backslashreplace") + b"\n"

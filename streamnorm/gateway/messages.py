@@ -14,22 +14,22 @@ from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, decoded_body, refusals
 from streamnorm.asgi.exchange import Exchange
-from streamnorm.gateway.attempts import Attempts, Begun, Failure, Whole
+from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
 from streamnorm.gateway.balancing import Balancer
 from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.compacting import Compacting
+from streamnorm.gateway.compaction import Compactor
 from streamnorm.gateway.config import Config, answer_limits, request_limits
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.records import CallRecord, add_loss
+from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.storing import GatewayStore
-from streamnorm.gateway.turns import Turns
 
-_LOOK_S = 0.01
+_POLL_INTERVAL_S = 0.01
 
 
-class Messages:
+class MessageEndpoint:
     """Answers the requests for messages.
 
     Args:
@@ -49,7 +49,7 @@ class Messages:
         network: Network,
         estimator: TokenEstimator,
         store: GatewayStore | None,
-        compacting: Compacting,
+        compacting: Compactor,
         bodies: BodyThread,
     ) -> None:
         self._config = config
@@ -61,7 +61,7 @@ class Messages:
         self._request_limits = request_limits(config)
         self._bodies = bodies
         self._balancer = Balancer()
-        self._turns = Turns(store, bodies)
+        self._turns = ResponseStates(store, bodies)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -128,10 +128,10 @@ class Messages:
             finally:
                 call.attempts, call.upstream = attempts.count, attempts.asked
                 call.status = 200 if stream.is_started else 0
-            if not isinstance(result, Failure):
+            if not isinstance(result, FailedAttempt):
                 call.first_event_at = asyncio.get_running_loop().time()
             match result:
-                case Begun():
+                case StartedStream():
                     call.status = 200
                     try:
                         if compaction is not None and turn.makes_answer:
@@ -140,16 +140,18 @@ class Messages:
                             await self._send_stream(result, stream, call)
                     finally:
                         call.reason = result.reason
-                case Whole():
+                case CompleteResponse():
                     call.status = 200
                     await stream.send_body(200, result.headers, result.answer.body)
-                case Failure():
+                case FailedAttempt():
                     call.outcome, call.reason = error_outcome(result.error), result.reason
                     await self._send_failure(result, client, stream, call)
         if turn.is_lost:
             add_loss(call, Loss("store", "response", detail="written as false"))
 
-    async def _send_stream(self, begun: Begun, stream: ClientStream, call: CallRecord) -> None:
+    async def _send_stream(
+        self, begun: StartedStream, stream: ClientStream, call: CallRecord
+    ) -> None:
         try:
             stream.ping = begun.stream.ping
             await stream.start(begun.headers)
@@ -161,7 +163,7 @@ class Messages:
             await begun.stream.aclose()
 
     async def _send_failure(
-        self, failure: Failure, client: Dialect, stream: ClientStream, call: CallRecord
+        self, failure: FailedAttempt, client: Dialect, stream: ClientStream, call: CallRecord
     ) -> None:
         if stream.is_started:
             await stream.send(_error_event(client, failure.error), more=False)
@@ -178,7 +180,7 @@ class Messages:
     def _look_s(self) -> float:
         after = self._config.commit_after_s
         keepalive_s = self._config.keepalive_s
-        return keepalive_s if after is None else min(max(after, _LOOK_S), keepalive_s)
+        return keepalive_s if after is None else min(max(after, _POLL_INTERVAL_S), keepalive_s)
 
 
 def _error_event(client: Dialect, error: StreamError) -> bytes:

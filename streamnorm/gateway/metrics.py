@@ -87,20 +87,22 @@ class Metrics:
         self._matches = [model.match for model in config.models]
         self._features: set[str] = set()
         registry = CollectorRegistry()
-        self._requests = Counter(*_described("streamnorm_requests_total"), registry=registry)
+        self._requests = Counter(*_describe_metric("streamnorm_requests_total"), registry=registry)
         self._open = Gauge(
-            *_described("streamnorm_open_streams"), registry=registry, multiprocess_mode="livesum"
+            *_describe_metric("streamnorm_open_streams"),
+            registry=registry,
+            multiprocess_mode="livesum",
         )
         self._first_event = Histogram(
-            *_described("streamnorm_time_to_first_event_seconds"),
+            *_describe_metric("streamnorm_time_to_first_event_seconds"),
             buckets=_FIRST_EVENT_S,
             registry=registry,
         )
         self._duration = Histogram(
-            *_described("streamnorm_request_seconds"), buckets=_REQUEST_S, registry=registry
+            *_describe_metric("streamnorm_request_seconds"), buckets=_REQUEST_S, registry=registry
         )
-        self._tokens = Counter(*_described("streamnorm_tokens_total"), registry=registry)
-        self._losses = Counter(*_described("streamnorm_losses_total"), registry=registry)
+        self._tokens = Counter(*_describe_metric("streamnorm_tokens_total"), registry=registry)
+        self._losses = Counter(*_describe_metric("streamnorm_losses_total"), registry=registry)
         if directory:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
@@ -178,6 +180,6 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _described(name: str) -> tuple[str, str, tuple[str, ...]]:
+def _describe_metric(name: str) -> tuple[str, str, tuple[str, ...]]:
     text, labels = METRICS[name]
     return name, text, labels

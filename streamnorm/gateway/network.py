@@ -31,7 +31,7 @@ from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.transports.provider_body import Inflation, inflation, is_plain
 
 _CONNECT_S = 30.0
-_LOOK_S = 0.01  # the timer of an answer fires no more often
+_POLL_INTERVAL_S = 0.01  # the timer of an answer fires no more often
 _LINES_AT_ONCE = 1000  # decoding an event without text takes up to 20 µs
 _LINES = re.compile(rb"(?:[^\r\n]*[\r\n]){%d}" % _LINES_AT_ONCE)
 _MAX_HEADER_BYTES = 32 * 1024  # of one header; an answer has at most 128
@@ -53,7 +53,7 @@ class BrokenFraming(aiohttp.ClientPayloadError):
     """The body of an answer is not framed as HTTP/1.1 demands: a chunk is broken."""
 
 
-class Times(Struct, frozen=True):
+class Timeouts(Struct, frozen=True):
     """Seconds that an upstream has; see `Config`."""
 
     first_byte_s: float
@@ -70,11 +70,11 @@ class Network:
     """
 
     def __init__(self, config: Config) -> None:
-        self._times = Times(
+        self._times = Timeouts(
             config.first_byte_s, config.idle_s, config.progress_s, config.finish_grace_s
         )
         self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether connections are reused
-        self._answers: set[Answer] = set()  # those that are open
+        self._answers: set[UpstreamResponse] = set()  # those that are open
         self._heads: set[asyncio.Timeout] = set()  # deadlines of answers that have no head yet
         self._stopped = asyncio.Event()
 
@@ -84,7 +84,7 @@ class Network:
         *,
         reuse: bool = True,
         key: UpstreamKey | None = None,
-    ) -> Answer:
+    ) -> UpstreamResponse:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
@@ -112,7 +112,7 @@ class Network:
             raise
         finally:
             self._heads.discard(deadline)
-        answer = Answer(response, self._times, start, self._answers.discard, key)
+        answer = UpstreamResponse(response, self._times, start, self._answers.discard, key)
         self._answers.add(answer)
         return answer
 
@@ -178,7 +178,7 @@ class Network:
         return session
 
 
-class Answer:
+class UpstreamResponse:
     """The answer of an upstream; the reader of a `Stream`.
 
     A read that comes too late fails with `Stalled`.  One timer watches all reads: it is set
@@ -205,9 +205,9 @@ class Answer:
     def __init__(
         self,
         response: aiohttp.ClientResponse,
-        times: Times,
+        times: Timeouts,
         start: float,
-        on_close: Callable[[Answer], None],
+        on_close: Callable[[UpstreamResponse], None],
         key: UpstreamKey | None = None,
     ) -> None:
         self._response = response
@@ -240,7 +240,7 @@ class Answer:
         self._blocked_s = 0.0  # seconds in which it was
         self._progress_at = start  # of a clock that stops while the client is late
         self._reads = 0
-        self._count: int = 0  # of frames, or of reads, at the last check
+        self._last_count: int = 0  # of frames, or of reads, at the last check
         self._on_close = on_close
         connection = response.connection  # None once the whole body has arrived
         protocol = None if connection is None else connection.protocol
@@ -404,15 +404,15 @@ class Answer:
             self.fail(Stalled("no first byte"))
             return
         # A read may begin at any time, and read a finish.
-        look_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
-        next_look = now + max(look_s, _LOOK_S)
+        poll_interval_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
+        next_look = now + max(poll_interval_s, _POLL_INTERVAL_S)
         # To count in each read would cost as much as all else that is done there.
         count = self._reads if self._pump is None else self._pump.progress
         since = self._waits_since
         self._is_blocked = since is None
         until = self._returned_at if since is None else now
-        if count != self._count:
-            self._count, self._progress_at = count, until - self._blocked_s
+        if count != self._last_count:
+            self._last_count, self._progress_at = count, until - self._blocked_s
         progress_at = self._progress_at + self._blocked_s
         if self._pump is not None and self._pump.lacks_only_terminal:
             end = progress_at + times.finish_grace_s  # pings do not extend it

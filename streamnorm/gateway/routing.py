@@ -21,7 +21,7 @@ from streamnorm._registry import DIALECTS, lookup
 from streamnorm._tools import simplify_schema
 from streamnorm._upstream.headers import check_base_url
 from streamnorm._upstream.requests import RequestRefused, Upstream
-from streamnorm.gateway.admission import checked_key, key_at
+from streamnorm.gateway.admission import check_key, resolve_key
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.scrubbing import UpstreamKey
 from streamnorm.profiles import shipped_profiles
@@ -102,7 +102,7 @@ class Routing:
             _, targets = self._models[found.entry]
             if found.name == model:
                 return targets
-            return tuple(_asking_for(found.name, target) for target in targets)
+            return tuple(_with_model(found.name, target) for target in targets)
         if not model:
             raise RequestRefused("no name of a model, expected one", param="model")
         raise RequestRefused(
@@ -151,7 +151,7 @@ def _shown(model: str) -> str:
     return repr(f"{model[: _MAX_SHOWN_CHARS - 3]}..." if is_long else model)
 
 
-def _asking_for(model: str, target: Target) -> Target:
+def _with_model(model: str, target: Target) -> Target:
     """Return a target that is asked for a model, unless it has a name of its own for all."""
     upstream = target.upstream
     if upstream.model is not None:
@@ -217,7 +217,7 @@ def _key_header(
     """Return the header that holds an upstream's key; {} if it has none of its own."""
     if config.key is None or config.key == _OF_CLIENT:
         return {}
-    key = checked_key(key_at(config.key, where, environ), where)
+    key = check_key(resolve_key(config.key, where, environ), where)
     header = dialect.endpoints.key_headers[0]
     return {header: f"Bearer {key}" if header == "authorization" else key}
 
@@ -340,7 +340,7 @@ def changes_requests(options: ModelConfig) -> bool:
     return options.max_tokens is not None or options.simplify_schemas or options.serial_tool_calls
 
 
-def adjusted(options: ModelConfig, on_loss: OnLoss) -> Callable[[Request], Request]:
+def apply_options(options: ModelConfig, on_loss: OnLoss) -> Callable[[Request], Request]:
     """Return the function that changes a request as the options of its model say.
 
     Args:
@@ -355,13 +355,13 @@ def adjusted(options: ModelConfig, on_loss: OnLoss) -> Callable[[Request], Reque
         if options.serial_tool_calls and request.tools:
             changes["parallel_tool_calls"] = False
         if options.simplify_schemas:
-            changes["tools"] = tuple(_simplified(tool, on_loss) for tool in request.tools)
+            changes["tools"] = tuple(_simplify(tool, on_loss) for tool in request.tools)
         return structs.replace(request, **changes) if changes else request
 
     return adjust
 
 
-def _simplified(tool: AnyTool, on_loss: OnLoss) -> AnyTool:
+def _simplify(tool: AnyTool, on_loss: OnLoss) -> AnyTool:
     """Return a tool whose schema all servers accept.
 
     Raises:

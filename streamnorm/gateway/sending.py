@@ -104,18 +104,18 @@ class ClientStream:
         await send_json(self._exchange, status, raw_headers({**headers, **_JSON}), body)
 
     @contextmanager
-    def watched(self, look_s: float, idle_s: float) -> Generator[None]:
+    def watched(self, poll_interval_s: float, idle_s: float) -> Generator[None]:
         """Send pings while the stream is silent, and cut off a client that reads nothing.
 
         Such a client would hold its upstream, and its place among the requests, for as long as
         its connection lives.
 
         Args:
-            look_s: Seconds after which `may_start` is asked for the first time, and again
+            poll_interval_s: Seconds after which `may_start` is asked for the first time, and again
                 until a ping may be sent.
             idle_s: Seconds that a client has at least to read; at most twice as many.
         """
-        self._call_later(look_s, self._keep_alive, look_s)
+        self._call_later(poll_interval_s, self._keep_alive, poll_interval_s)
         self._call_later(idle_s, self._cut_off, idle_s, None)
         try:
             yield
@@ -129,7 +129,7 @@ class ClientStream:
         # A task for each would cost more than the rest of a short answer's sending.
         self._timers[callback] = self._loop.call_later(delay_s, callback, *args)
 
-    def _keep_alive(self, look_s: float) -> None:
+    def _keep_alive(self, poll_interval_s: float) -> None:
         """Send a ping if it is time, and look again until the stream has ended."""
         if self._is_ended or self._exchange.has_left:
             return
@@ -137,22 +137,22 @@ class ClientStream:
         if self._is_sending:
             wait_s = self._keepalive_s
         elif not self.is_started and not self._may_start(now - self._began_at):
-            wait_s = look_s
+            wait_s = poll_interval_s
         elif self.is_started and now < self._sent_at + self._keepalive_s:
             wait_s = self._sent_at + self._keepalive_s - now
         elif ping := self.ping():
-            self._pinging = self._loop.create_task(self._send_ping(ping, look_s))
+            self._pinging = self._loop.create_task(self._send_ping(ping, poll_interval_s))
             return
         else:
             return
-        self._call_later(wait_s, self._keep_alive, look_s)
+        self._call_later(wait_s, self._keep_alive, poll_interval_s)
 
-    async def _send_ping(self, ping: bytes, look_s: float) -> None:
+    async def _send_ping(self, ping: bytes, poll_interval_s: float) -> None:
         await self._start({})
         await self._exchange.send(ping)
         self._sent_at = self._loop.time()
         self._pinging = None
-        self._call_later(self._keepalive_s, self._keep_alive, look_s)
+        self._call_later(self._keepalive_s, self._keep_alive, poll_interval_s)
 
     def _cut_off(self, idle_s: float, blocked_since: float | None) -> None:
         """Cancel the request if its client has read nothing since the last look."""

@@ -13,7 +13,7 @@ from time import monotonic
 
 from streamnorm._core.errors import StoreError
 from streamnorm._upstream.requests import RequestRefused
-from streamnorm.gateway.admission import key_at
+from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.state import (
@@ -145,7 +145,7 @@ def _unavailable() -> RequestRefused:
     return RequestRefused(text, 503, code="store_unavailable")
 
 
-def opened_store(
+def open_configured_store(
     config: Config, environ: Mapping[str, str], bodies: BodyThread
 ) -> GatewayStore | None:
     """Return the store of a configuration; None if it has none.
@@ -162,7 +162,7 @@ def opened_store(
     if url is None:
         return None
     if url.startswith(_PLACE):
-        url = key_at(url, "state", environ)
+        url = resolve_key(url, "state", environ)
     if url == _MEMORY and is_worker(environ):
         raise ConfigError(
             "state: memory: in a worker process, expected sqlite: or redis:, "

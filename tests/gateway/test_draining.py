@@ -27,7 +27,7 @@ from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated, Usage
 from streamnorm.gateway import Gateway
-from streamnorm.gateway.draining import chained_signals
+from streamnorm.gateway.draining import chain_signals
 
 pytestmark = pytest.mark.anyio
 
@@ -184,7 +184,7 @@ async def test_drain_begins_at_the_signal_and_the_server_gets_it_too(sigterm: No
         calls.append("server")
 
     signal.signal(signal.SIGTERM, handle)
-    with chained_signals(lambda: calls.append("drain")):
+    with chain_signals(lambda: calls.append("drain")):
         signal.raise_signal(signal.SIGTERM)
         await asyncio.sleep(0)
     assert calls == ["server", "drain"]
@@ -196,7 +196,7 @@ async def test_signal_that_no_server_handles_is_left_alone(
     handler: signal.Handlers, sigterm: None
 ) -> None:
     signal.signal(signal.SIGTERM, handler)
-    with chained_signals(lambda: None):
+    with chain_signals(lambda: None):
         assert signal.getsignal(signal.SIGTERM) is handler
 
 
@@ -205,7 +205,7 @@ async def test_handler_that_replaced_ours_stays(sigterm: None) -> None:
     def second(_number: int, _frame: object) -> None: ...
 
     signal.signal(signal.SIGTERM, first)
-    with chained_signals(lambda: None):
+    with chain_signals(lambda: None):
         signal.signal(signal.SIGTERM, second)
     assert signal.getsignal(signal.SIGTERM) is second
 
@@ -214,7 +214,7 @@ async def test_signals_are_left_alone_outside_the_main_thread() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     async def enter() -> None:
-        with chained_signals(lambda: None):
+        with chain_signals(lambda: None):
             assert signal.getsignal(signal.SIGTERM) is before
 
     await asyncio.to_thread(asyncio.run, enter())

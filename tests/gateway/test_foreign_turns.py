@@ -13,7 +13,7 @@ from support.gateway_servers import served
 from support.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm._bodies import request_of
-from streamnorm.gateway import turns
+from streamnorm.gateway import response_state
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +111,7 @@ async def test_history_that_passes_is_decoded_once(monkeypatch: pytest.MonkeyPat
         count += 1
         return request_of(*args, **options)
 
-    monkeypatch.setattr(turns, "request_of", decoded)
+    monkeypatch.setattr(response_state, "request_of", decoded)
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
     body = {"model": "m", "input": [{"role": "user", "content": "1"}, reasoning], "store": False}
     data, received = await sent("openai_responses", "/v1/responses", body)

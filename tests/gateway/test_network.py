@@ -24,7 +24,7 @@ from streamnorm import Completed, Truncated, Usage
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway import Gateway
-from streamnorm.gateway.network import Answer, Network, ServerStopping, Stalled
+from streamnorm.gateway.network import Network, ServerStopping, Stalled, UpstreamResponse
 from streamnorm.gateway.sending import ClientStream
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ async def gateway(
 
 
 @asynccontextmanager
-async def opened_answer(steps: Sequence[Step], **settings: Any) -> AsyncIterator[Answer]:
+async def opened_answer(steps: Sequence[Step], **settings: Any) -> AsyncIterator[UpstreamResponse]:
     """Ask an upstream, and yield the answer, of which nothing was read."""
     async with served(StepUpstream(steps)) as url:
         network = Network(gateway_config(url, **settings))

@@ -19,8 +19,8 @@ from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.storing import GatewayStore
-from streamnorm.gateway.turns import Turns
 from streamnorm.state import MemoryStore
 from streamnorm.state.stored import MAX_CHAIN_BYTES
 from streamnorm.testing import FakeProvider
@@ -132,7 +132,7 @@ async def test_whole_answer_that_cannot_be_stored_reaches_its_client(tmp_path: P
 async def test_answer_that_no_store_takes_is_not_said_to_be_stored() -> None:
     """A store ignores it: the client would be told that it is stored."""
     bodies = BodyThread()
-    turns = Turns(GatewayStore(MemoryStore(), bodies), bodies)
+    turns = ResponseStates(GatewayStore(MemoryStore(), bodies), bodies)
     received = ClientRequest(method="POST", path="/v1/responses", headers={}, body=b"")
     turn = await turns.begin(received, lookup("openai_responses"), {"model": "m", "input": "Hi."})
     item = {"type": "message", "content": "a" * MAX_CHAIN_BYTES}

@@ -1,6 +1,6 @@
 """Requests for messages, each with the state that it refers to and the answer that is stored.
 
-`Messages` begins the turn of a request before any upstream is asked:
+`MessageEndpoint` begins the turn of a request before any upstream is asked:
 
     turn = await turns.begin(received, client, body)
 
@@ -68,7 +68,7 @@ class StoredStream(Stream[bytes]):
     """
 
     def __init__(
-        self, pump: TranscodePump, reader: LargeEvents, turn: ClientTurn, bodies: BodyThread
+        self, pump: TranscodePump, reader: LargeEvents, turn: ResponseState, bodies: BodyThread
     ) -> None:
         super().__init__(pump, reader)
         self._turn = turn
@@ -110,7 +110,7 @@ _MAX_REFERENCES = 10_000  # a store looks up each
 _STATUS = 400  # also of items, where the vendor says 404: clients take that for a wrong URL
 
 
-class ClientTurn:
+class ResponseState:
     """One request for a message, of a client whose dialect stores no answers.
 
     Args:
@@ -228,7 +228,7 @@ class ClientTurn:
         return target.upstream.dialect == self._client.name
 
 
-class StatelessTurn(ClientTurn):
+class UnstoredState(ResponseState):
     """A turn of a client that expects its answers to be stored, where nothing is.
 
     An agent whose `previous_response_id` is ignored repeats its first step for ever, so such a
@@ -248,7 +248,7 @@ class StatelessTurn(ClientTurn):
     def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         if self._is_own(target):
             return sent
-        return _unstored(sent, is_asked=self._is_asked_to_store)
+        return _mark_unstored(sent, is_asked=self._is_asked_to_store)
 
     def _refuse_state(self) -> None:
         with refusals():
@@ -260,7 +260,7 @@ class StatelessTurn(ClientTurn):
         self._is_asked_to_store = turn.stores
 
 
-class StatefulTurn(ClientTurn):
+class StoredState(ResponseState):
     """A turn of a client that has its answers stored here, whichever upstream gives them.
 
     A request that neither stores nor refers to what is stored is as that of another client.
@@ -358,7 +358,7 @@ class StatefulTurn(ClientTurn):
         return stored, 0 if stored is None else stored.size
 
 
-class Turns:
+class ResponseStates:
     """Begins the turns of all requests for messages.
 
     Args:
@@ -372,7 +372,7 @@ class Turns:
 
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
-    ) -> ClientTurn:
+    ) -> ResponseState:
         """Return the turn of a request, with all that it refers to.
 
         Args:
@@ -384,9 +384,9 @@ class Turns:
             RequestRefused: The request refers to what is not stored.
         """
         if not stores_responses(client):
-            return ClientTurn(received, client, body)
+            return ResponseState(received, client, body)
         if self._store is None:
-            return StatelessTurn(received, client, body)
+            return UnstoredState(received, client, body)
         with refusals():
             try:
                 make_turn = partial(CheckedTurn, body)
@@ -397,7 +397,7 @@ class Turns:
         if count > _MAX_REFERENCES:
             found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
             raise RequestRefused(found, param="input")
-        turn = StatefulTurn(received, client, body, asked, self._store, self._bodies)
+        turn = StoredState(received, client, body, asked, self._store, self._bodies)
         await turn.expand()
         return turn
 
@@ -423,7 +423,7 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
 
 
-def _unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
+def _mark_unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
     """Return a translated request whose answer says that it is not stored.
 
     Args:

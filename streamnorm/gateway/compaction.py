@@ -28,13 +28,13 @@ from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, refusals
-from streamnorm.gateway.admission import key_at
-from streamnorm.gateway.attempts import Begun
+from streamnorm.gateway.admission import resolve_key
+from streamnorm.gateway.attempts import StartedStream
 from streamnorm.gateway.config import Config, ConfigError
 from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.response_state import ResponseState
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.sending import ClientStream
-from streamnorm.gateway.turns import ClientTurn
 from streamnorm.state.compaction import (
     Sealer,
     asks_for_compaction,
@@ -63,7 +63,7 @@ def sealer_of(config: Config, environ: Mapping[str, str]) -> Sealer:
     """
     if config.seal_key is None:
         return _OwnSealer()
-    keys = [key.strip() for key in key_at(config.seal_key, "seal_key", environ).split(",")]
+    keys = [key.strip() for key in resolve_key(config.seal_key, "seal_key", environ).split(",")]
     for key in keys:
         if len(key) < _MIN_KEY_CHARS:
             raise ConfigError(
@@ -89,7 +89,7 @@ class _OwnSealer(Sealer):
         return super().seal(text)
 
 
-class Compacting:
+class Compactor:
     """Opens what is sealed in requests, and begins the compactions that they ask for.
 
     Args:
@@ -101,7 +101,7 @@ class Compacting:
         self._sealer = sealer
         self._limits = Limits(max_event_bytes=max_bytes, max_accumulated_bytes=max_bytes)
 
-    def begin(self, turn: ClientTurn, client: Dialect, *, is_whole: bool) -> Compaction | None:
+    def begin(self, turn: ResponseState, client: Dialect, *, is_whole: bool) -> Compaction | None:
         """Set what a turn sends to upstreams; return the compaction that it asks for, if any.
 
         Args:
@@ -133,7 +133,7 @@ class Compacting:
         Raises:
             RequestRefused: Something was not sealed here.
         """
-        found = _opened(body, self._sealer, passes_others=is_own)
+        found = _open_seals(body, self._sealer, passes_others=is_own)
         if found is body:
             return received
         return received.with_body(encode_pieces(found, received.size))
@@ -153,7 +153,7 @@ class Compaction:
 
     def __init__(
         self,
-        turn: ClientTurn,
+        turn: ResponseState,
         client: Dialect,
         body: dict[str, Any],
         sealer: Sealer,
@@ -176,13 +176,13 @@ class Compaction:
         """
         passes = self._turn.passes(target)
         is_own = target.upstream.dialect == self._client.name
-        found = _opened(body, self._sealer, passes_others=is_own)
+        found = _open_seals(body, self._sealer, passes_others=is_own)
         with _refusals():
             asks = self._turn.makes_answer = not passes and asks_for_compaction(body)
             return summary_request(found) if asks else found
 
     async def send(
-        self, begun: Begun, stream: ClientStream, call: CallRecord, *, streams: bool
+        self, begun: StartedStream, stream: ClientStream, call: CallRecord, *, streams: bool
     ) -> None:
         """Send the compacted conversation, or why there is none.
 
@@ -224,7 +224,7 @@ class Compaction:
         await stream.send(b"".join([writer.encode(event) for event in events]), more=False)
 
     async def _read(
-        self, begun: Begun, on_start: Callable[[MessageStart], Awaitable[None]]
+        self, begun: StartedStream, on_start: Callable[[MessageStart], Awaitable[None]]
     ) -> Message | StreamError:
         """Return the answer of an upstream, or how it failed."""
         reader = decoder(self._client.name, limits=self._limits)
@@ -257,7 +257,7 @@ class Compaction:
         await stream.send_body(failed.status, {}, failed.body)
 
 
-def _opened(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
+def _open_seals(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
     with _refusals():
         return opened(body, sealer, passes_others=passes_others)
 

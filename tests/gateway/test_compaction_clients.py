@@ -149,13 +149,13 @@ async def test_connection_that_breaks_is_an_error() -> None:
 async def test_client_that_leaves_ends_the_request_for_a_summary() -> None:
     upstream = StepUpstream([content("1. Ta"), asyncio.Event()])
     async with served_gateway(upstream) as gateway:
-        async with httpx.AsyncClient() as http, _opened(http, gateway) as response:
+        async with httpx.AsyncClient() as http, _open_seals(http, gateway) as response:
             await anext(response.aiter_raw())
         await asyncio.wait_for(upstream.closed.wait(), 5)
     assert upstream.left == 1
 
 
-def _opened(http: httpx.AsyncClient, gateway: RunningGateway) -> Any:
+def _open_seals(http: httpx.AsyncClient, gateway: RunningGateway) -> Any:
     body = {"model": "m", "input": [SAID, TRIGGER], "stream": True}
     return http.stream("POST", f"{gateway.url}/v1/responses", json=body)
 
@@ -163,7 +163,7 @@ def _opened(http: httpx.AsyncClient, gateway: RunningGateway) -> Any:
 async def _streamed(gateway: RunningGateway, *, until: bytes, then: asyncio.Event) -> bytes:
     """Return a stream; once it contains some bytes, an event is set."""
     data = b""
-    async with httpx.AsyncClient() as http, _opened(http, gateway) as response:
+    async with httpx.AsyncClient() as http, _open_seals(http, gateway) as response:
         async for piece in response.aiter_raw():
             data += piece
             if until in data:

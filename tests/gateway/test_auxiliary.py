@@ -11,7 +11,7 @@ from support.gateway_servers import served
 from support.loopback import Server
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm.gateway import ModelConfig, UpstreamConfig, side
+from streamnorm.gateway import ModelConfig, UpstreamConfig, auxiliary
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio
@@ -294,7 +294,7 @@ async def test_model_of_an_earlier_entry_is_not_listed_for_a_later_one() -> None
 
 
 async def test_silent_upstream_does_not_hold_up_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side, "_LISTED_S", 0.05)
+    monkeypatch.setattr(auxiliary, "_LISTED_S", 0.05)
     silent, upstream = Server([], stays_open=True), ScriptedUpstream({"/v1/models": CHAT_LIST})
     async with silent.running(), served(upstream) as url:
         upstreams = {

@@ -45,15 +45,15 @@ from streamnorm.asgi.exchange import Exchange
 from streamnorm.asgi.responses import send_json
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.compacting import Compacting
+from streamnorm.gateway.compaction import Compactor
 from streamnorm.gateway.config import Config, request_limits
 from streamnorm.gateway.draining import stopping
-from streamnorm.gateway.network import Answer, Network, ServerStopping, failure_reason
+from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.records import CallRecord, FailureReason
+from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Routing, Target, is_one_name
 from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.gateway.storing import GatewayStore, store_refusals
-from streamnorm.gateway.turns import ClientTurn, Turns
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
 from streamnorm.transports.transcoded_state import client_scope
@@ -90,7 +90,7 @@ class _Returned(Struct, Generic[T], frozen=True):
     value: T | StreamError
 
 
-class Side:
+class AuxiliaryEndpoints:
     """Answers the requests for no message.
 
     Args:
@@ -110,7 +110,7 @@ class Side:
         network: Network,
         estimator: TokenEstimator,
         store: GatewayStore | None,
-        compacting: Compacting,
+        compacting: Compactor,
         bodies: BodyThread,
     ) -> None:
         self._routing = routing
@@ -120,7 +120,7 @@ class Side:
         self._estimator = estimator
         self._request_limits = request_limits(config)
         self._bodies = bodies
-        self._turns = Turns(store, bodies)
+        self._turns = ResponseStates(store, bodies)
         self._max_answer_bytes = config.max_event_bytes
         self._keepalive_s = config.keepalive_s
         self._idle_s = config.idle_s
@@ -143,7 +143,7 @@ class Side:
     def _passes(self, received: ClientRequest, client: Dialect, asked: RequestedOperation) -> bool:
         body, model = self._body_of(received, client, asked)
         target = self._routing.targets(model, client)[0]
-        return self._store is None and ClientTurn(received, client, body).passes(target)
+        return self._store is None and ResponseState(received, client, body).passes(target)
 
     async def answer(
         self,
@@ -378,7 +378,7 @@ class Side:
         finally:
             steps.close()
 
-    async def _read(self, answer: Answer) -> SideAnswer | StreamError:
+    async def _read(self, answer: UpstreamResponse) -> SideAnswer | StreamError:
         """Return the answer of an upstream, or why it is none."""
         body = await answer.read_all(self._max_answer_bytes)
         if len(body) > self._max_answer_bytes:
