@@ -56,8 +56,9 @@ from streamnorm import (
 )
 from streamnorm._registry import DIALECTS as REGISTERED
 from streamnorm._registry import checker, register
+from streamnorm.http.servers import server_of
+from streamnorm.http.urls import detect_url
 from streamnorm.recording import Companion, Recording, faults
-from streamnorm.recording.operations import dialect_of, server_of
 from streamnorm.sse import Frame
 from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.transports.httpx import RecordingTransport, ReplayTransport
@@ -252,7 +253,7 @@ def test_fake_provider_answers_at_its_endpoint() -> None:
 
 
 def test_exchange_is_recorded_and_replayed(tmp_path: Path) -> None:
-    assert (dialect_of(URL), server_of(URL)) == ("telegraph", "western")
+    assert (detect_url(URL), server_of(URL)) == ("telegraph", "western")
     upstream = FakeProvider("Hello").transport("httpx")
     body = send(RecordingTransport(upstream, tmp_path), {"say": "hello"})
     (path,) = tmp_path.rglob("*.sse")

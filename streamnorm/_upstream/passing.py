@@ -32,7 +32,6 @@ from streamnorm._core.limits import Limits
 from streamnorm._decoding import decoder
 from streamnorm._registry import lookup
 from streamnorm._transcoder import Transcoder
-from streamnorm._upstream.headers import endpoint_url, request_headers
 from streamnorm._upstream.requests import (
     ClientRequest,
     Upstream,
@@ -42,6 +41,8 @@ from streamnorm._upstream.requests import (
     refusals,
     splice,
 )
+from streamnorm.http.headers import request_headers
+from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles import shipped_profiles
 from streamnorm.sse import Frame
 

@@ -21,7 +21,8 @@ from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import detect_path, lookup
-from streamnorm._upstream.headers import endpoint_url, request_headers
+from streamnorm.http.headers import request_headers
+from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles import Profiles
 
 _FIELDS: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])

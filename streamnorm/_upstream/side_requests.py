@@ -38,7 +38,6 @@ from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import reported_error
-from streamnorm._upstream.headers import endpoint_url, request_headers
 from streamnorm._upstream.passing import PassedAnswer, answer_problem, passed_body, passed_path
 from streamnorm._upstream.requests import (
     ClientRequest,
@@ -47,6 +46,8 @@ from streamnorm._upstream.requests import (
     decoded_body,
     refusals,
 )
+from streamnorm.http.headers import request_headers
+from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles import shipped_profiles
 
 _LAST_STATUS = 599

@@ -233,8 +233,8 @@ def stored_request(source: Source, url: str | None) -> StoredRequest:
         RecordingError: It is a damaged companion, or one without the body of a request.
     """
     from streamnorm._registry import detect_path
+    from streamnorm.http.urls import path_of
     from streamnorm.recording.format import decode_companion
-    from streamnorm.recording.operations import path_of
 
     data, body = body_in(source)
     found = StoredRequest(body, "")

@@ -2,7 +2,7 @@
 
     app = streamnorm.gateway.app(streamnorm.gateway.read_config("gateway.toml"))
 
-A request comes in at the `door` of the `application`, which decodes its `encodings`.
+A request comes in at the `door` of the `application`, which decodes its body.
 `messages` answers it: `routing` chooses the upstreams, `attempts` asks one after the other over
 the `network` until an answer begins, and `sending` writes that to the client.  `config` is what
 a configuration says, `model_options` what it changes in requests.  `records` is what is known of

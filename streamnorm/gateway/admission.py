@@ -19,8 +19,14 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_bo
 from streamnorm.asgi.exchange import Receive, Scope
 from streamnorm.gateway.browsers import Browsers
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.encodings import ENCODING, body_decoder, too_large
 from streamnorm.gateway.records import plain_path
+from streamnorm.http.codings import (
+    CONTENT_ENCODING,
+    CodingError,
+    ContentDecoder,
+    content_codings,
+    supported_codings,
+)
 
 # Of what the dialects know, what a gateway has: nothing of it names another host or account.
 _PATHS = re.compile(
@@ -42,6 +48,8 @@ _MAX_HEAD_BYTES = 64 * 1024  # of all headers and the target; some servers have 
 # but one of which a byte arrives now and then would hold its place among `max_streams` for months.
 _MIN_BODY_BYTES_S = 16 * 1024
 _RETRY_S = 1
+_CODINGS = supported_codings()
+_MAX_CODINGS = 2  # one by the client, one by a proxy
 
 
 class Admission:
@@ -96,14 +104,14 @@ class Admission:
                 )
         asked = _requested_operation(received, client)
         if received.method == "POST":
-            body_decoder(received.headers, self._max_body_bytes)
+            _body_decoder(received.headers, self._max_body_bytes)
             json_body(_plain(received, b""))
             length = received.headers.get("content-length", "0")
             if not (length.isascii() and length.isdecimal()):
                 raise _ill_framed("a content-length that is no number, expected one")
             # Digits are compared, since a number may have more of them than Python converts.
             if len(length.lstrip("0")) > 18 or int(length) > self._max_body_bytes:
-                raise too_large(self._max_body_bytes)
+                raise _too_large(self._max_body_bytes)
         return asked
 
     @contextmanager
@@ -133,7 +141,7 @@ class Admission:
             RequestRefused: The body is larger than the bound, compressed or not; it is corrupt,
                 or arrives too slowly.
         """
-        decoder = body_decoder(received.headers, self._max_body_bytes)
+        decoder = _body_decoder(received.headers, self._max_body_bytes)
         body = BytesIO()  # which returns what it holds without copying it
         size = 0
         loop = asyncio.get_running_loop()
@@ -155,18 +163,30 @@ class Admission:
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
             if size > self._max_body_bytes:
-                raise too_large(self._max_body_bytes)
+                raise _too_large(self._max_body_bytes)
             if decoder is None:
                 body.write(chunk)
             else:
-                for piece in decoder.feed(chunk):
-                    body.write(piece)
-                    await asyncio.sleep(0)  # a chunk may stand for very many
+                with self._decoding():
+                    for piece in decoder.feed(chunk):
+                        body.write(piece)
+                        await asyncio.sleep(0)  # a chunk may stand for very many
             if not message.get("more_body", False):
                 break
         if decoder is not None and size:
-            decoder.close()
+            with self._decoding():
+                decoder.close()
         return _plain(received, body.getvalue())
+
+    @contextmanager
+    def _decoding(self) -> Generator[None]:
+        """Raise `RequestRefused` for a compressed body that cannot be decoded."""
+        try:
+            yield
+        except CodingError as exc:
+            if exc.fault == "too_large":
+                raise _too_large(self._max_body_bytes) from exc
+            raise RequestRefused(str(exc)) from exc
 
 
 def refuse_websocket() -> RequestRefused:
@@ -176,7 +196,7 @@ def refuse_websocket() -> RequestRefused:
     )
 
 
-def path_of(scope: Scope) -> str:
+def request_path(scope: Scope) -> str:
     """Return the path of a request, without that at which the gateway is mounted."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     return "/" + "/".join(segment for segment in path.split("/") if segment)
@@ -195,7 +215,7 @@ def received_request(scope: Scope) -> ClientRequest:
         fields = []
     return ClientRequest(
         method=scope.get("method", "GET"),
-        path=path_of(scope),
+        path=request_path(scope),
         headers={name: ", ".join(several) for name, several in values.items()},
         body=b"",
         query=tuple(fields),
@@ -258,8 +278,37 @@ def _is_known(path: str) -> bool:
 
 def _plain(received: ClientRequest, body: bytes) -> ClientRequest:
     """Return a request with a body that is not compressed."""
-    headers = {name: value for name, value in received.headers.items() if name != ENCODING}
+    headers = {name: value for name, value in received.headers.items() if name != CONTENT_ENCODING}
     return structs.replace(received, headers=headers, body=body)
+
+
+def _body_decoder(headers: Mapping[str, str], max_bytes: int) -> ContentDecoder | None:
+    """Return the decoder of a body; None if the body is not compressed.
+
+    Raises:
+        RequestRefused: It has a coding that is not supported, or too many of them.
+    """
+    codings = content_codings(headers.get(CONTENT_ENCODING, ""))
+    if not codings:
+        return None
+    supported = ", ".join(_CODINGS)
+    accepted = {"accept-encoding": supported}
+    if any(name not in _CODINGS for name in codings):
+        found = f"a {CONTENT_ENCODING} that is not supported, expected one of {supported}"
+        raise RequestRefused(found, 415, headers=accepted)
+    if len(codings) > _MAX_CODINGS:
+        found = f"{len(codings)} codings of a body, expected at most {_MAX_CODINGS}"
+        raise RequestRefused(found, 415, headers=accepted)
+    return ContentDecoder(codings, max_bytes)
+
+
+def _too_large(max_bytes: int) -> RequestRefused:
+    """Return the refusal of a body above its bound."""
+    return RequestRefused(
+        f"a body that is too large, expected at most {max_bytes} bytes",
+        413,
+        headers={"connection": "close"},
+    )
 
 
 def _has_dots(path: str) -> bool:

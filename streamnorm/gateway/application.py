@@ -24,9 +24,9 @@ from streamnorm.asgi.responses import send_json
 from streamnorm.gateway.admission import (
     Admission,
     client_of,
-    path_of,
     received_request,
     refuse_websocket,
+    request_path,
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.body_thread import BodyThread
@@ -146,7 +146,7 @@ class Gateway:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = path_of(scope)
+        path = request_path(scope)
         if path in _HEALTH and scope.get("method") in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)

@@ -29,7 +29,6 @@ from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status, whole_answer
 from streamnorm._upstream.foreign_turns import without_owner
-from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import passed_request
 from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstream_request
 from streamnorm.aio import Stream
@@ -41,6 +40,7 @@ from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse
 from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
+from streamnorm.http.headers import answer_headers
 
 
 class StartedStream(Struct, frozen=True):

@@ -29,7 +29,6 @@ from streamnorm._core.large_json import encode_pieces
 from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_answer
-from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import PassedAnswer
 from streamnorm._upstream.requests import ClientRequest, json_body, refusals
 from streamnorm._upstream.side_requests import (
@@ -54,6 +53,7 @@ from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Routing, Target, is_one_name
 from streamnorm.gateway.sending import ClientStream, raw_headers
 from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.http.headers import answer_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
 from streamnorm.transports.transcoded_state import client_scope

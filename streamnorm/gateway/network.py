@@ -28,7 +28,7 @@ from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
-from streamnorm.transports.provider_body import Inflation, inflation, is_plain
+from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 
 _CONNECT_S = 30.0
 _POLL_INTERVAL_S = 0.01  # the timer of an answer fires no more often
@@ -220,14 +220,14 @@ class UpstreamResponse:
             hide = key.replace_in_header
             self.headers = {name: hide(value) for name, value in self.headers.items()}
         self.content_type = self.headers.get("content-type")
-        self._coding = self.headers.get("content-encoding", "")
-        self._inflation: Inflation | None = None
-        self._pieces: Iterator[bytes] = iter(())  # of the last bytes that were inflated
+        self._coding = self.headers.get(CONTENT_ENCODING, "")
+        self._decoder: ResponseDecoder | None = None
+        self._pieces: Iterator[bytes] = iter(())  # decoded from the last read
         self._rest = b""  # lines of the last read that are still to be returned
-        plain = is_plain(self._coding)
+        plain = not content_codings(self._coding)
         self._uncut_bytes = _LINES_AT_ONCE if plain else sys.maxsize
         self.read: Callable[[], Awaitable[bytes]] = (
-            self._read_received if plain else self._read_inflated
+            self._read_received if plain else self._read_decoded
         )
         if key is not None:
             self.read = partial(_read_masked, self.read, KeyMask(key))
@@ -363,15 +363,15 @@ class UpstreamResponse:
         await asyncio.sleep(0)
         self._end_read()
 
-    async def _read_inflated(self) -> bytes:
+    async def _read_decoded(self) -> bytes:
         """Return the next bytes of a body that is compressed although that was not asked for."""
-        if self._inflation is None:
-            self._inflation = inflation(self._coding)
+        if self._decoder is None:  # a coding that is not supported is a failure of the body
+            self._decoder = ResponseDecoder(self._coding)
         data = self._rest or next(self._pieces, None)
         if data is not None:  # a read may become thousands of pieces
             await self._give_way()
         while data is None:
-            self._pieces = self._inflation.pieces(await self._read_received())
+            self._pieces = self._decoder.feed(await self._read_received())
             data = next(self._pieces, None)
         return self._first_lines(data)
 
@@ -445,7 +445,7 @@ def failure_reason(error: Exception | None) -> FailureReason | None:
             return "timeout"
         case aiohttp.ClientResponseError() | BrokenFraming() | UnrequestedBytes():
             return "protocol"
-        case RemoteProtocolError():  # of a body that cannot be inflated
+        case RemoteProtocolError():  # of a body that cannot be decoded
             return "protocol"
         case _:
             pass

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
+from streamnorm.http.urls import detect_url
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
@@ -27,7 +28,6 @@ from streamnorm.recording.matching import (
     unified_diff,
     without_secrets,
 )
-from streamnorm.recording.operations import dialect_of
 from streamnorm.recording.recording import Rechunk, Recording, cut_points
 from streamnorm.recording.secrets import Secrets
 
@@ -90,7 +90,7 @@ class _LibraryEntry:
         """Return whether a request has the method, path and dialect of this recording."""
         dialect = self.recording.dialect
         if self.compared is None:
-            return dialect is None or dialect_of(compared.url) in (dialect, None)
+            return dialect is None or detect_url(compared.url) in (dialect, None)
         return same_operation(compared, self.compared, dialect)
 
 
@@ -202,7 +202,7 @@ class Library:
             warnings.warn(text, DriftWarning, stacklevel=2)
         playback = entry.recording.playback(self._rechunk)
         if playback.dialect is None:
-            playback = structs.replace(playback, dialect=dialect_of(asked.url))
+            playback = structs.replace(playback, dialect=detect_url(asked.url))
         for fault in faults:
             playback = fault(playback)
         return playback
@@ -306,7 +306,7 @@ def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) 
 
 
 def _summary(request: WireRequest, compared: RecordedRequest) -> str:
-    dialect = dialect_of(compared.url) or "no known dialect"
+    dialect = detect_url(compared.url) or "no known dialect"
     size = "body not kept" if request.body is None else f"{len(request.body)} bytes"
     return f"{compared.method} {compared.url[:_MAX_URL_CHARS]} ({dialect}, {size})"
 

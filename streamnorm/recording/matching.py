@@ -19,8 +19,8 @@ from msgspec import UNSET
 
 from streamnorm._core.json import is_array, is_object
 from streamnorm._registry import DIALECTS
+from streamnorm.http.urls import detect_url, path_of, query_of
 from streamnorm.recording.format import RecordedRequest
-from streamnorm.recording.operations import dialect_of, path_of, query_of
 from streamnorm.recording.secrets.credentials import is_secret_field, is_secret_header
 
 _SCRUBBED = "xxxxxxxx"
@@ -138,7 +138,7 @@ def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: s
     """
     if asked.method.upper() != recorded.method.upper():
         return False
-    if dialect is not None and dialect_of(asked.url) not in (dialect, None):
+    if dialect is not None and detect_url(asked.url) not in (dialect, None):
         return False
     shorter, longer = sorted((path_of(asked.url), path_of(recorded.url)), key=len)
     return longer.endswith(shorter)

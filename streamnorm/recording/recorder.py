@@ -16,6 +16,8 @@ from msgspec import UNSET, structs
 
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
+from streamnorm.http.servers import server_of
+from streamnorm.http.urls import detect_url, path_of
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     MAX_STATUS,
@@ -31,7 +33,6 @@ from streamnorm.recording.format import (
     replace_file,
     write_companion,
 )
-from streamnorm.recording.operations import dialect_of, server_of, slug_of
 from streamnorm.recording.secrets import Secrets
 
 _LOGGER = logging.getLogger("streamnorm")
@@ -148,7 +149,7 @@ class RecordingWriter:
         self._name = recorder.next_name(self._slug)
         self._companion = Companion(
             1,
-            dialect_of(request.url),
+            detect_url(request.url),
             server_of(request.url),
             request=request,
             response=RecordedResponse(end="incomplete"),
@@ -302,3 +303,25 @@ def _suffix(headers: Mapping[str, str]) -> Suffix:
     if kind in ("", "text/event-stream"):
         return ".sse"
     return ".body.json" if kind == "application/json" or kind.endswith("+json") else ".body.bin"
+
+
+_MAX_SLUG_CHARS = 60
+_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_LONG_PIECE = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16}|[0-9a-f]{32}|x{8}", re.ASCII)
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
+
+
+def slug_of(url: str) -> str:
+    """Return a name for the file of an exchange, such as `chat-completions`.
+
+    It has at most 60 characters of `A-Z a-z 0-9 . _ -`.  Segments before the version in the
+    path, and segments that look like an id or a secret, are left out.
+    """
+    segments = path_of(url).split("/")[1:]
+    versions = [n for n, segment in enumerate(segments) if _VERSION.fullmatch(segment)]
+    named = segments[versions[-1] + 1 :] if versions else segments
+    named = [s for s in named if not _UUID.search(s) and not _LONG_PIECE.search(s)]
+    slug = _UNSAFE.sub("-", "-".join(named))[-_MAX_SLUG_CHARS:].strip("-._")
+    # `NAME.body.json` would be a body, not a companion.
+    return slug.removesuffix(".body") or "request"

@@ -15,9 +15,9 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.requests import asks_for_usage
+from streamnorm.http.urls import detect_url, path_of
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
-from streamnorm.recording.operations import dialect_of, path_of
 from streamnorm.recording.secrets.credentials import is_secret_header
 from streamnorm.testing.script import (
     Answer,
@@ -293,7 +293,7 @@ def _received_request(request: WireRequest, dialect: str | None) -> FakeRequest:
     return FakeRequest(
         request.method,
         path_of(request.url),
-        dialect or dialect_of(request.url),
+        dialect or detect_url(request.url),
         {name: value for name, value in headers.items() if not is_secret_header(name)},
         body,
     )

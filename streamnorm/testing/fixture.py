@@ -13,10 +13,10 @@ from uuid import uuid4
 import pytest
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
+from streamnorm.http.urls import path_of
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.format import split_name
 from streamnorm.recording.library import Library
-from streamnorm.recording.operations import path_of
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.recording.recording import Recording
 from streamnorm.testing.plugin import (

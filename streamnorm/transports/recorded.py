@@ -12,7 +12,8 @@ from typing import Any, Generic, Self
 
 import anyio
 
-from streamnorm._core.errors import RecordingError
+from streamnorm._core.errors import RecordingError, RemoteProtocolError
+from streamnorm.http.codings import ResponseDecoder, content_codings
 from streamnorm.recording.format import End
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.transports.family import (
@@ -25,7 +26,6 @@ from streamnorm.transports.family import (
     SyncTransport,
     subclass,
 )
-from streamnorm.transports.provider_body import decoded_writes
 
 # Closing must end even if the network no longer answers.
 _CLOSE_S = 1.0
@@ -197,7 +197,7 @@ class _RecordedBody:
         self._reads: Any = None
         self._family = family
         self._writer = writer
-        self._write = decoded_writes(writer, coding)
+        self._write = decoding_writer(writer, coding)
         self._closed = False
 
     def __iter__(self) -> Self:
@@ -284,3 +284,30 @@ def _end_of(exc: BaseException, family: Family[Any, Any]) -> End:
     if isinstance(exc, (family.timeout, TimeoutError)):
         return "timeout"
     return "reset" if isinstance(exc, Exception) else "aborted"
+
+
+def decoding_writer(writer: RecordingWriter, coding: str) -> Callable[[bytes], object]:
+    """Return a function that decodes a read of the body and passes it to the writer.
+
+    With an unsupported coding the recording is given up, and the reads are ignored.
+
+    Args:
+        writer: Writer of the recording.
+        coding: The response's `content-encoding`; empty for none.
+    """
+    if not content_codings(coding):
+        return writer.write
+    try:
+        decoder = ResponseDecoder(coding)
+    except RemoteProtocolError:
+        writer.fail("the response has a content-encoding other than gzip and deflate")
+        return len
+
+    def write(data: bytes) -> None:
+        try:
+            for piece in decoder.feed(data):
+                writer.write(piece)
+        except RemoteProtocolError:
+            writer.fail("the response's body is not of its content-encoding")
+
+    return write

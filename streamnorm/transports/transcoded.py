@@ -20,7 +20,6 @@ from streamnorm._core.json import object_in
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import WholeAnswer, whole_answer
-from streamnorm._upstream.headers import check_base_url
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -31,8 +30,9 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.http.servers import server_of
+from streamnorm.http.urls import check_base_url, path_of, query_of
 from streamnorm.profiles import Profiles
-from streamnorm.recording.operations import path_of, query_of, server_of
 from streamnorm.state import MemoryStore, read_operation
 from streamnorm.transports.family import (
     AnyTransport,

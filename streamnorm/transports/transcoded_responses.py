@@ -15,11 +15,11 @@ from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, StreamError, Truncated
 from streamnorm._core.json import dumps
 from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status
-from streamnorm._upstream.headers import answer_headers
 from streamnorm._upstream.passing import PassedAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.sources import AsyncReader, Reader
+from streamnorm.http.headers import answer_headers
 from streamnorm.transports.family import Family, HTTPResponse, RequestT, ResponseT, subclass
 from streamnorm.transports.provider_body import readable
 from streamnorm.transports.transcoded_exchange import Exchange

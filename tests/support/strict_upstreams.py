@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from streamnorm import RequestViolation
+from streamnorm.http.urls import detect_url
 from streamnorm.recording.exchange import Playback
-from streamnorm.recording.operations import dialect_of
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.script import Script
 from streamnorm.testing.writing import refusal_of
@@ -49,7 +49,7 @@ def refused(
         content: The body.
         server: Name of the server; None is the vendor.
     """
-    dialect = dialect_of(path)
+    dialect = detect_url(path)
     if dialect is None:
         return None
     find = partial(refusal_of, content, dialect, method=method, path=path, headers=headers)

@@ -113,7 +113,7 @@ def test_dialect_that_does_not_exist_is_refused_at_once() -> None:
 
 
 def test_dialect_that_cannot_be_written_answers_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamnorm.testing.fake.dialect_of", lambda _: "esperanto")
+    monkeypatch.setattr("streamnorm.testing.fake.detect_url", lambda _: "esperanto")
     with pytest.raises(UnrecordedRequest, match=r"^POST /v1/messages: no dialect") as info:
         FakeProvider("Hi").respond(messages())
     assert isinstance(info.value.__cause__, UnknownDialect)

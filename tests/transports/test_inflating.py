@@ -15,7 +15,7 @@ from support.mutations import chunked
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.recorder import Recorder
-from streamnorm.transports.provider_body import decoded_writes
+from streamnorm.transports.recorded import decoding_writer
 
 BODY = b"".join(b'data: {"text": "token %d"}\n\n' % number for number in range(300))
 MIB = 1024 * 1024
@@ -39,7 +39,7 @@ def written(
     recorder = Recorder(directory)
     writer = recorder.start(WireRequest("POST", URL))
     writer.begin(200, [("content-type", "text/event-stream")])
-    write = decoded_writes(writer, coding)
+    write = decoding_writer(writer, coding)
     for data in reads:
         write(data)
     writer.end("eof")
@@ -96,7 +96,7 @@ def test_bytes_after_the_compressed_end_are_ignored(tmp_path: Path) -> None:
 def test_bytes_after_the_compressed_end_are_not_stored(tmp_path: Path) -> None:
     writer = Recorder(tmp_path).start(WireRequest("POST", URL))
     writer.begin(200, [("content-type", "text/event-stream")])
-    write = decoded_writes(writer, "gzip")
+    write = decoding_writer(writer, "gzip")
     write(gzip.compress(BODY))
     more = bytes(MIB)
     tracemalloc.start()

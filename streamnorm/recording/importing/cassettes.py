@@ -28,7 +28,7 @@ from streamnorm.recording.importing.entries import (
     Foreign,
     Unreadable,
     checked,
-    decoded,
+    decode_body,
     json_value,
 )
 
@@ -167,7 +167,9 @@ def _body(
     else:
         stored = _stored(response.content if response.body is None else response.body)
         # A text is not compressed, whatever its headers say.
-        body = stored.encode() if isinstance(stored, str) else decoded(stored, headers, max_bytes)
+        body = (
+            stored.encode() if isinstance(stored, str) else decode_body(stored, headers, max_bytes)
+        )
     if len(body) > max_bytes:
         raise Unreadable("bodies that are too large together")
     return body

@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 import importlib
 import re
-import zlib
 from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -13,6 +12,9 @@ from urllib.parse import urlsplit
 from msgspec import UNSET, Struct, json, structs
 
 from streamnorm._core.json import clean, is_array, is_json, is_object, too_deep
+from streamnorm.http.codings import CONTENT_ENCODING, CodingError, ContentDecoder, content_codings
+from streamnorm.http.servers import server_of
+from streamnorm.http.urls import detect_url
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     Companion,
@@ -21,7 +23,6 @@ from streamnorm.recording.format import (
     RecordedResponse,
     Suffix,
 )
-from streamnorm.recording.operations import dialect_of, server_of
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
 
@@ -251,7 +252,6 @@ def _scalar(event: _ParserEvent) -> Any:
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_ZLIB_STARTS = (b"\x18", b"\x28", b"\x38", b"\x48", b"\x58", b"\x68", b"\x78")
 _EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 
 
@@ -309,7 +309,7 @@ def recording_of(entry: Entry) -> Recording:
     body = secrets.scrub(entry.body)
     response = RecordedResponse(entry.status, headers, _suffix(kind_of(entry.headers), body))
     url = entry.request.url
-    companion = Companion(1, dialect_of(url), server_of(url), "recorded", request, response)
+    companion = Companion(1, detect_url(url), server_of(url), "recorded", request, response)
     return Recording(body, structs.replace(companion, redacted=secrets.count))
 
 
@@ -358,7 +358,7 @@ def _suffix(kind: str, body: bytes) -> Suffix:
     return ".body.bin"
 
 
-def decoded(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> bytes:
+def decode_body(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> bytes:
     """Return a body without the content codings of its headers.
 
     Some tools decode the body and leave the header: a body without gzip's magic number is
@@ -367,32 +367,30 @@ def decoded(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> 
     Raises:
         Unreadable: The coding is unknown, or the body is damaged or too large.
     """
-    values = [value for name, value in headers if name.lower() == "content-encoding"]
-    codings = [coding.strip().lower() for coding in ",".join(values).split(",")]
-    for coding in reversed(codings):
-        match coding:
-            case "" | "identity":
-                pass
-            case "gzip" | "x-gzip":
-                body = _inflated(body, max_bytes) if body.startswith(_GZIP_MAGIC) else body
-            case "deflate":
-                body = _inflated(body, max_bytes)
-            case _:
-                raise Unreadable("a body of another content coding than gzip and deflate")
+    names = ",".join(value for name, value in headers if name.lower() == CONTENT_ENCODING)
+    for coding in reversed(content_codings(names)):
+        if coding not in ("deflate", "gzip"):
+            raise Unreadable("a body of another content coding than gzip and deflate")
+        if body.startswith(_GZIP_MAGIC):
+            body = _decode(body, "gzip", max_bytes)
+        elif coding == "deflate":
+            body = _decode(body, coding, max_bytes)
     return body
 
 
-def _inflated(body: bytes, max_bytes: int) -> bytes:
-    """Return the decoded content of a gzip member or a deflated body."""
-    # Some servers send deflate without the zlib header.
-    bare = not body.startswith(_GZIP_MAGIC) and body[:1] not in _ZLIB_STARTS
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
+    """Return the content of a gzip member or a deflated body."""
+    decoder = ContentDecoder([coding], max_bytes, max_members=1)
     try:
-        data = inflater.decompress(body, max_bytes + 1)
-    except zlib.error as exc:
-        raise Unreadable("a compressed body that is damaged") from exc
-    if len(data) > max_bytes:
-        raise Unreadable(f"bodies of more than {max_bytes} bytes")
-    if not inflater.eof or inflater.unused_data:
-        raise Unreadable("a compressed body that ends early, or has more behind its end")
-    return data
+        content = b"".join(decoder.feed(body))
+        decoder.close()
+    except CodingError as exc:
+        match exc.fault:
+            case "corrupt":
+                raise Unreadable("a compressed body that is damaged") from exc
+            case "too_large":
+                raise Unreadable(f"bodies of more than {max_bytes} bytes") from exc
+            case _:
+                found = "a compressed body that ends early, or has more behind its end"
+                raise Unreadable(found) from exc
+    return content

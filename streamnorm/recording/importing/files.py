@@ -14,8 +14,7 @@ from streamnorm.recording.format import read_bounded, split_name
 from streamnorm.recording.importing.cassettes import cassette_entries
 from streamnorm.recording.importing.entries import Entry, Unreadable, read_yaml, recording_of
 from streamnorm.recording.importing.har import har_entries
-from streamnorm.recording.operations import slug_of
-from streamnorm.recording.recorder import Recorder
+from streamnorm.recording.recorder import Recorder, slug_of
 from streamnorm.recording.recording import Recording
 
 _LIMITS = Limits()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 from itertools import chain, pairwise
@@ -14,6 +12,7 @@ from urllib.parse import unquote_plus
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
+from streamnorm.http.codings import CONTENT_ENCODING, CodingError, ContentDecoder, content_codings
 from streamnorm.recording.secrets.credentials import find_in_header, find_in_json, is_secret_field
 
 # Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
@@ -52,16 +51,14 @@ def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]
     It is not for a body that is no text, that is damaged, or that is too large once decoded:
     then the text serves only to search for credentials.
     """
-    values = [value for name, value in headers if name.lower() == "content-encoding"]
-    codings = [coding.strip().lower() for coding in ",".join(values).split(",")]
+    names = ",".join(value for name, value in headers if name.lower() == CONTENT_ENCODING)
     is_whole = True
-    for coding in reversed(codings):
-        if coding == "deflate":
-            body, is_complete = _inflated(body)
-        elif coding in ("", "gzip", "x-gzip"):
-            body, is_complete = _gunzipped(body)
-        else:
-            is_complete = coding == "identity"
+    # Without a header, a body may be compressed all the same.
+    for coding in reversed(content_codings(names) or ["gzip"]):
+        if coding not in ("deflate", "gzip"):
+            is_whole = False
+            continue
+        body, is_complete = _decode(body, coding)
         is_whole &= is_complete
     encoding = "utf-16" if body.startswith(_UTF16_MARKS) else "utf-8-sig"
     try:
@@ -70,39 +67,23 @@ def text_of(body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[str, bool]
         return body.decode(encoding, "replace"), False
 
 
-def _gunzipped(body: bytes) -> tuple[bytes, bool]:
-    """Return the content of a gzip file of any number of members, and whether that is all.
+def _decode(body: bytes, coding: str) -> tuple[bytes, bool]:
+    """Return a body without a coding, and whether that is the whole body.
 
-    A body that is none is returned as it is: some clients name a coding that they do not use.
+    Some clients name a coding that they do not use: a body that has none is returned as it is.
     """
-    if not body.startswith(_GZIP_MAGIC):
+    if coding == "gzip" and not body.startswith(_GZIP_MAGIC):
         return body, True
-    pieces: list[bytes] = []
-    size = 0
-    with gzip.GzipFile(fileobj=BytesIO(body)) as file:
-        try:
-            while piece := file.read1():
-                pieces.append(piece)
-                size += len(piece)
-                if size > _MAX_DECODED_BYTES:
-                    return b"".join(pieces), False
-        except gzip.BadGzipFile:  # bytes behind the last member
-            return b"".join(pieces), bool(pieces)
-        except (EOFError, zlib.error):
-            return b"".join(pieces), False
-    return b"".join(pieces), True
-
-
-def _inflated(body: bytes) -> tuple[bytes, bool]:
-    """Return the content of a deflated body, and whether that is all of it."""
-    # RFC 1950: the low half of a header's first byte is 8.  Some clients send no header.
-    has_header = body[:1] and body[0] & 0x0F == 8
-    inflater = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
+    decoder = ContentDecoder([coding], _MAX_DECODED_BYTES)
+    content = BytesIO()
     try:
-        data = inflater.decompress(body, _MAX_DECODED_BYTES)
-    except zlib.error:
-        return body, False
-    return data, inflater.eof
+        content.writelines(decoder.feed(body))
+        decoder.close()
+    except CodingError as exc:
+        if coding == "deflate" and exc.fault == "corrupt":
+            return body, False
+        return content.getvalue(), exc.fault == "trailing"
+    return content.getvalue(), True
 
 
 def find_in_text(text: str, kind: str) -> Iterator[Field]:

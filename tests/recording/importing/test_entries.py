@@ -8,7 +8,13 @@ import zlib
 import pytest
 
 from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.importing.entries import Entry, Unreadable, checked, decoded, recording_of
+from streamnorm.recording.importing.entries import (
+    Entry,
+    Unreadable,
+    checked,
+    decode_body,
+    recording_of,
+)
 
 CHAT_URL = "https://api.deepseek.com/v1/chat/completions"
 
@@ -135,24 +141,24 @@ def test_status_of_three_digits_passes(status: int) -> None:
     ],
 )
 def test_content_coding_is_decoded(coding: str, body: bytes) -> None:
-    assert decoded(body, [("Content-Encoding", coding)], 100) == b"data: 1\n\n"
+    assert decode_body(body, [("Content-Encoding", coding)], 100) == b"data: 1\n\n"
 
 
 def test_body_without_a_content_coding_is_unchanged() -> None:
     body = gzipped(b"data: 1\n\n")
-    assert decoded(body, [("content-type", "application/gzip")], 100) == body
+    assert decode_body(body, [("content-type", "application/gzip")], 100) == body
 
 
 def test_content_codings_of_several_headers_are_one_list() -> None:
     body = gzip.compress(zlib.compress(b"a"))
     headers = [("content-encoding", "deflate"), ("content-encoding", "gzip")]
-    assert decoded(body, headers, 100) == b"a"
+    assert decode_body(body, headers, 100) == b"a"
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, br", "compress"])
 def test_unknown_content_coding_is_refused(coding: str) -> None:
     with pytest.raises(Unreadable, match="another content coding than gzip and deflate"):
-        decoded(b"\x8b\x00", [("content-encoding", coding)], 100)
+        decode_body(b"\x8b\x00", [("content-encoding", coding)], 100)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,7 @@ def test_unknown_content_coding_is_refused(coding: str) -> None:
 )
 def test_damaged_body_is_refused(coding: str, body: bytes, wrong: str) -> None:
     with pytest.raises(Unreadable, match=wrong):
-        decoded(body, [("content-encoding", coding)], 100)
+        decode_body(body, [("content-encoding", coding)], 100)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, bare_deflate])
@@ -176,9 +182,9 @@ def test_decoded_size_is_bounded(compress: object) -> None:
     assert callable(compress)
     coding = "gzip" if compress is gzip.compress else "deflate"
     headers = [("content-encoding", coding)]
-    assert decoded(compress(b"a" * 100), headers, 100) == b"a" * 100
+    assert decode_body(compress(b"a" * 100), headers, 100) == b"a" * 100
     with pytest.raises(Unreadable, match="more than 100 bytes"):
-        decoded(compress(b"a" * 101), headers, 100)
+        decode_body(compress(b"a" * 101), headers, 100)
 
 
 def test_repr_shows_no_secret() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm._registry import DIALECTS
-from streamnorm._upstream.headers import answer_headers, request_headers
+from streamnorm.http.headers import answer_headers, request_headers
 
 FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
 

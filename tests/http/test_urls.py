@@ -1,4 +1,4 @@
-"""Base URLs that are accepted, and URLs of endpoints."""
+"""Base URLs that are accepted, URLs of endpoints, and the parts of a request's URL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from streamnorm import EncodeError
 from streamnorm._registry import DIALECTS
-from streamnorm._upstream.headers import check_base_url, endpoint_url
+from streamnorm.http.urls import check_base_url, detect_url, endpoint_url, path_of, query_of
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
@@ -85,3 +85,52 @@ def test_other_base_url_is_refused_without_its_text(given: str, problem: str) ->
     with pytest.raises(ValueError, match=problem) as raised:
         check_base_url(given)
     assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [
+        ("/v1/chat/completions", "openai_chat"),
+        ("/openai/deployments/mine/chat/completions?api-version=2024-10-21", "openai_chat"),
+        ("/v1beta/openai/chat/completions", "openai_chat"),
+        ("/v//v1/chat/completions", "openai_chat"),
+        ("/v1/chat/completions/", "openai_chat"),
+        ("/v1/responses", "openai_responses"),
+        ("/v1/responses/resp_12?stream=true", "openai_responses"),
+        ("/v1/messages", "anthropic"),
+        ("/anthropic/v1/messages?beta=true", "anthropic"),
+        ("/v1/messages/count_tokens", "anthropic"),
+        (
+            "/v1/projects/p/locations/l/publishers/anthropic/models/claude-x:streamRawPredict",
+            "anthropic",
+        ),
+        ("/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", "gemini"),
+        ("/v1beta/models/gemini-2.5-flash%3AgenerateContent", "gemini"),
+        (
+            "/v1/projects/p/locations/l/publishers/google/models/gemini-x:streamGenerateContent",
+            "gemini",
+        ),
+        ("/v1beta/models/gemini-2.5-flash:countTokens", "gemini"),
+        ("/v1/threads/thread_1/messages", None),
+        ("/v1/messages/batches", None),
+        ("/v1/responses/resp_12/input_items", None),
+        ("/v1/completions", None),
+        ("/v1/models", None),
+        ("/v1beta/models/gemini-2.5-flash:embedContent", None),
+        ("", None),
+    ],
+)
+def test_dialect_is_known_by_the_path(path: str, dialect: str | None) -> None:
+    assert detect_url("https://host.example" + path) == dialect
+
+
+def test_query_and_host_do_not_decide_the_dialect() -> None:
+    assert detect_url("https://messages.example/x?next=/v1/messages") is None
+
+
+def test_path_is_decoded_and_has_no_empty_segments() -> None:
+    assert path_of("http://h//v1/%6Dessages/") == "/v1/messages"
+
+
+def test_query_is_decoded_and_sorted() -> None:
+    assert query_of("http://h/p?b=&a=%31&a=0") == [("a", "0"), ("a", "1"), ("b", "")]

@@ -1,0 +1,71 @@
+"""URLs: base URLs of upstreams, URLs of endpoints, and the parts of a request's URL."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from streamnorm._core.codec import Endpoints
+from streamnorm._core.errors import EncodeError
+from streamnorm._registry import detect_path
+
+
+def check_base_url(url: str) -> str:
+    """Return a base URL without the slash at its end.
+
+    Raises:
+        ValueError: It is no http or https URL, or has a user, a query or a fragment.
+    """
+    if not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError("base_url has a character that no URL has, expected a URL")
+    try:
+        parts = urlsplit(url)
+        has_host, _ = bool((parts.hostname or "").encode("idna")), parts.port
+    except ValueError as exc:  # of a host that is no name or address, or of a port that is none
+        raise ValueError("base_url is no URL, expected http:// or https://") from exc
+    if parts.scheme not in ("http", "https") or not has_host:
+        raise ValueError("base_url is no http or https URL, expected one")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("base_url has a user or a password, expected the key as a header")
+    if "?" in url or "#" in url:
+        raise ValueError("base_url has a query or a fragment, expected none")
+    return url.rstrip("/")
+
+
+def endpoint_url(base_url: str, path: str, endpoints: Endpoints) -> str:
+    """Return the URL of an endpoint, with the version of the API once.
+
+    Args:
+        base_url: A URL that `check_base_url` returned.
+        path: Path of the endpoint as the dialect has it, with its query: `/v1/messages`.
+        endpoints: The dialect's endpoints.
+
+    Raises:
+        EncodeError: The path leaves the base URL.
+    """
+    segments = path.partition("?")[0].split("/")
+    if any(unquote(segment) in (".", "..") for segment in segments):
+        raise EncodeError("a path with dot segments, expected none", path="model")
+    return endpoints.url(base_url, path)
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL, decoded, without empty segments: `/v1/messages`."""
+    return "/" + "/".join(segment for segment in unquote(split_url(url).path).split("/") if segment)
+
+
+def query_of(url: str) -> list[tuple[str, str]]:
+    """Return the query of a URL, decoded and sorted."""
+    return sorted(parse_qsl(split_url(url).query, keep_blank_values=True))
+
+
+def detect_url(url: str) -> str | None:
+    """Return the name of the dialect whose endpoints match the path of a URL, or None."""
+    return detect_path(path_of(url))
+
+
+def split_url(url: str) -> SplitResult:
+    """Return the parts of a URL; empty ones if it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:  # a host in brackets that is no address
+        return urlsplit("")
