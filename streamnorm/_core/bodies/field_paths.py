@@ -1,8 +1,8 @@
 """Paths of fields in a JSON object, and edits that copy only what they change.
 
-A path is names with dots between, such as `tools.strict`.  It leads through objects, and through
-every element of an array.  `tools[type=mcp_toolset]` is the elements, or the object, whose field
-`type` has that value; the value is a pattern as file names have it.
+A path is names separated by dots, such as `tools.strict`.  A name leads to a field of an object,
+or of every element of an array.  `tools[type=mcp_toolset]` selects the elements, or the object,
+whose field `type` has that value, which may be a pattern as in a shell (`fnmatch`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 from streamnorm._core.json import is_array, is_object
 
 _STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
-
-
 _WILDCARDS = frozenset("*?[")
 
 
@@ -26,10 +24,9 @@ class Step(NamedTuple):
 
     Attributes:
         name: Name of a field.
-        field: Field of its value, or of the elements of its value, that is compared; "" for
-            none.
-        pattern: Pattern of that field's value.
-        is_exact: Whether the pattern is the value itself.
+        field: Field that selects values or elements; "" if all are selected.
+        pattern: Pattern that the value of `field` matches.
+        is_exact: Whether the pattern has no wildcard.
     """
 
     name: str
@@ -38,7 +35,7 @@ class Step(NamedTuple):
     is_exact: bool = True
 
     def matches(self, value: Any) -> bool:
-        """Return whether the path goes on in a value."""
+        """Return whether the step selects a value."""
         if not is_object(value):
             return False
         if not self.field:
@@ -49,8 +46,9 @@ class Step(NamedTuple):
         return fnmatchcase(found, self.pattern)
 
     def positions(self, values: list[Any]) -> list[int]:
-        """Return the positions of the elements in which the path goes on."""
-        if self.field and self.is_exact:  # in long conversations, at the cost of a comparison
+        """Return the positions of the elements that the step selects."""
+        # A body may have thousands of messages: one comparison each, without a call.
+        if self.field and self.is_exact:
             field, value = self.field, self.pattern
             return [
                 position
@@ -66,10 +64,10 @@ Edit: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
 
 @lru_cache(maxsize=1024)
 def parse_path(text: str) -> FieldPath:
-    """Return the steps of a path.
+    """Parse a path.
 
     Raises:
-        ValueError: It is no path.
+        ValueError: The text is no path.
     """
     steps: list[Step] = []
     position = 0
@@ -92,9 +90,9 @@ def has_field(value: dict[str, Any], path: FieldPath) -> bool:
 
 
 def fields_at(body: dict[str, Any], path: FieldPath) -> Iterator[tuple[str, Any]]:
-    """Yield each field that a path leads to: where it stands, and its value.
+    """Yield the path and the value of each field that `path` selects.
 
-    Where it stands is written with the positions of elements: `tools[2].strict`.
+    Yielded paths have the positions of elements: `tools[2].strict`.
     """
     yield from _fields_at(body, path, 0, "")
 
@@ -122,16 +120,17 @@ def _fields_at(
 
 
 def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
-    """Return an object with an edit at every place of a path; the object itself if it has none.
+    """Return an object with an edit of every field that a path selects; the same if none is.
 
-    An array or an object that an edit leaves empty is removed, and so is the object whose array
-    it was: it meant nothing without.
+    An array or object that an edit leaves empty is removed, with the object that held the array:
+    it has no meaning without elements.
 
     Args:
         body: The object, which is not changed.
-        path: Where to edit.
-        edit: Returns an object with a field of it edited.  Where the path selects elements, it
-            is given an object with the element as its only field, named by the selected value.
+        path: Path of the fields.
+        edit: Function that returns an object with one of its fields edited.  Where the last step
+            selects elements, its argument is an object with the element as the only field,
+            named by the value that selected it.
     """
     return _edit(body, path, 0, edit)
 
@@ -162,7 +161,7 @@ def _edit(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dict[
 
 
 def _edit_item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
-    """Return a value that a step leads to, edited; {} for nothing."""
+    """Return a selected value, edited; {} if the edit removes it."""
     step = path[at]
     if at + 1 < len(path):
         return _edit(value, path, at + 1, edit)

@@ -1,4 +1,4 @@
-"""Files within a body: `data:` URLs, Base64, and the names of files that came without one."""
+"""Files within a body: `data:` URLs, Base64, and file names."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ _SUFFIXES = {PDF: "pdf", "text/plain": "txt"}
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
-    """Return the media type, which may be empty, and the Base64 of a `data:` URL.
-
-    None is returned for any other URL.
-    """
+    """Return the media type, which may be empty, and the Base64 of a `data:` URL; else None."""
     if url[:5].lower() != "data:":
         return None
     head, comma, data = url.partition(",")
@@ -28,10 +25,10 @@ _TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
 
 def canonical_base64(data: str) -> str | None:
-    """Return Base64 in the standard alphabet, padded, without line breaks.
+    """Return Base64 in the standard alphabet, padded, without line breaks; None if it is invalid.
 
-    Clients send the URL-safe alphabet, too, or lines as in mail.  Base64 in the standard form
-    is returned as it is; None is returned for an empty text, and for anything else.
+    Clients also send the URL-safe alphabet, or lines as in mail.  Text that is in the standard
+    form already is returned as it is.  An empty text is invalid.
     """
     if _is_base64(data):
         return data
@@ -48,10 +45,10 @@ def _is_base64(data: str) -> bool:
 
 
 def file_name(title: str | None, media_type: str) -> str:
-    """Return the name of a file, for a vendor that refuses files without a name."""
+    """Return the title of a file, or a made-up name: some vendors refuse files without one."""
     return title or f"{_UNTITLED}.{_SUFFIXES.get(media_type, 'bin')}"
 
 
 def title_of(name: str | None) -> str | None:
-    """Return the title of a file; None if `file_name` made its name."""
+    """Return the title of a file; None if `file_name` made up its name."""
     return None if name is None or name.partition(".")[0] == _UNTITLED else name

@@ -1,8 +1,7 @@
-"""What was encoded of the messages of a growing history, so that only new ones are encoded.
+"""A cache of encoded messages, so that of a growing history only the new messages are encoded.
 
-The encoding of a message depends on the messages before it and on nothing after it (prefix
-stability).  As long as a history only grows, a message that was encoded for a target is
-encoded the same way again.
+The encoding of a message depends only on the message and on those before it (prefix stability).
+As long as a history only grows, the cached encoding of each message stays right.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ class _Entry(NamedTuple):
 
     Attributes:
         message: The message.
-        result: What the step returned.
-        lost: The losses that it counted.
+        result: Return value of the step.
+        lost: Losses that the step counted.
     """
 
     message: InputMessage
@@ -31,10 +30,10 @@ class _Entry(NamedTuple):
 
 
 class EncodingMemo:
-    """The results of encoding the messages of one growing history for one target.
+    """The encoded messages of one growing history for one target.
 
-    A message is known by its position and the identity of its parts, so that one that is put
-    together anew of the same blocks is known as well.
+    A message is recognised by its position and the identity of its parts: a new message object
+    with the same blocks is a hit.
     """
 
     def __init__(self) -> None:
@@ -48,14 +47,14 @@ class EncodingMemo:
         losses: Losses,
         make: Callable[[], T],
     ) -> T:
-        """Return what `make` returns, or returned for the message before.
+        """Return the cached result of a step for a message, or call `make` and cache its result.
 
         Args:
             step: Name of the step.
-            position: Number of the message in the step.
-            message: The message that it encodes.
-            losses: Counts what the step loses, each time.
-            make: Encodes the message; called if it is not known.
+            position: Position of the message in the history.
+            message: The message.
+            losses: Counter of the losses of the step; on a hit they are counted again.
+            make: Function that encodes the message.
 
         Raises:
             LossyEncoding: The step loses something, and the losses are strict.

@@ -1,4 +1,4 @@
-"""A body as JSON text or as a decoded object, within bounds."""
+"""Decoding of bodies within bounds, and the bounds of a decoded request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
     """Return a body as a decoded object.
 
     Raises:
-        DecodeError: It is no JSON object, or exceeds a bound.
+        DecodeError: The body is no JSON object, or exceeds a bound.
     """
     if isinstance(body, dict):
         value: object = body
@@ -53,17 +53,19 @@ def body_object(body: Body, limits: Limits) -> dict[str, Any]:
 
 
 def _check_count(body: bytes | str, most: int) -> None:
-    if 4 * len(body) <= 3 * most:  # the most that three bytes count is an empty object
+    # `,{}` is the densest text: three bytes that count as four values.  Most bodies are too
+    # small for the bound, and need not be searched.
+    if 4 * len(body) <= 3 * most:
         return
     if has_more_values(body if isinstance(body, bytes) else body.encode("utf-8", "replace"), most):
         raise DecodeError(f"more than {most} JSON values, expected at most that (max_json_values)")
 
 
 def _check_encodable(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a decoded object as JSON has it: the same one, if it can be written as it is."""
+    """Return a decoded object without lone surrogates; the same object if it has none."""
     try:
         dumps(value)
-    except UnicodeEncodeError:  # half a surrogate pair, which parsers of Python let pass
+    except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass
         cleaned: dict[str, Any] = clean_tree(value)
         return cleaned
     except (TypeError, ValueError) as exc:
@@ -86,7 +88,7 @@ def _decode(body: bytes | str, limits: Limits) -> object:
 
 
 def lone_surrogate_in(body: Body) -> str | None:
-    """Return the path of the first text with half a surrogate pair; None if there is none.
+    """Return the path of the first text with a lone surrogate; None if there is none.
 
     Args:
         body: A body that `body_object` accepts.
@@ -104,7 +106,7 @@ def lone_surrogate_in(body: Body) -> str | None:
 
 
 def check_bounds(request: Request, limits: Limits) -> None:
-    """Check a request against the bounds of one message and its names.
+    """Check the bounds on names, ids, blocks and tool calls of a request.
 
     Raises:
         DecodeError: A message has too many blocks or calls, or a name or an id is too long.

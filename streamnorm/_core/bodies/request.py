@@ -1,4 +1,4 @@
-"""The request of any provider as one value."""
+"""The unified request, its parts, and what the client expects of the response."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
+from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool, ToolChoice
 
 Part = TypeVar("Part")
+S = TypeVar("S", bound=Struct)
 
 Role: TypeAlias = Literal["user", "assistant", "system", "developer"]
 
 
 class Source(Struct, frozen=True):
-    """What a part of a request was decoded from.
+    """The JSON that a part of a request was decoded from.
 
-    It is written again, spelt as it was, where the part goes to the same dialect unchanged.
+    An unchanged part that goes to the same dialect is written as this JSON, so that its spelling
+    stays.
 
     Attributes:
-        dialect: The dialect.
+        dialect: Name of the dialect.
         value: The decoded JSON.
-        part: The part itself, without its source.
+        part: The part as it was decoded, without its source.
     """
 
     dialect: str
@@ -35,11 +38,11 @@ class InputMessage(Struct, frozen=True, omit_defaults=True):
     """One message of a request.
 
     Attributes:
-        role: Who speaks.
+        role: Role of the speaker.
         blocks: The content, in order.  Results of tools are blocks of user messages.
         name: Name of the participant.
-        extra: Fields that have no place above, by dialect.
-        source: What the message was decoded from.
+        extra: Other fields, by dialect.
+        source: The `Source` of the message; None if it was not decoded.
     """
 
     role: Role
@@ -50,7 +53,7 @@ class InputMessage(Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """All `Text` blocks, one after the other."""
+        """The text of all `Text` blocks, concatenated."""
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
@@ -65,15 +68,15 @@ class InputMessage(Struct, frozen=True, omit_defaults=True):
 
 
 class OutputFormat(Struct, frozen=True, omit_defaults=True):
-    """The form that the answer must have.
+    """The response format that a request asks for.
 
     Attributes:
         kind: `text`, any JSON object, or JSON that follows `schema`.
         schema: JSON Schema.
         name: Name of the schema; None where the vendor has none.
-        description: What the schema is for.
+        description: Purpose of the schema.
         strict: Whether the schema is enforced; None = not said.
-        extra: Fields that have no place above, by dialect.
+        extra: Other fields, by dialect.
     """
 
     kind: Literal["text", "json_object", "json_schema"]
@@ -85,16 +88,16 @@ class OutputFormat(Struct, frozen=True, omit_defaults=True):
 
 
 class ReasoningOptions(Struct, frozen=True, omit_defaults=True):
-    """How much the model reasons, and what it shows of it.
+    """How much the model reasons, and how much of the reasoning the response shows.
 
     Attributes:
-        mode: `off`; `budget`: up to `budget_tokens`; `adaptive`: as the model sees fit; None
-            = not said.
+        mode: `off`; `budget`: up to `budget_tokens`; `adaptive`: the model decides; None = not
+            said.
         effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`; None = not said.
-        budget_tokens: Tokens to reason with.
-        show: What of the reasoning the answer shows: `none`, `auto`, `concise`, `detailed`;
+        budget_tokens: Bound on the tokens of reasoning.
+        show: Detail of the reasoning in the response: `none`, `auto`, `concise`, `detailed`;
             None = not said.
-        extra: Fields that have no place above, by dialect.
+        extra: Other fields, by dialect.
     """
 
     mode: Literal["off", "budget", "adaptive"] | None = None
@@ -105,17 +108,17 @@ class ReasoningOptions(Struct, frozen=True, omit_defaults=True):
 
 
 class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a client asks of a model, in no provider's dialect.
+    """A request to a model, independent of the provider's dialect.
 
-    None and () mean: not said.  Each vendor has its own default then.
+    None and () mean that the client did not say; the vendor's default then applies.
 
     Attributes:
         model: Name of the model; "" where the URL or the server names it.
-        system: Instructions in the dialect's field for them.  Those in system and developer
-            messages stay in `messages`.
+        system: Instructions in the dialect's field for them.  Instructions in system and
+            developer messages stay in `messages`.
         messages: The conversation, oldest first.
-        tools: What the model may call, in order.
-        tool_choice: Which of them.
+        tools: Tools that the model may call, in order.
+        tool_choice: Restriction of the calls; None = none.
         parallel_tool_calls: Whether one answer may have several calls.
         max_tokens: Bound on the tokens of the answer, reasoning included.
         stop: Texts that end the answer.
@@ -129,22 +132,22 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
         logprobs: Whether the answer has the probabilities of its tokens.
         top_logprobs: Number of alternatives with them.
         choices: Number of answers.
-        output: Form of the answer.
+        output: Response format.
         verbosity: `low`, `medium` or `high`.
-        reasoning: How much the model reasons.
-        user: The end user, opaque.
-        safety_identifier: The end user, opaque, for the detection of abuse.
+        reasoning: Reasoning options.
+        user: Opaque identifier of the end user.
+        safety_identifier: Opaque identifier of the end user, for the detection of abuse.
         metadata: Labels of the request.
         service_tier: Class of processing, in OpenAI's words.
-        cache: Mark at the end of the request, set by the provider.
+        cache: Cache mark at the end of the request, which the provider places.
         cache_key: Name of the cache to use, as OpenAI has it.
         compact_at_tokens: Input tokens beyond which the provider compacts the conversation.
         stream: Whether the answer is streamed.
         store: Whether the provider stores the answer.
-        state: What refers to state of the provider, such as `previous_response_id`.
+        state: Fields that refer to state of the provider, such as `previous_response_id`.
         betas: Names of betas, as the `anthropic-beta` header has them.
-        extra: Fields that have no place above, by dialect.
-        source: What the request was decoded from.
+        extra: Other fields, by dialect.
+        source: The `Source` of the request; None if it was not decoded.
     """
 
     model: str = ""
@@ -184,14 +187,14 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, but: str = "") -> Any:
-    """Return the JSON that a part was decoded from, or None if it must be written anew.
+    """Return the JSON that a part was decoded from, if it can be written again as it is.
 
-    It must be written anew if it was changed since, or came from another dialect.
+    None if the part came from another dialect, or if a field was replaced since.
 
     Args:
         part: The part.
-        dialect: The dialect that is written.
-        but: Name of a field that may have changed.
+        dialect: Name of the dialect that is written.
+        but: Name of a field that may have been replaced.
     """
     source = part.source
     if not isinstance(source, Source) or source.dialect != dialect:
@@ -208,8 +211,7 @@ def unchanged_source(part: InputMessage | Request | AnyTool, dialect: str, *, bu
 def request_source(request: Request, dialect: str) -> dict[str, Any] | None:
     """Return the body that a request was decoded from, with the model that it names now.
 
-    None if the request must be written anew: anything but its model was changed since, or it
-    came from another dialect.
+    None if the request came from another dialect, or if another field was replaced since.
     """
     body: dict[str, Any] | None = unchanged_source(request, dialect, but="model")
     if body is None or request.model == (body.get("model") or ""):
@@ -233,7 +235,7 @@ def is_all_same_dialect(request: Request, dialect: str) -> bool:
 
 
 def replace_parts(request: Request, **parts: object) -> Request:
-    """Return a request with other parts, or the same one if they are the same objects."""
+    """Return a request with some fields replaced; the same object if nothing changes."""
     if all(part is getattr(request, name) for name, part in parts.items()):
         return request
     return structs.replace(request, **parts)
@@ -246,13 +248,33 @@ def same_parts(before: tuple[Part, ...], after: tuple[Part, ...]) -> tuple[Part,
     return after
 
 
+def drop_foreign_fields(part: S, dialect: str, losses: Losses, where: str) -> S:
+    """Return a part without the `extra` fields of other dialects; each is counted by its name.
+
+    Args:
+        part: A request, or a part of one, with a field `extra`.
+        dialect: Name of the target dialect.
+        losses: Counter of the dropped fields; a null is not counted.
+        where: Field of the request that holds the part, for the losses.
+    """
+    extra: dict[str, dict[str, Any]] | None = getattr(part, "extra")  # noqa: B009 - of any struct
+    if not extra or (len(extra) == 1 and dialect in extra):
+        return part
+    for other, fields in extra.items():
+        if other != dialect:
+            for name, value in fields.items():
+                if value is not None:
+                    losses.add(name, where, "dropped")
+    return structs.replace(part, extra={dialect: extra[dialect]} if dialect in extra else None)
+
+
 class ToolName(NamedTuple):
-    """A tool as the client named it.
+    """The name and kind that the client gave a tool.
 
     Attributes:
-        name: Its name.
-        namespace: Its namespace; None if it has none.
-        is_custom: Whether it takes free text.
+        name: Name of the tool.
+        namespace: Namespace of the tool; None if it has none.
+        is_custom: Whether the tool takes free text.
     """
 
     name: str
@@ -261,14 +283,17 @@ class ToolName(NamedTuple):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """What of the answer is written as the client knows it, and not as the provider sent it.
+    """The context of a response: what to restore in it before the client reads it.
+
+    `encode_request` returns it with the body; pass it on to `Transcoder`, `encode_message` or
+    `Conversation.append`.
 
     Attributes:
         tools: The client's tools whose name or kind was changed, by the name that the
             provider was given.
-        response: Fields of the response object, such as `id`, `store` and those that repeat
-            the request, in place of the provider's; only dialects whose responses echo the
-            request have such fields.
+        response: Fields of the response object to write in place of the provider's: its `id`,
+            `store`, and fields that echo the request.  Empty for dialects whose responses do
+            not echo the request.
     """
 
     tools: dict[str, ToolName] = {}

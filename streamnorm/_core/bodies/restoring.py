@@ -1,7 +1,7 @@
-"""The answer to a translated request, with the tools that the client named.
+"""Restores the client's tool names and kinds in the events of a response.
 
-`Reply` says which tools the provider was given under another name or as another kind.  The
-calls of an answer are restored as they arrive: all other events pass unchanged.
+`Reply` names the tools that the provider was given under another name or as another kind.  Only
+events of tool calls change.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 _LIMIT = "max_accumulated_bytes"
-_CUT_SHORT = ("max_tokens", "refusal")  # they explain an unfinished call
+_CUT_SHORT = ("max_tokens", "refusal")  # stop reasons that explain an unfinished call
 
 
 class ToolCallRestorer:
-    """Restores the calls of one answer to the client's names and kinds.
+    """Restore the tool calls of one response to the client's names and kinds.
 
     A call gets the name and the namespace that the client gave the tool.  A call of a custom
     tool that the provider has as a function becomes a custom call, whose deltas are the text
@@ -45,18 +45,18 @@ class ToolCallRestorer:
     the block stops as unfinished; if the message then claims to be complete, the stream is
     malformed, since a client would execute the call.
 
-    Arguments that are the text themselves do not show their end: if they are in the last
-    block, its stop is held until the message says whether it was cut.
+    Plain text does not show whether it is complete: if the last block has it, the stop of the
+    block is held until the finish reason says whether the message was cut.
 
     Args:
-        reply: What the request's translation returned.
-        losses: Counts `custom_tool_members`, for members beside the text.
-        note: Records a `Note` of a kind and a location: `not_wrapped`, for arguments that are
-            passed on unchanged.
+        reply: Response context of the translated request.
+        losses: Counter of `custom_tool_members`: members besides the text.
+        note: Function that counts a `Note` of a kind and a location: `not_wrapped`, for
+            arguments that are plain text.
         limits: `max_accumulated_bytes` bounds the wrapped arguments of all calls, in characters.
 
     Attributes:
-        has_failed: Whether it has ended the stream.
+        has_failed: Whether the restorer has ended the stream with an error.
     """
 
     def __init__(
@@ -71,21 +71,22 @@ class ToolCallRestorer:
         self._note = note
         self._losses = losses
         self._limits = limits
-        self._inputs: dict[int, CustomToolInputDecoder] = {}  # of open calls
-        self._chars = 0  # of wrapped arguments
-        self._choices: dict[int, int] = {}  # of calls with wrapped arguments, by block
-        self._problems: dict[int, str] = {}  # the first of each choice
-        self._last_blocks: dict[int, int] = {}  # started last, by choice
-        self._held_stops: dict[int, int] = {}  # blocks of plain text, by choice
+        self._inputs: dict[int, CustomToolInputDecoder] = {}  # by block, of open wrapped calls
+        self._choices: dict[int, int] = {}  # by block, of open wrapped calls
+        self._chars = 0  # wrapped arguments so far
+        self._problems: dict[int, str] = {}  # first problem, by choice
+        self._last_blocks: dict[int, int] = {}  # block started last, by choice
+        self._held_stops: dict[int, int] = {}  # block whose stop is held, by choice
         self.has_failed = False
 
     def take(self, events: list[Event]) -> list[Event]:
-        """Return events with their calls restored.
+        """Return events with their tool calls restored.
 
-        If the stream fails here, only the events before that are returned, and a `StreamError`.
+        If a call exceeds a limit or is malformed, only the events before it are returned, with
+        a `StreamError`.
 
         Args:
-            events: All events of one frame, so that the stops of several choices come together.
+            events: All events of one frame: it may stop several choices at once.
         """
         restored: list[Event] = []
         if self.has_failed:
@@ -101,16 +102,16 @@ class ToolCallRestorer:
                     continue
                 error = StreamError("malformed", f"wrapped input of a custom call: {problem}")
             self.has_failed = True
-            # Nothing may follow a stop, even if it is that of another choice.
+            # The grammar allows no error after a `MessageStop`, of whatever choice.
             return [*(e for e in restored if not isinstance(e, MessageStop)), error]
         return restored
 
     def is_wrapped(self, index: int) -> bool:
-        """Return whether deltas of a block are wrapped arguments."""
+        """Return whether the deltas of a block are wrapped custom input."""
         return index in self._inputs
 
     def unwrap(self, index: int, arguments: str) -> str:
-        """Return the text that is known with the next arguments of a wrapped call.
+        """Return the text that the next arguments of a wrapped call add.
 
         Raises:
             LimitExceeded: The arguments are larger than `max_accumulated_bytes`.
@@ -172,25 +173,25 @@ class ToolCallRestorer:
     def _release_stop(
         self, choice: int, restored: list[Event], *, is_unfinished: bool = False
     ) -> None:
-        """Append the stop that was held until the choice went on or ended."""
+        """Append the held stop of a choice: another block or the finish reason has arrived."""
         index = self._held_stops.pop(choice, None)
         if index is not None:
             restored.append(BlockStop(index, is_unfinished))
 
     def _problem_of(self, event: Event) -> str | None:
-        """Return why a choice cannot be complete; None if `event` does not claim that it is."""
+        """Return the problem of a choice that `event` declares complete; None if there is none."""
         if isinstance(event, MessageStop) and event.reason not in _CUT_SHORT:
             return self._problems.get(event.choice)
         return None
 
 
 class RestoringSinks:
-    """The sinks of a delta run for an answer whose calls are restored.
+    """Sinks of a delta run for a response whose tool calls are restored.
 
     Args:
-        restorer: Restores the calls.
-        accumulator: Receives the texts.
-        writer: Writes the texts.
+        restorer: Restorer of the calls.
+        accumulator: Receiver of the texts.
+        writer: Writer of the texts.
     """
 
     def __init__(
@@ -203,7 +204,8 @@ class RestoringSinks:
     def text_sink(self, index: int, part: int = 0) -> Callable[[str], None]:
         """Return a function that appends text to an open block.
 
-        That of a wrapped call is appended by `delta_sink`, which knows it.
+        The function for a wrapped call discards the arguments: `delta_sink` appends the text
+        that they wrap.
         """
         if self._restorer.is_wrapped(index):
             return _drop
@@ -226,7 +228,8 @@ class RestoringSinks:
             if write is not None:
                 return write(text)
             written = b"".join(writer.write((JSONDelta(index, text),)))
-            write = writer.delta_sink(delta)  # a fast one, once text has been written
+            # `Encoder.delta_writer` needs some arguments written in full before it.
+            write = writer.delta_sink(delta)
             return written
 
         return restore

@@ -1,4 +1,8 @@
-"""Arguments of tool calls in dialects that have them as an object."""
+"""Tool calls in bodies: arguments as an object, wrapped custom input, and marked error results.
+
+Some dialects have the arguments of a call as a JSON object, have no custom tools, or have no
+field for the failure of a tool.  The three parts of this module bridge these gaps.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.partial_json import PartialJSON
 
 ArgumentsPolicy: TypeAlias = Literal["error", "raw", "repair"]
-"""What becomes of arguments that are no JSON object: an error, `{"_raw": text}`, or an object
-that json-repair finds in them (extra `repair`)."""
+"""Policy for arguments that are no JSON object: an error, `{"_raw": text}`, or the object that
+json-repair finds in the text (extra `repair`)."""
 
 _decode = msgspec.json.Decoder[Any]().decode
 
@@ -27,7 +31,8 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
     """Return the arguments of a call as an object.
 
     Raises:
-        EncodeError: They are no JSON object, and the policy is `error`.
+        EncodeError: The arguments are no JSON object, and the policy is `error`; or json-repair
+            is missing or finds no object.
     """
     text = call.arguments
     if not text.strip():
@@ -50,7 +55,7 @@ def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, pa
 
 
 def _decode_leniently(text: str) -> Any:
-    """Return the value of JSON that msgspec refuses for half of a character; None of any other."""
+    """Decode JSON with a lone surrogate, which msgspec refuses; None for any other error."""
     try:
         _STANDARD.decode(text)
         return decode_any(text, max_depth=Limits().max_json_depth)
@@ -67,7 +72,7 @@ def _parse_float(number: str) -> float:
     return value if isfinite(value) else _refuse_number(number)
 
 
-# Where a double has no such number, null would stand in its place.
+# `decode_any` reads NaN and numbers beyond a double as null, which would change the arguments.
 _STANDARD = JSONDecoder(parse_constant=_refuse_number, parse_float=_parse_float)
 
 
@@ -76,7 +81,7 @@ def _repair(text: str, path: str) -> dict[str, object]:
         from json_repair import repair_json
     except ImportError as exc:
         raise EncodeError(
-            'arguments="repair" without json-repair, expected the extra streamnorm[repair]',
+            "no json-repair, expected the extra `repair`: pip install '.[repair]' in a clone",
             path=path,
         ) from exc
     value = repair_json(text, return_objects=True)
@@ -89,29 +94,28 @@ def _repair(text: str, path: str) -> dict[str, object]:
 
 
 INPUT = "input"
-"""The property that holds the text."""
+"""Property that holds the text of a custom tool that a provider has as a function."""
 
 
 class CustomToolInputDecoder:
-    """Read the text of one call from its arguments.
+    """Decode the text of a custom tool call from the arguments of the function that wraps it.
 
-    The wrapped form is a JSON object whose member `input` is a string, among other members in
-    any order.  Arguments of another form (plain text, another JSON value, an object without
-    that member or with another value in it) are the text themselves, unchanged: a model that
-    sends its patch as it is must not lose it.  Which of the two they are is known at the
-    first character of the string, or where the arguments stop being the beginning of such an
-    object; nothing is returned before.
+    Wrapped arguments are a JSON object with a string member `input`, at any position among
+    other members.  Arguments of another form (plain text, another JSON value, an object without
+    that string) are returned unchanged as the text: a model that sends its patch without the
+    object must not lose it.  The form is known at the first character of the string, or where
+    the arguments can no longer be such an object; no text is returned before.
 
-    What follows the first character cannot make text of them any more: if the arguments then
-    are no JSON, name `input` again, or end too early, the text is unfinished.
+    Once text of the string was returned, the form is fixed: if the arguments then turn out to
+    be no JSON, name `input` again, or end too early, the text is unfinished.
 
     Args:
-        max_json_depth: Nesting of other members beyond which the arguments are no object.
+        max_json_depth: Bound on the nesting of other members; deeper arguments are plain text.
 
     Attributes:
-        is_plain: Whether the arguments are the text themselves.
-        has_other_members: Whether the object has members whose value is not returned.
-        problem: Why the text is not known to be whole; None if it is, or the call is open.
+        is_plain: Whether the arguments are not wrapped, and are themselves the text.
+        has_other_members: Whether the object has members besides `input`.
+        problem: Why the text is unfinished; None if it is complete or the call is open.
     """
 
     def __init__(self, *, max_json_depth: int) -> None:
@@ -119,13 +123,13 @@ class CustomToolInputDecoder:
         self.has_other_members = False
         self.problem: str | None = None
         self._parser = PartialJSON(max_depth=max_json_depth)
-        self._parser.deltas()  # from here on it notes them
+        self._parser.deltas()  # the first call starts the parser's log
         self._is_object = False
-        self._is_found = False  # whether text was returned, if only ""
-        self._held: list[str] = []  # the arguments before that
+        self._is_found = False  # whether the string has begun
+        self._held: list[str] = []  # the arguments before the string
 
     def feed(self, arguments: str) -> str:
-        """Return the text that is known with the next piece of the arguments."""
+        """Return the text that the next fragment of the arguments adds."""
         if self.is_plain:
             return arguments
         if not self._is_found:
@@ -159,7 +163,7 @@ class CustomToolInputDecoder:
         return text
 
     def close(self) -> str:
-        """Return the rest of the text, now that the arguments have ended."""
+        """Return the rest of the text at the end of the arguments."""
         if self.is_plain or self.problem is not None:
             return ""
         parser = self._parser
@@ -168,12 +172,12 @@ class CustomToolInputDecoder:
             self.problem = str(parser.error)
             return self._take_held()
         if self._is_found or not (self.has_other_members or self._has_scalar):
-            return ""  # an empty object, and no arguments at all, are no text
+            return ""  # no arguments and an empty object mean no text
         return self._read_as_plain()
 
     @property
     def _has_scalar(self) -> bool:
-        """Whether the arguments hold something, but no object."""
+        """Whether the arguments are a JSON value that is no object."""
         return not self._is_object and any(map(str.strip, self._held))
 
     def _read_as_plain(self) -> str:
@@ -192,7 +196,10 @@ _START, _END = "<tool_error>", "</tool_error>"
 
 
 def mark_error(result: ToolResult) -> _Content:
-    """Return the content of a result, its text marked and in front if the result is an error."""
+    """Return the content of a result; the text of an error comes first, in `<tool_error>` tags.
+
+    For dialects that have no field for the failure of a tool.
+    """
     if not result.is_error:
         return result.content
     texts = [item for item in result.content if isinstance(item, Text)]
@@ -203,7 +210,7 @@ def mark_error(result: ToolResult) -> _Content:
 
 
 def unmark_error(content: _Content) -> tuple[bool, _Content]:
-    """Return whether the content of a result is that of an error, and the content unmarked."""
+    """Undo `mark_error`: return whether the content was marked, and the content without marks."""
     first = content[0] if content else None
     if not isinstance(first, Text) or any(isinstance(item, Text) for item in content[1:]):
         return False, content

@@ -50,7 +50,8 @@ class References:
             from referencing.jsonschema import DRAFT202012
         except ImportError as exc:
             raise EncodeError(
-                "a $ref to be inlined without referencing, expected the extra streamnorm[schemas]",
+                "no referencing, which inlines a $ref, "
+                "expected the extra `schemas`: pip install '.[schemas]' in a clone",
                 path=path,
             ) from exc
         self._path = path

@@ -66,5 +66,5 @@ def test_repair_finds_an_object() -> None:
 
 def test_repair_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "json_repair", None)
-    with pytest.raises(EncodeError, match=r"streamnorm\[repair\]"):
+    with pytest.raises(EncodeError, match="no json-repair, expected the extra `repair`"):
         object_of('{"a":1', "repair")

@@ -1,11 +1,15 @@
-"""Fields of one dialect that have no place in another."""
+"""Cache marks (`cache_control`): which of them a target accepts, and with which lifetimes.
+
+A mark that the target refuses is dropped or moved; the request stays valid without it, and only
+costs more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, ToolResult
 from streamnorm._core.bodies.capabilities import BodyCapabilities
@@ -13,30 +17,9 @@ from streamnorm._core.bodies.request import InputMessage, Request, replace_parts
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool
 
-P = TypeVar("P", bound=Struct)
-
-
-def drop_foreign_fields(part: P, dialect: str, losses: Losses, where: str) -> P:
-    """Return a part without the extra fields of other dialects; each is a loss of its name.
-
-    Args:
-        part: A request, or a part of one, with a field `extra`.
-        dialect: The target.
-        losses: Counts the fields; a null is none.
-        where: Where the part stands.
-    """
-    extra: dict[str, dict[str, Any]] | None = getattr(part, "extra")  # noqa: B009 - of any struct
-    if not extra or (len(extra) == 1 and dialect in extra):
-        return part
-    for other, fields in extra.items():
-        if other != dialect:
-            for name, value in fields.items():
-                if value is not None:
-                    losses.add(name, where, "dropped")
-    return structs.replace(part, extra={dialect: extra[dialect]} if dialect in extra else None)
-
-
-_LONGEST_TTL = "1h"  # of the vendor that wants lifetimes to fall
+# Along tools, instructions and messages lifetimes may not grow: Anthropic answers a mark of one
+# hour behind a mark of five minutes with status 400.
+_LONGEST_TTL = "1h"
 
 M = TypeVar("M", bound="InputBlock | AnyTool")
 
@@ -44,13 +27,13 @@ M = TypeVar("M", bound="InputBlock | AnyTool")
 def project_cache_marks(
     request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool
 ) -> Request:
-    """Return a request with the marks that the target can have.
+    """Return a request with the cache marks that the target accepts.
 
     Args:
         request: The request.
         target: Capabilities of the target.
-        losses: Counts marks that are dropped, and lifetimes that are changed.
-        lenient: Whether the number of its marks is the client's affair.
+        losses: Counter of dropped marks and changed lifetimes.
+        lenient: Whether the number of marks is left to the client, whose dialect it is.
     """
     projector = _MarkProjector(target, losses, lenient=lenient)
     marked = projector.project(request)
@@ -59,21 +42,21 @@ def project_cache_marks(
         excess += 1
     if lenient or target.counts_written_marks or excess <= 0:
         return marked
-    # The last marks cover what the first ones do.
+    # A mark caches the whole prefix before it, so the last marks cover what the first ones do.
     return _MarkProjector(target, losses, lenient=lenient, to_drop=excess).project(marked)
 
 
 class _MarkProjector:
-    """Drops marks that a target has no place for.
+    """Drop the cache marks that a target does not accept.
 
     Args:
         target: Capabilities of the target.
-        losses: Counts them.
-        lenient: Whether the marks are the client's affair.
-        to_drop: Number of marks to drop although the target has a place for them.
+        losses: Counter of dropped marks and changed lifetimes.
+        lenient: Whether the marks are left to the client.
+        to_drop: Number of accepted marks to drop, the first ones, since there are too many.
 
     Attributes:
-        kept: Number of marks that were kept.
+        kept: Number of marks that remain.
     """
 
     def __init__(
@@ -87,7 +70,10 @@ class _MarkProjector:
         self._has_short_mark = False
 
     def project(self, request: Request) -> Request:
-        """Return a request whose marks are dropped in the order in which a model reads it."""
+        """Return the projected request: tools first, then instructions, then messages.
+
+        This is the order of the prefix that a provider caches.
+        """
         tools = tuple(self._project_mark(tool, "tool", "tools") for tool in request.tools)
         system = tuple(self._project_mark(text, "system", "system") for text in request.system)
         messages = tuple(map(self._project_message, request.messages))
@@ -120,7 +106,7 @@ class _MarkProjector:
         return self._project_mark(block, kind, "messages")
 
     def _project_result(self, result: ToolResult) -> ToolResult:
-        """Return a tool result whose content has no marks that the target refuses there."""
+        """Return a tool result whose content has only marks that the target accepts there."""
         if not (self._target.marks_in_results or self._lenient):
             return self._move_marks_out(result)
         content: Sequence[Any] = result.content
@@ -130,7 +116,7 @@ class _MarkProjector:
         return structs.replace(result, content=marked)
 
     def _move_marks_out(self, result: ToolResult) -> ToolResult:
-        """Return a tool result with the last mark of its content, if it has none itself."""
+        """Return a tool result with the last mark of its content moved to the result itself."""
         marks = [item.cache for item in result.content if item.cache is not None]
         if not marks:
             return result
@@ -157,11 +143,12 @@ class _MarkProjector:
     def _project_request_mark(
         self, mark: CacheMark | None, messages: tuple[InputMessage, ...]
     ) -> CacheMark | None:
-        """Return the mark of the whole request, which is after all others."""
+        """Return the mark of the whole request, which stands behind all other marks."""
         if mark is None or self._lenient or "cache" not in self._target.fields:
             return mark
         last = messages[-1].blocks[-1].cache if messages and messages[-1].blocks else None
-        if self._target.counts_request_mark and last is not None:  # of the block that it marks, too
+        # The API places this mark on the last block, whose own mark must have the same lifetime.
+        if self._target.counts_request_mark and last is not None:
             if last.ttl != mark.ttl:
                 self._losses.add("cache_ttl", "request", "written as that of the last block")
             return last
@@ -183,7 +170,7 @@ class _MarkProjector:
 
 
 def _is_marked(block: InputBlock) -> bool:
-    """Return whether a block has a mark, or one of its content has."""
+    """Return whether a block, or a block in its content, has a cache mark."""
     if block.cache is not None:
         return True
     if type(block) is ToolResult:

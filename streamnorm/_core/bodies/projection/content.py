@@ -30,7 +30,6 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
 from streamnorm._core.bodies.projection.history import (
     drop_foreign_reasoning,
     holds_tags,
@@ -43,6 +42,7 @@ from streamnorm._core.bodies.projection.results import check_last_result
 from streamnorm._core.bodies.projection.tools import ToolNames
 from streamnorm._core.bodies.request import (
     InputMessage,
+    drop_foreign_fields,
     is_same_dialect,
     same_parts,
     unchanged_source,

@@ -10,10 +10,15 @@ from msgspec import structs
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.projection.schemas import project_output_schema
-from streamnorm._core.bodies.request import OutputFormat, Request, Source, replace_parts
+from streamnorm._core.bodies.request import (
+    OutputFormat,
+    Request,
+    Source,
+    drop_foreign_fields,
+    replace_parts,
+)
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 

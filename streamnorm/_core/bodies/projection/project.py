@@ -9,10 +9,7 @@ from msgspec import structs
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.projection.cache_control import (
-    drop_foreign_fields,
-    project_cache_marks,
-)
+from streamnorm._core.bodies.projection.cache_control import project_cache_marks
 from streamnorm._core.bodies.projection.content import ContentProjector
 from streamnorm._core.bodies.projection.instructions import drop_prefill, place_instructions
 from streamnorm._core.bodies.projection.options import project_options
@@ -40,6 +37,7 @@ from streamnorm._core.bodies.request import (
     InputMessage,
     Reply,
     Request,
+    drop_foreign_fields,
     is_same_dialect,
     replace_parts,
     same_parts,

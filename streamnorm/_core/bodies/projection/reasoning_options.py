@@ -9,8 +9,13 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Reasoning, RedactedReasoning
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
-from streamnorm._core.bodies.request import InputMessage, ReasoningOptions, Request, is_same_dialect
+from streamnorm._core.bodies.request import (
+    InputMessage,
+    ReasoningOptions,
+    Request,
+    drop_foreign_fields,
+    is_same_dialect,
+)
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import CustomTool, Tool

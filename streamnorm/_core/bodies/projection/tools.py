@@ -10,10 +10,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.projection.cache_control import drop_foreign_fields
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
 from streamnorm._core.bodies.projection.schemas import ToolSchemas
-from streamnorm._core.bodies.request import Request, ToolName, is_same_dialect, same_parts
+from streamnorm._core.bodies.request import (
+    Request,
+    ToolName,
+    drop_foreign_fields,
+    is_same_dialect,
+    same_parts,
+)
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
