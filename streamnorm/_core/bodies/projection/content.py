@@ -1,4 +1,8 @@
-"""The blocks of messages, as the target has them."""
+"""Projection of message blocks: text, tool calls and results, reasoning, and opaque blocks.
+
+A block that the target has no form for is written in another form (a refusal as text, an image
+of a tool result in a message after it) or dropped; each change is counted as a loss.
+"""
 
 from __future__ import annotations
 
@@ -53,19 +57,20 @@ from streamnorm._core.json import compact, object_in, string_of
 from streamnorm._core.losses import Losses
 
 _MAX_KIND_CHARS = 40
-# Blocks that offer tools in the middle of a conversation; the tools are those of the request, too.
+# Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,
+# so nothing but the moment of the offer is lost.
 _OFFERS = frozenset({"additional_tools", "tool_addition"})
 
 B = TypeVar("B", bound=InputBlock)
 
 
 class _KnownCall(NamedTuple):
-    """What later messages depend on of a call.
+    """State of a projected call that the projection of later messages depends on.
 
     Attributes:
-        name: Name of its tool in the target.
-        written: Its id in the target, which no later call may have; None if it stays.
-        repeats: Number of earlier calls with its id.
+        name: Name of the tool in the target.
+        written: Id that the call was written with; None if its message stays as it is.
+        repeats: Number of earlier calls with the same id.
     """
 
     name: str
@@ -74,11 +79,11 @@ class _KnownCall(NamedTuple):
 
 
 class _Projected(NamedTuple):
-    """What a message is in the target.
+    """A projected message.
 
     Attributes:
-        message: The message; None if it has nothing left.
-        moved: Content of its results that follows in a message of its own.
+        message: The message; None if no block is left.
+        moved: Content of tool results that follows in a user message of its own.
     """
 
     message: InputMessage | None
@@ -86,18 +91,19 @@ class _Projected(NamedTuple):
 
 
 class ContentProjector:
-    """Reduces the blocks of messages to what a target can carry.
+    """Reduce the blocks of messages to what a target accepts.
 
     Args:
         target: Capabilities of the target.
         names: Names of tools in the target.
-        losses: Counts what is dropped or changed.
-        fills: Whether a file that the target's vendor does not have is dropped, not an error.
-        same_target: Whether messages of the target's dialect stay as they are, and the ids in them.
-        checks: Whether what the target refuses in messages of its dialect is changed, too.
-        verifies: Whether reasoning of its dialect is, which its vendor cannot have signed.
-        stored: Whether the target stores answers.
-        memo: What was projected of a growing history before; None if it is projected once.
+        losses: Counter of dropped and changed blocks.
+        fills: Whether a file that only another vendor has is dropped; else it is an error.
+        same_target: Whether messages in the target's dialect stay as they are, with their ids.
+        checks: Whether messages in the target's dialect are changed, too, where it refuses them.
+        verifies: Whether reasoning in the target's dialect is dropped if its vendor cannot have
+            signed it.
+        stored: Whether the target stores responses.
+        memo: Cache of a growing history; None if the messages are projected once.
     """
 
     def __init__(
@@ -129,15 +135,17 @@ class ContentProjector:
         self._id_pattern = None if target.id_pattern is None else re.compile(target.id_pattern)
 
     def project(self, messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
-        """Return the messages, without those that have nothing left.
+        """Return the projected messages; a message without blocks is dropped.
 
         Raises:
-            EncodeError: A file is known to another vendor alone, or the client has executed what
-                the target does not have.
+            EncodeError: Only another vendor has a file, or the request ends with a tool result
+                that the target has no form for.
         """
         check_last_result(messages, self._target)
         projected: list[InputMessage] = []
-        moved: list[InputBlock] = []  # of results; where each has a message, nothing is between
+        # Content of tool results that the target accepts only outside of them.  It follows the
+        # last of consecutive result messages, which nothing may separate.
+        moved: list[InputBlock] = []
         for position, message in enumerate(messages):
             if moved and not message.tool_results:
                 projected.append(InputMessage("user", tuple(moved)))
@@ -154,11 +162,11 @@ class ContentProjector:
         return same_parts(messages, tuple(projected))
 
     def project_system(self, system: tuple[Text, ...], *, same_dialect: bool) -> tuple[Text, ...]:
-        """Return the instructions of the request without what the target has no field for.
+        """Return the projected instructions of the request.
 
         Args:
             system: The instructions.
-            same_dialect: Whether they are of the target's dialect.
+            same_dialect: Whether the request is in the target's dialect.
         """
         texts: list[Text] = []
         for text in system:
@@ -173,7 +181,7 @@ class ContentProjector:
         return same_parts(system, tuple(texts))
 
     def _project_message(self, message: InputMessage, position: int) -> _Projected:
-        """Return what a message is in the target."""
+        """Project a message, or return its cached projection."""
         if self._memo is None:
             return self._reduce_message(message, position)
         project = partial(self._reduce_and_record, message, position)
@@ -185,19 +193,19 @@ class ContentProjector:
     def _reduce_and_record(
         self, message: InputMessage, position: int
     ) -> tuple[_Projected, dict[str, _KnownCall]]:
-        """Return what a message is in the target, and what its calls mean for later ones."""
+        """Project a message, and return with it the state of its calls, for the cache."""
         projected = self._reduce_message(message, position)
         ids = {call.id for call in message.tool_calls if call.id}
         return projected, {id: self._record_call(id) for id in ids}
 
     def _record_call(self, id: str) -> _KnownCall:
         written = self._ids.get(id)
-        if written not in self._written_ids:  # that of a message that stays as it is
+        if written not in self._written_ids:  # the message stays as it is
             written = None
         return _KnownCall(self._called[id], written, self._repeats[id])
 
     def _restore_call(self, id: str, call: _KnownCall) -> None:
-        """Note a call as the projection of its message did."""
+        """Restore the state of a call whose message was found in the cache."""
         self._called[id] = call.name
         self._repeats[id] = call.repeats
         if call.written is not None:
@@ -220,7 +228,7 @@ class ContentProjector:
             changed = structs.replace(changed, name=None)
         if message.extra is not None:
             changed = drop_foreign_fields(changed, self._target.dialect, self._losses, "messages")
-        # Messages of the system may change other things than the instructions.
+        # A system message without text stays: its other fields may change settings.
         is_kept = (
             same_dialect and changed is message and (message.role == "system" or not self._checks)
         )
@@ -232,13 +240,14 @@ class ContentProjector:
     def _project_blocks(
         self, message: InputMessage, *, same_dialect: bool
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
-        """Return the blocks of a message, and those that move to a message after it."""
+        """Return the projected blocks of a message, and the blocks for a message after it."""
         before = message.blocks
         if all(map(_is_plain, before)) and not self._target.reasoning_required:
             return before, ()
         if message.role == "assistant" and not same_dialect:
             before = restore_signatures(before, self._target)
-        elif same_dialect and message.source.value is None:  # an answer, of whatever server
+        # A message without JSON is an answer appended to a conversation, from any server.
+        elif same_dialect and message.source.value is None:
             stored = self._stored
             before = drop_foreign_reasoning(before, self._target, self._losses, stored=stored)
         blocks: list[InputBlock] = []
@@ -277,7 +286,7 @@ class ContentProjector:
         return drop_foreign_fields(block, self._target.dialect, self._losses, "messages")
 
     def _project_call_id(self, id: str, *, same_dialect: bool) -> str:
-        """Return the id of a call, which is changed if it must differ from an earlier one."""
+        """Return the id of a call; a repeated id gets a number if the target wants unique ids."""
         if id in self._called and self._target.unique_ids and (self._checks or not same_dialect):
             self._losses.add("tool_id_changed", "messages", "written with a number")
             self._ids[id] = self._legalize_id(self._number_id(id))
@@ -293,7 +302,7 @@ class ContentProjector:
                 return numbered
 
     def _project_id(self, id: str) -> str:
-        """Return the id of a call in characters and a length that the target accepts."""
+        """Return an id in characters and a length that the target accepts."""
         known = self._ids.get(id)
         if known is None:
             known = self._ids[id] = self._legalize_id(id)
@@ -303,7 +312,7 @@ class ContentProjector:
         if not self._is_illegal(id):
             return id
         if self._target.only_refusals:
-            if not id:  # which has no field
+            if not id:  # google-genai leaves ids out; there is no field to change
                 return id
             self._losses.add("tool_id_changed", "messages", "written in the server's characters")
         escaped = escape_id(id)
@@ -370,11 +379,11 @@ class ContentProjector:
                 return block
 
     def _project_compaction(self, block: ServerToolCall | OpaqueBlock) -> Text | None:
-        """Return the summary that stands for a conversation; None if nothing was summarized.
+        """Return the readable summary of a compaction as text; None if it has none.
 
         Raises:
-            EncodeError: Only its provider can read it, and the model would know nothing of the
-                conversation.
+            EncodeError: Only the provider can read the summary: the model would answer without
+                any knowledge of the conversation.
         """
         data = block.arguments if isinstance(block, ServerToolCall) else block.data
         fields = object_in(data or "{}")
@@ -391,7 +400,7 @@ class ContentProjector:
         return None
 
     def _project_text(self, block: Text, *, same_dialect: bool) -> Text | None:
-        """Return a text with the citations and the signature that the target knows."""
+        """Return a text with the citations and the signature that the target accepts."""
         block = self._project_citations(block)
         if block.signature is not None and not (same_dialect or self._can_verify(block, "text")):
             self._losses.add("signature_dropped", "messages", "dropped")
@@ -399,7 +408,7 @@ class ContentProjector:
         return block if block.text.strip() or block.signature else None
 
     def _project_citations(self, block: Text, where: str = "messages") -> Text:
-        """Return a text with the citations that the target knows."""
+        """Return a text with the citations that the target accepts."""
         if not block.citations or self._target.only_refusals:
             return block
         known = tuple(c for c in block.citations if c.kind in self._target.citations)
@@ -436,7 +445,7 @@ class ContentProjector:
         return block.issuer == self._target.reasoning_issuer and tag in self._target.signed
 
     def _project_tool_reference(self, block: OpaqueBlock) -> InputBlock:
-        """Return a reference to a tool that the target offers; any other is text."""
+        """Return a tool reference if the tool is offered to the target, else a text."""
         name = self._names.of(string_of(object_in(block.data), "tool_name"), None)
         if block.dialect == self._target.dialect and self._names.may_offer(name):
             return block
@@ -444,14 +453,14 @@ class ContentProjector:
         return Text(f"[tool {name} loaded]", cache=block.cache)
 
     def _drop_unverified_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
-        """Return reasoning of the target's dialect, unless the target's vendor did not sign it."""
+        """Return reasoning of the target's dialect; None if its vendor would refuse the signature."""
         if is_verified(block, self._target) or not self._verifies:
             return block
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
 
     def _project_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
-        """Return reasoning that the target's vendor signed, or that goes back as text."""
+        """Return reasoning that the target's vendor signed, or its text if the target reads that."""
         if is_signed_for(block, self._target):
             return self._drop_refused_id(block)
         if isinstance(block, Reasoning) and self._target.reasoning_text and block.text:
@@ -462,7 +471,7 @@ class ContentProjector:
         return None
 
     def _drop_refused_id(self, block: Reasoning | RedactedReasoning) -> InputBlock:
-        """Return reasoning without an id that the target would refuse."""
+        """Return reasoning without its item id if the target would refuse the id."""
         pattern = self._target.reasoning_id_pattern
         if block.id is None or pattern is None or re.fullmatch(pattern, block.id):
             return block
@@ -472,7 +481,7 @@ class ContentProjector:
     def _project_result(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> ToolResult:
-        """Return a result; its content that the target has no place for is added to `moved`."""
+        """Return a projected result; content that the target refuses there is added to `moved`."""
         after = result.content
         for item in after:
             is_refused = same_dialect and self._checks and type(item) is Text and _is_blank(item)
@@ -492,7 +501,7 @@ class ContentProjector:
     def _project_result_content(
         self, result: ToolResult, moved: list[InputBlock], *, same_dialect: bool
     ) -> tuple[ResultBlock, ...]:
-        """Return the content that the target has a place for; the rest is added to `moved`."""
+        """Return the content that the target accepts in results; the rest is added to `moved`."""
         content: list[ResultBlock] = []
         others: list[InputBlock] = []
         for item in result.content:
@@ -520,9 +529,10 @@ class ContentProjector:
         )
 
     def _drop_last_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
-        """Return the blocks of a message without reasoning that nothing follows.
+        """Return the blocks of a message without reasoning at its end.
 
-        An answer was cut while the model reasoned, or its calls were edited out.
+        OpenAI refuses a reasoning item without its following item.  The answer was cut while the
+        model reasoned, or the client removed its calls.
         """
         count = len(blocks)
         while count and isinstance(blocks[count - 1], Reasoning | RedactedReasoning):
@@ -531,7 +541,10 @@ class ContentProjector:
         return blocks[:count]
 
     def _add_reasoning(self, blocks: list[InputBlock]) -> list[InputBlock]:
-        """Return the blocks of a message, reasoning first where a server demands some."""
+        """Return the blocks of a message, with empty reasoning first if the server demands some.
+
+        DeepSeek and Kimi refuse assistant messages with calls without `reasoning_content`.
+        """
         only_calls = self._target.reasoning_required == "calls"
         if (only_calls and not any(isinstance(block, ToolCall) for block in blocks)) or any(
             isinstance(block, Reasoning) for block in blocks
@@ -553,7 +566,7 @@ def _is_blank(text: Text) -> bool:
 
 
 def _is_plain(block: InputBlock) -> bool:
-    """Return whether a block is text that every target has."""
+    """Return whether a block is text that every target accepts as it is."""
     return (
         type(block) is Text
         and block.extra is None

@@ -1,7 +1,7 @@
-"""Signatures in the history that stand on reasoning of their own, back on what they sign.
+"""Signatures in the history: moved back from carriers, and checked against the target's vendor.
 
-A client whose dialect signs reasoning alone was given the signatures of calls and texts on
-empty reasoning, and sends them back so.
+A client whose dialect can sign only reasoning receives the signatures of calls and texts on
+empty reasoning blocks (see `losses.signatures`), and sends these carriers back.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from streamnorm._core.ids import SignatureCarrier, read_carrier
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
 
-# A signature that was tagged, as text or in Base64.
+# A tagged signature as text, or in Base64: `c24x` encodes `sn1`.
 _TAG = re.compile(rb'"(?:sn1[.-]|c24x)')
 
 
 def holds_tags(message: InputMessage) -> bool:
-    """Return whether a message was read with signatures that were tagged for another dialect.
+    """Return whether the JSON of a message has signatures that we tagged.
 
-    Its own vendor wrote none of them, and would refuse them.
+    They belong to another vendor; the vendor of the dialect would refuse them.
     """
     source = message.source
     if not isinstance(source, Source) or source.value is None:
@@ -35,7 +35,7 @@ def holds_tags(message: InputMessage) -> bool:
 
 
 def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether the target's vendor signed reasoning, as far as that can be seen."""
+    """Return whether reasoning has a signature of the target's vendor, by its issuer and form."""
     signature = block.data if isinstance(block, RedactedReasoning) else block.signature
     if not signature or block.issuer is None or block.issuer != target.reasoning_issuer:
         return False
@@ -45,14 +45,14 @@ def is_signed_for(block: Reasoning | RedactedReasoning, target: BodyCapabilities
 
 
 def is_verified(block: Reasoning | RedactedReasoning, target: BodyCapabilities) -> bool:
-    """Return whether the target accepts reasoning of its own dialect."""
+    """Return whether the target accepts the signature of reasoning in its own dialect."""
     return target.signature_pattern is None or is_signed_for(block, target)
 
 
 def restore_signatures(
     blocks: tuple[InputBlock, ...], target: BodyCapabilities
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an assistant message, signed as their vendor signed them."""
+    """Return the blocks of an assistant message, with carried signatures back on their blocks."""
     carried = {
         number: found
         for number, block in enumerate(blocks)
@@ -80,15 +80,16 @@ def restore_signatures(
 def drop_foreign_reasoning(
     blocks: tuple[InputBlock, ...], target: BodyCapabilities, losses: Losses, *, stored: bool
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of an answer without reasoning that the target does not know.
+    """Return the blocks of an answer without reasoning that the target cannot verify or find.
 
-    Servers with the target's dialect, such as Kimi with Anthropic's, sign by themselves.
+    Servers with the target's dialect, such as Kimi with Anthropic's, have signatures of their
+    own.
 
     Args:
         blocks: The blocks.
         target: Capabilities of the target.
-        losses: Counts what is dropped.
-        stored: Whether the target stores answers.
+        losses: Counter of dropped reasoning.
+        stored: Whether the target stores responses, and so knows reasoning by its id.
     """
     kept: list[InputBlock] = []
     known = (None, target.reasoning_issuer)
@@ -120,7 +121,7 @@ def _read_carrier(block: Reasoning | RedactedReasoning) -> SignatureCarrier | No
 
 
 def _sign_text(blocks: list[InputBlock], carried: SignatureCarrier) -> None:
-    """Sign the text that a carrier follows, or a text of its own."""
+    """Sign the text before a carrier; without one, append an empty text with the signature."""
     signature, issuer, _ = carried
     if blocks and isinstance(blocks[-1], Text) and blocks[-1].signature is None:
         blocks[-1] = structs.replace(blocks[-1], signature=signature, issuer=issuer)

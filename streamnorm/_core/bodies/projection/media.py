@@ -1,4 +1,4 @@
-"""Images, documents, sound and videos, as the target has them."""
+"""Projection of files: images, documents, audio and video."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from streamnorm._core.losses import Losses
 
 F = TypeVar("F", bound=Audio | Document | Image | Video)
 
-_PDF = "application/pdf"  # which some clients send as an image
-# CherryHQ/cherry-studio#3088: no registered type, but what many clients write.
+_PDF = "application/pdf"  # some clients send a PDF as an image
+# Many clients write this unregistered type (CherryHQ/cherry-studio#3088).
 _ALIASES = {"image/jpg": "image/jpeg"}
 
 
@@ -27,17 +27,17 @@ def project_media(
     same_dialect: bool,
     fills: bool,
 ) -> InputBlock | None:
-    """Return a file as the target can carry it; None if it cannot.
+    """Return a file in a form that the target accepts; None if there is none.
 
     Args:
         block: The file.
         target: Capabilities of the target.
-        losses: Counts what is dropped or changed.
+        losses: Counter of dropped and changed files.
         same_dialect: Whether the message is in the target's dialect.
-        fills: Whether a file of another vendor is dropped, not an error.
+        fills: Whether a file that only another vendor has is dropped; else it is an error.
 
     Raises:
-        EncodeError: Another vendor has the file.
+        EncodeError: Only another vendor has the file, or its content is no Base64.
     """
     if isinstance(block, Image | Document) and block.file_id is not None:
         issuer = target.file_issuer
@@ -72,10 +72,10 @@ def project_media(
 
 
 def _normalize_base64(block: F) -> F:
-    """Return a file whose content is Base64 in the standard alphabet.
+    """Return a file with its content as Base64 in the standard alphabet.
 
     Raises:
-        EncodeError: It is none, as in a URL that holds the content in another form.
+        EncodeError: The content is no Base64, for example in a percent-encoded `data:` URL.
     """
     if block.data is None:
         if (block.url or "")[:5].lower() == "data:":
@@ -118,7 +118,7 @@ def _project_document(
     block: Document, target: BodyCapabilities, losses: Losses, *, same_dialect: bool
 ) -> Document | Text | None:
     is_text = (block.media_type or "").startswith("text/")
-    # To a named server of the dialect goes what its profile has.
+    # For a named server of the dialect, its profile decides.
     passes = same_dialect and not target.only_refusals
     if block.data is not None and is_text:
         return block if target.text_documents or passes else _write_as_text(block, losses)

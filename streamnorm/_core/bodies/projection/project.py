@@ -1,4 +1,8 @@
-"""The order in which a request is reduced to what a target can carry."""
+"""Projection of a request: the order of the steps that reduce it to what a target accepts.
+
+Results of tools are placed first, since later steps see whole turns; blocks, instructions, tools
+and options follow.  Each step is a module beside this one.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ from streamnorm._core.bodies.wire_fields import is_joint_beta
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-# What is no plain word may be anything.
+# Error texts never carry a payload: a kind that is no plain word is described by its length.
 _KIND = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _MAX_KINDS = 3
 
@@ -64,21 +68,21 @@ def project_request(
     memo: EncodingMemo | None = None,
     filled: FilledCalls = frozenset(),
 ) -> tuple[Request, Reply]:
-    """Return a request reduced to what a target can carry, and how its answer is read.
+    """Return a request reduced to what a target accepts, and the context of its response.
 
-    What the target can carry stays the same object, so that it can be written as it was read.
+    A part that the target accepts stays the same object, so that its spelling is kept.
 
     Args:
         request: The request.
         target: Capabilities of the target.
-        losses: Counts what is dropped or changed.
+        losses: Counter of dropped and changed features.
         repair: Policy for tool results that are missing or out of place.
         missing_tools: Policy for tools of the provider that the target lacks.
-        same_target: Whether the request was written for this very target, whose rules are then
-            the client's affair.
-        named: Whether the target is a server that is known by its name, whose rules hold for
-            requests of its own dialect, too.
-        memo: What was projected of a growing history before; None if it is projected once.
+        same_target: Whether the request is in the target's dialect and no profile narrows the
+            target: the client is then expected to obey the rules itself.
+        named: Whether the target is a named server with profiles, whose rules also apply to
+            requests in its own dialect.
+        memo: Cache of a growing history; None if the request is projected once.
         filled: Calls whose results were filled in when less of the history was encoded.
 
     Raises:
@@ -86,7 +90,8 @@ def project_request(
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     if same_target and unchanged_source(request, target.dialect) is not None:
-        # Where the provider has the conversation, results may be of calls that only it knows.
+        # If the provider holds the conversation (`previous_response_id`), results may answer
+        # calls that are not in this request.
         is_left = repair == "error" or request.state is not None
         if is_left or _count_in_order(request.messages, target, filled) == len(request.messages):
             return request, Reply()
@@ -111,7 +116,7 @@ def project_request(
         request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
     messages = _order_results(request, target, losses, repair, filled, named=named)
     fills = repair == "fill"
-    # A client of the dialect that does not say has its answers stored.
+    # The Responses API stores responses unless the request says `store: false`.
     stored = request.store is True or (same_dialect and request.store is None)
     is_checked = target.vendor_checks and not lenient
     content = ContentProjector(
@@ -170,7 +175,7 @@ def project_request(
 
 
 def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
-    """Return the end of a message that names the blocks which only another dialect knows."""
+    """Return the part of an error text that names the blocks only another dialect has."""
     kinds = dict.fromkeys(
         block.kind if _KIND.fullmatch(block.kind) else f"a type of {len(block.kind)} characters"
         for message in request.messages
@@ -182,13 +187,16 @@ def _describe_unknown_kinds(request: Request, target: BodyCapabilities) -> str:
 
 
 def _has_field(name: str, target: BodyCapabilities) -> bool:
-    """Return whether a body for the target may have a field."""
+    """Return whether the target accepts a field of the body."""
     allowed = target.allowed_fields
     return name not in target.denied_fields and (allowed is None or name in allowed)
 
 
 def _drop_joint_betas(request: Request, target: BodyCapabilities) -> tuple[str, ...]:
-    """Return the betas of another dialect that are a loss beside the fields that they enable."""
+    """Return the betas without those that are lost together with the fields that they enable.
+
+    The field is counted as lost already.
+    """
     lost = {
         name
         for dialect, fields in (request.extra or {}).items()
@@ -209,7 +217,7 @@ def _order_results(
     *,
     named: bool,
 ) -> tuple[InputMessage, ...]:
-    """Return the messages of a request, whose calls are answered where the target wants it."""
+    """Return the messages of a request with each tool result where the target expects it."""
     messages = request.messages
     if named and target.vendor_checks and request.state is None:
         if not target.call_ids and _count_in_order(messages, target, filled) == len(messages):
@@ -229,9 +237,9 @@ def _repair_results(
     repair: RepairPolicy,
     filled: FilledCalls,
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose calls are answered, but for those that are the client's affair."""
-    # A conversation that is in the dialect already is the client's affair; what is added to it
-    # must not change it.
+    """Return messages with their tool results in place, from the first foreign message on."""
+    # Messages that are in the dialect already were accepted as they are, and a provider may have
+    # cached them: what is appended must not change them.
     settled = _count_settled(messages, target)
     if repair == "fill" or target.results_required:
         settled = _count_in_order(messages[:settled], target, filled)
@@ -244,11 +252,11 @@ def _repair_results(
 def _count_in_order(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, filled: FilledCalls
 ) -> int:
-    """Return the number of the first messages in which nothing must be filled in or moved."""
+    """Return the length of the prefix whose tool results are already in place."""
     turns = [n for n, message in enumerate(messages) if message.role == "assistant" and n]
     start = 0
     were_filled = {position for position, _ in filled}
-    for end in (*turns, len(messages)):  # results belong to the last answer before them
+    for end in (*turns, len(messages)):  # results answer the last assistant message before them
         was_filled = not were_filled.isdisjoint(range(start, end))
         if was_filled or not _is_in_order(messages[start:end], target):
             return start
@@ -257,7 +265,7 @@ def _count_in_order(
 
 
 def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> bool:
-    """Return whether the calls of one answer have their results where the target wants them."""
+    """Return whether the results of one assistant message are where the target expects them."""
     minted = mint_ids(messages, Losses())
     try:
         placed = place_results(minted, target, Losses(), "error")
@@ -267,7 +275,7 @@ def _is_in_order(messages: tuple[InputMessage, ...], target: BodyCapabilities) -
 
 
 def _count_settled(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> int:
-    """Return the number of the first messages that are in the dialect, with all their results."""
+    """Return the length of the prefix that is in the dialect, its tool results included."""
     foreign = (
         n for n, message in enumerate(messages) if not is_same_dialect(message, target.dialect)
     )
