@@ -39,8 +39,9 @@ from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer, plain_path
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import raw_headers
-from streamnorm.gateway.storing import is_worker, open_configured_store
+from streamnorm.gateway.storing import gateway_store, is_worker
 from streamnorm.profiles import shipped_profiles
+from streamnorm.state import ResponseStore
 
 _LOG = logging.getLogger("streamnorm.gateway")
 
@@ -65,6 +66,9 @@ class Gateway:
         config: The configuration.
         environ: The environment that holds the keys; None for that of the process.
         observers: Further observers of requests, besides the log, the metrics and the spans.
+        store: Where answers of the Responses API are stored: any object with the methods of
+            `streamnorm.state.ResponseStore`, whose failures are a `StoreError`.  It stays open
+            when the gateway ends.  None for the store that the configuration names, if any.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -76,6 +80,7 @@ class Gateway:
         *,
         environ: Mapping[str, str] | None = None,
         observers: tuple[Observer, ...] = (),
+        store: ResponseStore | None = None,
     ) -> None:
         self._config = config = checked(config)
         self._network = Network(config)
@@ -84,12 +89,12 @@ class Gateway:
         routing, estimator = Routing(config, environ), TokenEstimator()
         compacting = Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes)
         bodies = BodyThread()
-        self._store = store = open_configured_store(config, environ, bodies)
+        self._store = states = gateway_store(config, environ, bodies, store)
         self._messages = MessageEndpoint(
-            config, routing, self._network, estimator, store, compacting, bodies
+            config, routing, self._network, estimator, states, compacting, bodies
         )
         self._side = AuxiliaryEndpoints(
-            config, routing, self._network, estimator, store, compacting, bodies
+            config, routing, self._network, estimator, states, compacting, bodies
         )
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)

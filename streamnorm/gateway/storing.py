@@ -1,11 +1,11 @@
-"""The store that the configuration of a gateway names."""
+"""The store of a gateway: one that its configuration names, or an object of the program."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import multiprocessing
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -20,8 +20,7 @@ from streamnorm.state import (
     Found,
     Lookup,
     MemoryStore,
-    RedisStore,
-    SQLiteStore,
+    ResponseStore,
     StoredResponse,
     open_store,
 )
@@ -45,14 +44,21 @@ class GatewayStore:
     Args:
         store: The store.
         bodies: The thread for large bodies.
+        close: Closes the store; None if it belongs to the caller of the gateway.
 
     Raises:
         RequestRefused: By any method but `aclose`: the store failed or does not answer.
     """
 
-    def __init__(self, store: MemoryStore | SQLiteStore | RedisStore, bodies: BodyThread) -> None:
+    def __init__(
+        self,
+        store: ResponseStore,
+        bodies: BodyThread,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._store = store
         self._bodies = bodies
+        self._close = close
         self._written_at = self._failed_at = -inf
         self._probe_bytes = _PROBE_BYTES
         self._probe: asyncio.Task[bool] | None = None
@@ -126,8 +132,9 @@ class GatewayStore:
                 return await self._store.adelete(scope, id)
 
     async def aclose(self) -> None:
-        """Close the store."""
-        await self._store.aclose()
+        """Close the store, unless it belongs to the caller of the gateway."""
+        if self._close is not None:
+            await self._close()
 
 
 @contextmanager
@@ -145,20 +152,26 @@ def _unavailable() -> RequestRefused:
     return RequestRefused(text, 503, code="store_unavailable")
 
 
-def open_configured_store(
-    config: Config, environ: Mapping[str, str], bodies: BodyThread
+def gateway_store(
+    config: Config, environ: Mapping[str, str], bodies: BodyThread, given: ResponseStore | None
 ) -> GatewayStore | None:
-    """Return the store of a configuration; None if it has none.
+    """Return the store of a gateway: a given one, or that of its configuration; None without.
 
     Args:
         config: The configuration.
         environ: The environment that holds the URL of `env:NAME`.
         bodies: The thread for large bodies.
+        given: The store that the program has given; None if it has not.
 
     Raises:
-        ConfigError: There is no such store, or this process must not have one of its own.
+        ConfigError: There is no such store, there are two, or this process must not have one of
+            its own.
     """
     url = config.state
+    if given is not None:
+        if url is not None:
+            raise ConfigError("state: a URL beside a store of the program, expected one of both")
+        return GatewayStore(given, bodies)
     if url is None:
         return None
     if url.startswith(_PLACE):
@@ -169,9 +182,10 @@ def open_configured_store(
             "which all workers share"
         )
     try:
-        return GatewayStore(open_store(url, ttl_s=config.state_ttl_s), bodies)
+        store = open_store(url, ttl_s=config.state_ttl_s)
     except (ValueError, ImportError) as exc:
         raise ConfigError(f"state: {exc}") from exc
+    return GatewayStore(store, bodies, store.aclose)
 
 
 def is_worker(environ: Mapping[str, str]) -> bool:

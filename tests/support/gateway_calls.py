@@ -11,6 +11,7 @@ import pytest
 
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.gateway.records import Observer
+from streamnorm.state import ResponseStore
 from support.asgi_caller import Caller
 from support.asgi_client import Message
 from support.gateway_servers import served
@@ -93,6 +94,7 @@ async def opened(
     dialect: str = "openai_chat",
     environ: Mapping[str, str] | None = None,
     observers: tuple[Observer, ...] = (),
+    store: ResponseStore | None = None,
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """Provide a gateway, and close it as a server does.
@@ -102,12 +104,13 @@ async def opened(
         dialect: Dialect of the only one.
         environ: The environment of the gateway.
         observers: Observers of the gateway.
+        store: A store of the program.
         settings: Settings; see `Config`.
     """
     if isinstance(upstreams, str):
         upstreams = {"local": UpstreamConfig(dialect=dialect, base_url=upstreams)}
     config = Config(upstreams=dict(upstreams), **settings)
-    app = Gateway(config, environ=environ or {}, observers=observers)
+    app = Gateway(config, environ=environ or {}, observers=observers, store=store)
     try:
         yield app
     finally:

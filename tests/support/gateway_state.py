@@ -87,14 +87,18 @@ def not_found(id: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def provided(
-    provider: FakeProvider, dialect: str = "openai_chat", *, state: str = "memory:", **more: Any
+    provider: FakeProvider,
+    dialect: str = "openai_chat",
+    *,
+    state: str | None = "memory:",
+    **more: Any,
 ) -> AsyncIterator[Gateway]:
     """Provide a gateway with a store, in front of a provider.
 
     Args:
         provider: The provider.
         dialect: Its dialect.
-        state: Where the gateway stores.
+        state: Where the gateway stores; None for the store among `more`.
         more: More keywords of `opened`.
     """
     async with (
