@@ -281,7 +281,15 @@ _OVERLOADED = 529
 # All vendors say it so; others also say 413, 422 and 500, which clients take for other errors.
 _TOO_LONG = 400
 
-_STOPPED = "ServerStopping"  # of our gateway
+
+class SourceStopped(Exception):
+    """Raised by a reader whose own side has stopped it; a subclass says why.
+
+    Attributes:
+        reason: What stopped it, for the client: a clause without anything of the stream.
+    """
+
+    reason = "the source was stopped"
 
 
 class FailedAnswer(EncodeError):
@@ -336,8 +344,8 @@ def broken_connection(
         return StreamError("stalled", message, retryable=True, extra=resume_token)
     if not names.isdisjoint(_NEVER_CONNECTED):
         message = "connection error: the provider could not be reached"
-    elif _STOPPED in names:
-        message = f"connection lost: the gateway stopped {when}"
+    elif isinstance(cause, SourceStopped):
+        message = f"connection lost: {cause.reason} {when}"
     else:
         message = f"connection lost {when}"
     return StreamError("transport", message, retryable=True, extra=resume_token)

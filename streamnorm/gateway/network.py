@@ -19,6 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
 from streamnorm._core.errors import RemoteProtocolError
+from streamnorm._core.failures import SourceStopped
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
@@ -45,8 +46,10 @@ class Stalled(TimeoutError):
     """An upstream sent nothing, or nothing of its answer, for too long."""
 
 
-class ServerStopping(Exception):
+class ServerStopping(SourceStopped):
     """The gateway stops, and this answer has had its grace."""
+
+    reason = "the gateway stopped"
 
 
 class BrokenFraming(aiohttp.ClientPayloadError):

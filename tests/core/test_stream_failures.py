@@ -11,6 +11,7 @@ import pytest
 from streamnorm import EncodeError, RemoteProtocolError, StreamError, TruncatedStream
 from streamnorm._core.failures import (
     FailedAnswer,
+    SourceStopped,
     answer_failure,
     broken_connection,
     cut_stream,
@@ -41,8 +42,10 @@ class ClientConnectorDNSError(ClientConnectorError):
     """The same."""
 
 
-class ServerStopping(Exception):
-    """By name, the exception of a gateway that stops."""
+class Stopping(SourceStopped):
+    """An exception of a reader that its own side has stopped."""
+
+    reason = "the gateway stopped"
 
 
 @pytest.mark.parametrize("events", [0, 1, 14])
@@ -83,7 +86,8 @@ def test_cut_stream_says_after_how_many_events(events: int, message: str) -> Non
         (ConnectionResetError(), "transport", "connection lost"),
         (httpx.RemoteProtocolError(""), "transport", "connection lost"),
         (httpx2.ReadError(""), "transport", "connection lost"),
-        (ServerStopping(), "transport", "connection lost: the gateway stopped"),
+        (SourceStopped(), "transport", "connection lost: the source was stopped"),
+        (Stopping(), "transport", "connection lost: the gateway stopped"),
         (TimeoutError(), "stalled", "connection timed out"),
         (httpx.ReadTimeout(""), "stalled", "connection timed out"),
         (httpx2.ConnectTimeout(""), "stalled", "connection timed out"),
