@@ -114,9 +114,11 @@ class Library:
         ignore: Regular expressions; their matches in the strings of both requests are not
             compared.
         redact: Further secrets, as given when it was recorded.
+        missing_ok: Whether the path need not exist: then no request is answered.
 
     Attributes:
         path: The directory, or the file.
+        replayed: Number of requests answered.
         recordings: All recordings, in the order in which they are played.
         how_to_record: Instruction at the end of the message of `UnrecordedRequest`.
 
@@ -135,6 +137,7 @@ class Library:
         faults: Sequence[ReplayFault] = (),
         ignore: Sequence[str | re.Pattern[str]] = (),
         redact: Sequence[str | re.Pattern[str]] = (),
+        missing_ok: bool = False,
     ) -> None:
         if not callable(match) and match not in ("normalised", "exact", "sequence"):
             raise ValueError(f"match {match!r}, expected normalised, exact, sequence or a function")
@@ -161,7 +164,8 @@ class Library:
         self._redact = tuple(redact)
         self._lock = threading.RLock()  # reentrant: `match` may read `unplayed`
         self._unrecorded: list[UnrecordedRequest] = []
-        self._entries = [self._entry(recording) for recording in _load(self.path)]
+        self.replayed = 0
+        self._entries = [self._entry(each) for each in _load(self.path, missing_ok=missing_ok)]
         self.recordings = tuple(entry.recording for entry in self._entries)
 
     @property
@@ -196,6 +200,7 @@ class Library:
                 raise error
             faults = self._faults.take()
             entry.played = entry.played or not any(fault.replaces for fault in faults)
+            self.replayed += 1
         if drifted and self._drift == "warn":
             name, diff = _nearest(compared, [entry])
             text = f"{_summary(request, compared)} is answered by {name}, which differs:\n{diff}"
@@ -335,12 +340,14 @@ def _recordings(entries: Sequence[_LibraryEntry]) -> str:
     return "1 recording" if len(entries) == 1 else f"{len(entries)} recordings"
 
 
-def _load(path: Path) -> list[Recording]:
+def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
     """Read all recordings of a directory, or the one that a path names."""
     if path.is_dir():
         return [Recording.load(file) for file in _files(path)]
     name, _ = split_name(path)
     if not any(Path(name + suffix).exists() for suffix in _SUFFIXES):
+        if missing_ok:
+            return []
         raise RecordingError(f"{path}: no such directory or recording")
     return [Recording.load(path)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
@@ -12,9 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.http.urls import path_of
-from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm._core.errors import RecordingError
+from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import split_name
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder, RecordingWriter
@@ -77,7 +75,7 @@ class RecordingFixture:
         self._marker = marks
         self._command = command
         self._options: dict[str, Any] | None = None  # those of the first client
-        self._responder: CountingResponder | None = None
+        self._library: Library | None = None
         self._recorder: EndingRecorder | None = None
         self._recorded: list[Path] = []
         self._failures: list[str] = []
@@ -105,7 +103,7 @@ class RecordingFixture:
             RecordingError: One cannot be read.
         """
         self._start({})
-        return () if self._responder is None else self._responder.unplayed
+        return () if self._library is None else self._library.unplayed
 
     @property
     def recorded(self) -> int:
@@ -115,7 +113,7 @@ class RecordingFixture:
     @property
     def replayed(self) -> int:
         """Number of requests answered by a recording."""
-        return 0 if self._responder is None else self._responder.replayed
+        return 0 if self._library is None else self._library.replayed
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -125,9 +123,9 @@ class RecordingFixture:
     @property
     def unrecorded(self) -> tuple[str, ...]:
         """Messages about requests that neither a recording nor the provider answered."""
-        if self._responder is None or self._recorder is not None:
+        if self._library is None or self._recorder is not None:
             return ()
-        return tuple(self._responder.unrecorded)
+        return tuple(dict.fromkeys(map(str, self._library.unrecorded)))
 
     @property
     def ran_without_faults(self) -> bool:
@@ -204,7 +202,7 @@ class RecordingFixture:
             return []
         if self._options is None and self._mode != "rewrite":
             self._start({})  # no client was made, so nothing was played
-        return [] if self._responder is None else self._problems(self._responder)
+        return [] if self._library is None else self._problems(self._library)
 
     def _transport(
         self, family: FamilyName, inner: object, network: dict[str, object], given: dict[str, Any]
@@ -213,8 +211,8 @@ class RecordingFixture:
         self._start({name: given[name] for name in given if name not in _PACE})
         pace = {name: options[name] for name in _PACE if name in options}
         replay = None
-        if self._responder is not None:
-            replay = replaying_transport(family, self._responder, pace)
+        if self._library is not None:
+            replay = replaying_transport(family, self._library, pace)
         if self._recorder is None:
             return replay
         return recording_transport(family, self._recorder, replay, inner, network)
@@ -238,8 +236,8 @@ class RecordingFixture:
             # After a failure a client may send what it otherwise would not.
             mode = "none" if recorded else "new"
         if mode == "none" or (recorded and mode != "rewrite"):
-            library = Library(self.path, **self._options) if recorded else None
-            self._responder = CountingResponder(library, self.path, self._how_to_record())
+            self._library = Library(self.path, missing_ok=True, **self._options)
+            self._library.how_to_record = self._how_to_record()
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._make_recorder(mode)
 
@@ -285,15 +283,15 @@ class RecordingFixture:
         finally:
             shutil.rmtree(recorder.directory, ignore_errors=True)
 
-    def _problems(self, responder: CountingResponder) -> list[str]:
+    def _problems(self, library: Library) -> list[str]:
         problems: list[str] = []
         if self.unrecorded:
             messages = "\n\n".join(self.unrecorded)
             problems.append(
                 f"the test passed, though it asked for what is not recorded\n\n{messages}"
             )
-        if responder.unplayed and not self._marker.allow_unplayed and not self._has_faults:
-            names = ", ".join(recording.name for recording in responder.unplayed)
+        if library.unplayed and not self._marker.allow_unplayed and not self._has_faults:
+            names = ", ".join(recording.name for recording in library.unplayed)
             is_file = self.path.is_file()
             anew = self._how_to_record() if is_file else self._command("rewrite")
             problems.append(
@@ -354,60 +352,6 @@ def _replace_recordings(folder: Path, fresh: Path) -> None:
                     Path(companion).unlink(missing_ok=True)
     except OSError as exc:
         raise RecordingError(f"{folder}: {exc.strerror}") from exc
-
-
-class CountingResponder:
-    """A responder that answers the requests of a test from its recordings, and counts them.
-
-    Args:
-        library: The recordings; None if there are none.
-        path: Path at which recordings are expected.
-        command: Command that records the missing ones.
-
-    Attributes:
-        replayed: Number of requests answered.
-        unrecorded: Messages of the requests that were not answered, each once.
-    """
-
-    def __init__(self, library: Library | None, path: Path, command: str) -> None:
-        self.replayed = 0
-        self.unrecorded: dict[str, None] = {}
-        self._library = library
-        self._path = path
-        self._command = command
-        self._lock = threading.Lock()
-        if library is not None:
-            library.how_to_record = command
-
-    @property
-    def unplayed(self) -> tuple[Recording, ...]:
-        """The recordings that answered no request."""
-        return () if self._library is None else self._library.unplayed
-
-    def respond(self, request: WireRequest, /) -> Playback:
-        """Return the answer to a request.
-
-        Raises:
-            UnrecordedRequest: No recording answers it.
-        """
-        try:
-            playback = self._playback(request)
-        except UnrecordedRequest as exc:
-            with self._lock:
-                self.unrecorded[str(exc)] = None
-            raise
-        with self._lock:
-            self.replayed += 1
-        return playback
-
-    def _playback(self, request: WireRequest) -> Playback:
-        if self._library is not None:
-            return self._library.respond(request)
-        endpoint = f"{request.method} {path_of(request.url)}"
-        raise UnrecordedRequest(
-            f"no recording answers {endpoint}: nothing is recorded in {self._path}\n"
-            f"to record it: {self._command}"
-        )
 
 
 class EndingRecorder(Recorder):

@@ -21,7 +21,7 @@ from support.recording_libraries import (
     write_script,
 )
 
-from streamnorm import RecordingError
+from streamnorm import RecordingError, UnrecordedRequest
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, Step
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
@@ -45,7 +45,7 @@ def test_each_recording_answers_the_request_it_was_recorded_for(script: Path) ->
     assert played(library.respond(ask({"turn": 2}))) == "03-chat"
     assert played(library.respond(ask({"turn": 1}, MESSAGES))) == "02-messages"
     assert library.unplayed == ()
-    assert len(library.recordings) == 3
+    assert (len(library.recordings), library.replayed) == (3, 3)
 
 
 def test_concurrent_requests_may_come_in_any_order(script: Path) -> None:
@@ -201,6 +201,13 @@ def test_single_file_answers_any_number_of_requests(tmp_path: Path, file: str) -
 
 
 # Loading
+
+
+def test_library_of_a_missing_path_answers_nothing_where_that_is_allowed(tmp_path: Path) -> None:
+    library = Library(tmp_path / "gone", missing_ok=True)
+    with pytest.raises(UnrecordedRequest, match=r"nothing is recorded in .*gone"):
+        library.respond(ask({}))
+    assert (library.recordings, library.replayed) == ((), 0)
 
 
 def test_missing_path_is_a_recording_error(tmp_path: Path) -> None:

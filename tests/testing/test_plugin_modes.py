@@ -33,7 +33,7 @@ def test_mode_none_sends_nothing_and_names_the_recording_command(project: Projec
     result.assert_outcomes(failed=1)  # and no second failure at teardown
     result.stdout.fnmatch_lines(
         [
-            "E *UnrecordedRequest: no recording answers POST /v1/chat/completions: *",
+            "E *UnrecordedRequest: no recording answers POST *(openai_chat, *): *",
             "E *to record it: pytest test_it.py::test_asks --streamnorm-record=new",
         ]
     )

@@ -76,7 +76,7 @@ def test_unrecorded_request_is_shown_without_tracebacks(project: Project) -> Non
         [
             SECTION,
             "test_it.py::test_asks",
-            "no recording answers POST /v1/chat/completions: nothing is recorded in *",
+            "no recording answers POST */completions (openai_chat, *): nothing is recorded in *",
             "to record it: pytest test_it.py::test_asks --streamnorm-record=new",
         ]
     )
