@@ -428,3 +428,23 @@ def test_pages_are_ordered_by_the_same_tasks_everywhere() -> None:
         assert listed[task] == menu[task]
         assert [page for page in first[task] if page not in others] == menu[task]
         assert [page for page in readme[task] if page not in others] == menu[task]
+
+
+def contribution_files() -> list[str]:
+    """Return the files that the tables of the contributing guide name."""
+    guide = (DOCS / "CONTRIBUTING.md").read_text()
+    rows = [line for line in guide.splitlines() if line.startswith("| ")]
+    spans = [span for row in rows for span in re.findall(r"`([^`\s]+)`", row.split(" | ", 1)[-1])]
+    return [span for span in spans if re.search(r"/$|\.(py|toml)$", span) and "<" not in span]
+
+
+def test_files_of_the_contributing_guide_are_found() -> None:
+    assert len(contribution_files()) > 40
+
+
+@pytest.mark.parametrize("name", contribution_files())
+def test_file_of_the_contributing_guide_exists(name: str) -> None:
+    """A file of a dialect need not stand in the package of every dialect."""
+    package = ROOT / "streamnorm"
+    folders = [ROOT, package, *(package / "dialects").iterdir()]
+    assert any((folder / name).exists() for folder in folders)

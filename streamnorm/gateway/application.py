@@ -85,16 +85,16 @@ class Gateway:
         self._config = config = checked(config)
         self._network = Network(config)
         self._environ = environ = os.environ if environ is None else environ
-        self._door = Admission(config, environ)
+        self._admission = Admission(config, environ)
         routing, estimator = Routing(config, environ), TokenEstimator()
-        compacting = Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes)
+        compactor = Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes)
         bodies = BodyThread()
         self._store = states = gateway_store(config, environ, bodies, store)
         self._messages = MessageEndpoint(
-            config, routing, self._network, estimator, states, compacting, bodies
+            config, routing, self._network, estimator, states, compactor, bodies
         )
-        self._side = AuxiliaryEndpoints(
-            config, routing, self._network, estimator, states, compacting, bodies
+        self._auxiliary = AuxiliaryEndpoints(
+            config, routing, self._network, estimator, states, compactor, bodies
         )
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
@@ -158,7 +158,7 @@ class Gateway:
             return
         received = received_request(scope)
         client = client_of(received)
-        browsers = self._door.browsers
+        browsers = self._admission.browsers
         send = browsers.cross_origin(received, send)
         if path == _METRICS and self._observers.metrics is not None:
             kind = (b"content-type", self._observers.metrics.content_type.encode())
@@ -196,7 +196,7 @@ class Gateway:
         """Answer a request without a key, unless its sender is refused."""
         async with open_exchange(receive, send) as exchange:
             try:
-                self._door.check_sender(scope, received)
+                self._admission.check_sender(scope, received)
             except RequestRefused as refused:
                 refusal = error_answer(refused.error, DEFAULT_ERROR_DIALECT, upstream=None)
                 status, headers, body = refusal.status, _JSON, refusal.body
@@ -224,10 +224,10 @@ class Gateway:
     ) -> None:
         """Let a request in and answer it, or refuse it."""
         try:
-            asked = self._door.check(scope, received, client)
+            asked = self._admission.check(scope, received, client)
             call.operation, call.model = asked.operation, asked.model
-            with self._door.entered():
-                whole = await self._door.read(receive, received)
+            with self._admission.entered():
+                whole = await self._admission.read(receive, received)
                 if whole is None:
                     call.outcome = Abandoned()
                     return
@@ -252,8 +252,8 @@ class Gateway:
         if self._draining.has_begun:
             raise stopping()
         try:
-            if await self._side.answers(received, client, asked):
-                await self._side.answer(received, client, asked, exchange, call)
+            if await self._auxiliary.answers(received, client, asked):
+                await self._auxiliary.answer(received, client, asked, exchange, call)
             else:
                 await self._messages.answer(received, client, exchange, call)
         except RequestRefused:
