@@ -19,6 +19,9 @@
     ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
     └── UnknownDialect             no dialect of that name (also a LookupError)
 
+Others stand beside what raises them: `streamnorm.gateway.ConfigError`, `RequestRefused` of an
+exchange, and `PlaybackReset` and `PlaybackTimeout` of the replay engine.
+
 Texts carry sizes, names and types, never a payload, a header or a key.  The two
 exceptions are `UpstreamError.message`, which is what the provider said, and
 `UnrecordedRequest`, which shows a test's author what the test asked.

@@ -14,7 +14,7 @@ from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
 from streamnorm._core.codec import RequestedOperation
-from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding
+from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
 from streamnorm._core.large_json import encode_pieces
@@ -202,7 +202,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
         return "UpstreamRequest(…)"
 
 
-class RequestRefused(Exception):
+class RequestRefused(StreamnormError):
     """A request cannot be sent to its upstream.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from inspect import signature
-from typing import Any, Protocol, cast, overload
+from typing import Any, Protocol, TypedDict, Unpack, cast, overload
 
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.events import Event
@@ -21,6 +21,22 @@ from streamnorm.aio.transcoding import TranscodePump
 
 _READ_OPTIONS = {"errors", *ReadOptions.__annotations__} - {"on_end"}
 _TRANSCODE_OPTIONS = set(TranscodeOptions.__annotations__)
+
+
+class RequestOptions(TypedDict, total=False):
+    """Arguments of a client's `stream`, as httpx and httpx2 name them."""
+
+    content: object
+    data: object
+    files: object
+    json: object
+    params: object
+    headers: Mapping[str, str] | Sequence[tuple[str, str]] | None
+    cookies: object
+    auth: object
+    follow_redirects: bool
+    timeout: object
+    extensions: Mapping[str, object] | None
 
 
 class AsyncClient(Protocol):
@@ -103,7 +119,7 @@ def connect(
     errors: Errors = "raise",
     on_note: OnNote | None = None,
     on_end: OnEnd | None = None,
-    **options: object,
+    **options: Unpack[RequestOptions],
 ) -> Stream[Event]: ...
 
 
@@ -129,7 +145,7 @@ def connect(
     keep_message: bool = True,
     reply: Reply | None = None,
     on_end: OnEnd | None = None,
-    **options: object,
+    **options: Unpack[RequestOptions],
 ) -> Stream[bytes]: ...
 
 

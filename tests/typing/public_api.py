@@ -262,6 +262,8 @@ async def asynchronous_streams(
     MessageResponse(answer, to="anthropic")  # type: ignore[arg-type]
     MessageResponse(events)  # type: ignore[call-arg]
     streamnorm.connect(client, "POST", url, to=1)  # type: ignore[call-overload]
+    streamnorm.connect(client, "POST", url, jsn={})  # type: ignore[call-overload]
+    streamnorm.connect(client, "POST", url, headers=[("a", "b")], timeout=9.0)
     streamnorm.connect(client, "POST", url, to="anthropic", model=1)  # type: ignore[call-overload]
     streamnorm.transcode(source, to="openai_chat", resoning=None)  # type: ignore[call-arg]
 
