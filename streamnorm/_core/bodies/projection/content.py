@@ -453,14 +453,14 @@ class ContentProjector:
         return Text(f"[tool {name} loaded]", cache=block.cache)
 
     def _drop_unverified_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
-        """Return reasoning of the target's dialect; None if its vendor would refuse the signature."""
+        """Return reasoning of the target's dialect; None if the vendor would refuse it."""
         if is_verified(block, self._target) or not self._verifies:
             return block
         self._losses.add("reasoning_dropped", "messages", "dropped")
         return None
 
     def _project_reasoning(self, block: Reasoning | RedactedReasoning) -> InputBlock | None:
-        """Return reasoning that the target's vendor signed, or its text if the target reads that."""
+        """Return reasoning that the target's vendor signed, or its text if the target reads it."""
         if is_signed_for(block, self._target):
             return self._drop_refused_id(block)
         if isinstance(block, Reasoning) and self._target.reasoning_text and block.text:

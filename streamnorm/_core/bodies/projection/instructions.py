@@ -1,4 +1,8 @@
-"""System and developer instructions, where the target has them."""
+"""Placement of instructions, and the order of roles that the target demands.
+
+A target has a field for system instructions, a system message, or both; it may refuse system
+messages in the middle, two messages of one role in a row, or a last message of the assistant.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,11 @@ _FILLER = InputMessage("assistant", (Text("OK."),))
 
 
 def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
-    """Return messages of which the last one is the user's.
+    """Return messages without the assistant messages at the end.
 
-    The request stays the beginning of the one that comes next, which has the answer and what
-    the user said of it.  An answer that waits for tools of the server is no such message.
+    The next request of the conversation, with the complete answer and the user's reply, still
+    begins with these messages.  An answer paused for server tools stays: the server continues
+    it.
     """
     end = len(messages)
     while end and messages[end - 1].role == "assistant" and not _is_paused(messages[end - 1]):
@@ -36,7 +41,7 @@ def drop_prefill(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[In
 
 
 def _is_paused(message: InputMessage) -> bool:
-    """Return whether a message of the assistant ends where the server goes on by itself."""
+    """Return whether an assistant message ends in a block that the server continues from."""
     last = message.blocks[-1] if message.blocks else None
     if isinstance(last, OpaqueBlock):
         return last.kind == "compaction"
@@ -51,17 +56,18 @@ def place_instructions(
     *,
     checks: bool = False,
 ) -> tuple[tuple[Text, ...], tuple[InputMessage, ...]]:
-    """Return the instructions of the target's field, and the messages.
+    """Return the instructions for the target's field, and the messages in a legal order.
 
     Args:
         system: The instructions of the source's field.
         messages: The messages.
         target: Capabilities of the target.
-        losses: Counts what is moved or changed.
-        checks: Whether instructions among messages of the target's dialect are moved, too.
+        losses: Counter of moved and changed messages.
+        checks: Whether instructions among messages in the target's dialect are moved, too.
 
     Raises:
-        EncodeError: The server wants a message of the user that is not there.
+        EncodeError: The server demands a user message, and there is none; or the roles cannot
+            alternate.
     """
     leading = 0
     while leading < len(messages) and messages[leading].role in _INSTRUCTIONS:
@@ -99,26 +105,26 @@ def place_instructions(
 
 
 def _leaves_messages(first: tuple[InputMessage, ...], target: BodyCapabilities) -> bool:
-    """Return whether leading instructions are written in the field for them."""
+    """Return whether leading system messages move to the target's field for instructions."""
     is_refused = target.only_refusals and target.inline_system == "text"
     return is_refused or not all(is_same_dialect(message, target.dialect) for message in first)
 
 
 def _is_question(message: InputMessage) -> bool:
-    """Return whether a message is the user's, and not the result of a tool alone."""
+    """Return whether a user message has other content than tool results."""
     if message.role != "user":
         return False
     return not message.tool_results or len(message.tool_results) < len(message.blocks)
 
 
 def _is_turn(message: InputMessage) -> bool:
-    """Return whether templates count a message: calls and results they do not."""
+    """Return whether chat templates count a message as a turn; calls and results are none."""
     is_answer = message.role == "assistant"
     return not message.tool_calls if is_answer else _is_question(message)
 
 
 def _is_one_text(system: tuple[Text, ...]) -> bool:
-    """Return whether instructions are one text that has nothing but its characters."""
+    """Return whether instructions are a single text without a cache mark or other fields."""
     return not system or (len(system) == 1 and system[0].cache is None and system[0].extra is None)
 
 
@@ -130,7 +136,7 @@ def _fit_role(message: InputMessage, target: BodyCapabilities) -> InputMessage:
 
 
 def _demote(message: InputMessage, losses: Losses) -> InputMessage:
-    """Return an instruction as text of the user; any other message stays."""
+    """Return a system message as a user message with `<system>` tags; any other unchanged."""
     if message.role not in _INSTRUCTIONS:
         return message
     losses.add("system_demoted", "messages", "written as <system> in a user message")
@@ -145,7 +151,7 @@ def _demote(message: InputMessage, losses: Losses) -> InputMessage:
 
 
 def _count_extra(message: InputMessage, losses: Losses) -> None:
-    """Count the fields that only messages of the system have."""
+    """Count the vendor fields of a system message as lost."""
     for fields in (message.extra or {}).values():
         for name in fields:
             losses.add(name, "messages", "dropped with its message")
@@ -154,7 +160,7 @@ def _count_extra(message: InputMessage, losses: Losses) -> None:
 def _move_instructions(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
-    """Return messages whose instructions stand after those of the user that follow them."""
+    """Return messages with each system message behind the user messages that follow it."""
     if not any(message.role in _INSTRUCTIONS for message in messages):
         return messages
     placed: list[InputMessage] = []
@@ -173,12 +179,12 @@ def _move_instructions(
 def _put_instructions_last(
     turn: list[InputMessage], before: list[InputMessage], losses: Losses
 ) -> list[InputMessage]:
-    """Return the messages of a turn, instructions last and in one message.
+    """Return the messages of a turn with its instructions last, joined to one message.
 
     Args:
-        turn: The messages.
-        before: Those before it.
-        losses: Counts what is moved.
+        turn: The messages between two assistant messages.
+        before: The messages before the turn.
+        losses: Counter of moved messages.
     """
     instructions = [message for message in turn if message.role in _INSTRUCTIONS]
     if not instructions:
@@ -192,7 +198,7 @@ def _put_instructions_last(
 
 
 def _join_instructions(instructions: list[InputMessage], losses: Losses) -> InputMessage:
-    """Return instructions as one message of the system, of which no two may follow each other."""
+    """Join instructions to one system message: two in a row are refused."""
     first, *more = instructions
     if not more:
         return first if first.role == "system" else structs.replace(first, role="system")
@@ -205,10 +211,7 @@ def _join_instructions(instructions: list[InputMessage], losses: Losses) -> Inpu
 def _merge_same_roles(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages of which no two with the same role follow each other.
-
-    Results of tools stay apart from other messages of the user.
-    """
+    """Join consecutive messages of one role; messages with tool results stay apart."""
     merged: list[InputMessage] = []
     for message in messages:
         last = merged[-1] if merged else None
@@ -226,10 +229,12 @@ def _merge_same_roles(
 def _alternate_roles(
     messages: tuple[InputMessage, ...], losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages of the user and the assistant in turns, of which the user has the first.
+    """Return messages whose turns alternate between user and assistant, the user first.
+
+    Two user turns in a row get a filler of the assistant between them.
 
     Raises:
-        EncodeError: The turn is the user's.
+        EncodeError: An assistant turn comes where the user's is expected.
     """
     placed: list[InputMessage] = []
     expected = "user"
@@ -253,7 +258,7 @@ def _alternate_roles(
 def _fill_after_results(
     messages: tuple[InputMessage, ...], losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages with one of the assistant between tool results and the user."""
+    """Return messages with a filler of the assistant between tool results and a user message."""
     answered: list[InputMessage] = []
     for message in messages:
         follows = bool(answered) and bool(answered[-1].tool_results)
@@ -267,7 +272,7 @@ def _fill_after_results(
 def _join_blocks(
     before: tuple[InputBlock, ...], after: tuple[InputBlock, ...]
 ) -> tuple[InputBlock, ...]:
-    """Return the blocks of two messages, a blank line between text and text."""
+    """Join the blocks of two messages; adjacent texts become one, with a blank line between."""
     if before and after and isinstance(before[-1], Text) and isinstance(after[0], Text):
         text = f"{before[-1].text}\n\n{after[0].text}"
         return (*before[:-1], structs.replace(after[0], text=text), *after[1:])

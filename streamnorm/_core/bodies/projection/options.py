@@ -1,4 +1,7 @@
-"""The options of a request that are no part of its conversation."""
+"""Projection of request options: sampling, limits, stop texts, users, labels, output format.
+
+Options are all fields of `Request` besides the conversation, the tools and the reasoning.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
 
-# Parts with passes of their own, and what every target has.
+# Fields that other modules project, or that every target has.
 _NO_OPTIONS = frozenset(
     ["model", "system", "messages", "tools", "tool_choice", "reasoning", "state", "extra", "source"]
 )
@@ -30,7 +33,7 @@ _OPTIONS = tuple(name for name in Request.__struct_fields__ if name not in _NO_O
 _DEFAULTS: dict[str, Any] = dict(
     zip(Request.__struct_fields__, Request.__struct_defaults__, strict=True)
 )
-# What a provider without the field does anyway.
+# Values that ask for the behaviour of a provider without the field: dropping them loses nothing.
 _NEEDLESS = {
     "cache": CacheMark(),
     "parallel_tool_calls": True,
@@ -49,15 +52,18 @@ def project_options(
     lenient: bool,
     same_target: bool = False,
 ) -> Request:
-    """Return a request with the options that the target has.
+    """Return a request with the options that the target accepts.
 
     Args:
-        request: The request, whose reasoning is in the target's words.
+        request: The request, with projected reasoning options.
         target: Capabilities of the target.
-        losses: Counts each option that is dropped or changed.
+        losses: Counter of dropped and changed options.
         same_dialect: Whether the request is in the target's dialect.
-        lenient: Whether what the request does not say is the client's affair.
-        same_target: Whether the options that it was read with stay as they are.
+        lenient: Whether absent options get no default, even if the dialect demands one.
+        same_target: Whether options stay as they are unless they were replaced after decoding.
+
+    Raises:
+        EncodeError: The server answers no requests of this dialect.
     """
     whole, read = request, _find_unchanged_options(request) if same_target else {}
     if read:
@@ -98,7 +104,7 @@ def project_options(
 
 
 def _find_unchanged_options(request: Request) -> dict[str, Any]:
-    """Return the options that are those that the request was read with."""
+    """Return the options that were not replaced since the request was decoded."""
     source = request.source
     if not isinstance(source, Source):
         return {}
@@ -112,9 +118,9 @@ def _find_unchanged_options(request: Request) -> dict[str, Any]:
 def _drop_refused_extra(
     request: Request, target: BodyCapabilities, fields: frozenset[str], losses: Losses
 ) -> Request:
-    """Return a request without fields of the dialect that are refused, whatever their type.
+    """Return a request without refused options in its `extra`.
 
-    Some servers have a number in `logprobs`, for example.
+    An option with an unexpected type is in `extra`: some servers have a number in `logprobs`.
     """
     extra = (request.extra or {}).get(target.dialect, {})
     refused = [name for name in _OPTIONS if name in extra and name not in fields]
@@ -129,7 +135,7 @@ def _drop_refused_extra(
 def _drop_exclusive(
     request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
-    """Add the options that are refused beside another one to those that are dropped."""
+    """Drop all but the first of the options that exclude each other."""
     said = [
         name
         for name in target.exclusive_fields
@@ -143,7 +149,7 @@ def _drop_exclusive(
 def _drop_dependent(
     request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
-    """Add the options that are refused without another one to those that are dropped."""
+    """Drop the options that are refused without another option."""
     for name, other in target.dependent_fields.items():
         is_said = name not in dropped and getattr(request, name) is not None
         if is_said and (other in dropped or not getattr(request, other)):
@@ -154,7 +160,7 @@ def _drop_dependent(
 def _drop_unfixed(
     request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
-    """Add the options with another value than the only one to those that are dropped."""
+    """Drop the options whose value differs from the only one that the model accepts."""
     fixed = target.fixed_values
     if target.fixed_values_off is not None and not is_reasoning(request, target):
         fixed = target.fixed_values_off
@@ -168,7 +174,7 @@ def _drop_unfixed(
 def _fit_values(
     request: Request, target: BodyCapabilities, losses: Losses, *, same_dialect: bool, lenient: bool
 ) -> dict[str, Any]:
-    """Return the options for which the target has other bounds or words."""
+    """Return new values for the options that exceed a bound of the target."""
     changes: dict[str, Any] = {}
     if request.temperature is not None:
         bounded = min(max(request.temperature, target.min_temperature), target.max_temperature)
@@ -178,7 +184,7 @@ def _fit_values(
     for name, (least, most) in target.number_bounds.items():
         value = getattr(request, name)
         if value is not None and not least <= value <= most:
-            # What is counted stays a whole number.
+            # The bounds are floats; an integer option must stay an integer.
             bound = type(value)(least if value < least else most)
             losses.add(name, "request", f"written as {bound:g}")
             changes[name] = bound
@@ -189,7 +195,8 @@ def _fit_values(
     if target.max_stops is not None and len(stop) > target.max_stops:
         losses.add("stop_dropped", "request", f"first {target.max_stops} written")
         changes["stop"] = stop[: target.max_stops]
-    # A client of the dialect that does not say may ask how many tokens the request has.
+    # A request in the dialect without `max_tokens` may be one to count its tokens, which needs
+    # none.
     if request.max_tokens is None and target.max_tokens is not None and not lenient:
         losses.add("max_tokens_defaulted", "request", f"written as {target.max_tokens}")
         changes["max_tokens"] = target.max_tokens
@@ -232,14 +239,14 @@ def _is_refused_user(user: str, target: BodyCapabilities) -> bool:
 
 
 def _hash(name: str) -> str:
-    """Return a name for the same thing of 64 characters, the same each time."""
+    """Return the SHA-256 of a name: the same user or cache keeps the same name."""
     return sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def _fit_labels(
     labels: dict[str, str], bounds: tuple[int, int, int], losses: Losses
 ) -> dict[str, str]:
-    """Return the labels of a request that the target takes."""
+    """Return the labels within the bounds of the target."""
     most, name_chars, label_chars = bounds
     kept = {
         name: label
@@ -262,14 +269,14 @@ def _fit_output(
     has_tools: bool,
     is_left: bool,
 ) -> OutputFormat | None:
-    """Return the form of the answer that the target has; None if it has none like it.
+    """Return the response format as the target accepts it; None if it has none.
 
     Args:
-        output: The form.
+        output: The response format.
         target: Capabilities of the target.
-        losses: Counts what is lost.
+        losses: Counter of what is lost.
         has_tools: Whether the request has tools.
-        is_left: Whether its schema is the client's affair.
+        is_left: Whether the schema stays as the client wrote it.
     """
     refused = has_tools and not target.output_with_tools and output.kind != "text"
     fitted: OutputFormat | None = output

@@ -1,4 +1,8 @@
-"""How much a model reasons, in the words of the target."""
+"""Projection of reasoning options: modes, efforts and token budgets of the target.
+
+Vendors ask for reasoning by an effort, by a budget of tokens, or by an adaptive mode; this module
+translates between the three.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +41,14 @@ _MIN_ANSWER = 1024
 
 
 def reasoning_budget(options: ReasoningOptions) -> int:
-    """Return the tokens to reason with that options ask for, or that their effort stands for."""
+    """Return the reasoning budget of options, or the budget that their effort stands for."""
     if options.budget_tokens is not None:
         return options.budget_tokens
     return _BUDGETS.get(options.effort or "medium", _BUDGETS["medium"])
 
 
 def is_reasoning(request: Request, target: BodyCapabilities) -> bool:
-    """Return whether the model reasons, by a request's options in the target's words."""
+    """Return whether the model will reason, given projected reasoning options."""
     return _reasons(request.reasoning, target)
 
 
@@ -57,14 +61,13 @@ def _reasons(options: ReasoningOptions | None, target: BodyCapabilities) -> bool
 def project_reasoning_options(
     request: Request, target: BodyCapabilities, losses: Losses, *, lenient: bool = False
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request in the words that the target has.
+    """Return the reasoning options of a request as the target asks for reasoning.
 
     Args:
         request: The request.
         target: Capabilities of the target.
-        losses: Counts what is dropped or changed.
-        lenient: Whether the bounds of a budget are the client's affair where the request does
-            not say how many tokens the answer may have.
+        losses: Counter of dropped and changed options.
+        lenient: Whether a budget stays unbounded if the request has no `max_tokens`.
     """
     options = _fit_options(request, target, losses, lenient=lenient)
     if target.reasoning_needs and _reasons(options, target):
@@ -76,7 +79,7 @@ def project_reasoning_options(
 
 
 def _missing_need(request: Request, target: BodyCapabilities) -> str | None:
-    """Return what a request has because of which the model does not reason."""
+    """Return why the model refuses to reason for a request; None if it reasons."""
     if "stream" in target.reasoning_needs and not request.stream:
         return "the answer is no stream"
     is_text = request.output is None or request.output.kind == "text"
@@ -105,7 +108,7 @@ def _fit_options(
         elif target.vendor_checks and options.mode == "budget":
             words = _translate_options(target, options, max_tokens)
             projected = _apply_words(projected, words, losses)
-    # An effort alone is what a client of the dialect says, too.
+    # An effort alone is legal in the dialect, too, and stays for the client's own server.
     elif not same_dialect or (options.mode is not None and target.thinking != "effort"):
         asked = options
         if _needs_budget(options, target):
@@ -130,7 +133,7 @@ def _fit_options(
         effort = projected.effort or (lowest if target.thinking == "adaptive" else None)
         projected = structs.replace(projected, mode=mode, effort=effort, budget_tokens=least)
     efforts = target.off_efforts if is_off and target.off_efforts is not None else target.efforts
-    # A server of which nothing is known may have words of its own.
+    # A server without a profile may have efforts of its own.
     is_any = target.only_refusals and efforts == _EFFORTS
     if projected.effort is not None and projected.effort not in efforts and not is_any:
         effort = _nearest_effort(projected.effort, efforts)

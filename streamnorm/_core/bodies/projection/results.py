@@ -1,8 +1,8 @@
-"""The results of tool calls, each right after the message of its call.
+"""Placement of tool results: each call is answered right after its message.
 
-Every vendor wants each call answered before the conversation goes on.  A result belongs to a
-call of the last assistant message before it.  One that comes after a later assistant message
-is late, one of an unknown call is an orphan.
+Every vendor refuses a conversation that goes on before each call has its result.  A result
+belongs to a call of the last assistant message before it.  A result after a later assistant
+message is late; a result of an unknown call is an orphan.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.losses.tool_calls import CLIENT_KINDS
 
 RepairPolicy: TypeAlias = Literal["error", "fill"]
-"""What becomes of a conversation that no vendor accepts: an error, or what is missing is filled
-in and what stands in the wrong place is moved."""
+"""Policy for missing and misplaced tool results: an error, or the missing ones are filled in and
+the misplaced ones moved."""
 
 FilledCalls: TypeAlias = Set[tuple[int, str]]
 """Calls whose missing results were filled in when an earlier state of a history was encoded, by
@@ -40,7 +40,7 @@ NO_RESULT = "No result was recorded for this tool call."
 
 
 class _OpenCalls:
-    """Calls of the last answer that have no result, in their order.
+    """The unanswered calls of the last answer, in order.
 
     Attributes:
         ids: Ids of all calls of the answer, answered ones included.
@@ -56,7 +56,7 @@ class _OpenCalls:
 
         Args:
             call: The call, with its id.
-            minted: Whether the call came without an id.
+            minted: Whether its id was minted, since it came without one.
         """
         self.ids.add(call.id)
         for name in {call.name, ""}:
@@ -64,15 +64,15 @@ class _OpenCalls:
                 self._queues.setdefault((only_minted, name), deque()).append(call.id)
 
     def set_answered(self, id: str) -> None:
-        """Remove a call that a result names by its id."""
+        """Mark a call as answered by a result with its id."""
         self._answered.add(id)
 
     def take(self, name: str, *, only_minted: bool) -> str | None:
-        """Remove the first call, and return its id; None if there is none.
+        """Mark the first unanswered call as answered, and return its id; None if there is none.
 
         Args:
-            name: Name of the tool; empty for any.
-            only_minted: Whether only calls that came without an id are meant.
+            name: Name of the tool; "" for any.
+            only_minted: Whether to consider only calls with a minted id.
         """
         ids = self._queues.get((only_minted, name), deque())
         while ids:
@@ -88,15 +88,15 @@ def mint_ids(
 ) -> tuple[InputMessage, ...]:
     """Return messages whose calls and results all have ids.
 
-    A result without an id answers the first call of its name that no other result names by its
-    id, or the first call if the result has no name either: google-genai's automatic function
-    calling repeats the name of a call, and leaves out its id.  A result with an id that no call
-    has answers a call that came without one.
+    A result without an id answers the first unanswered call of the tool that it names, or the
+    first unanswered call if it names none: google-genai's automatic function calling repeats
+    the name of a call, and leaves out its id.  A result with an unknown id answers a call that
+    came without one.
 
     Args:
         messages: The messages.
-        losses: Counts results that are matched so.
-        settled: Number of the first messages, which stay as they are.
+        losses: Counter of results that are matched by name or order.
+        settled: Length of the prefix that stays as it is.
     """
     if not any(map(_lacks_id, messages[settled:])):
         return messages
@@ -106,7 +106,7 @@ def mint_ids(
     for position, message in enumerate(messages[settled:], settled):
         is_assistant = message.role == "assistant"
         if is_assistant:
-            if not follows_assistant:  # calls of consecutive messages are of one answer
+            if not follows_assistant:  # consecutive assistant messages are one answer
                 calls = _OpenCalls()
             blocks = _add_call_ids(message.blocks, position, calls)
         else:
@@ -133,7 +133,7 @@ def _lacks_id(message: InputMessage) -> bool:
 def _add_call_ids(
     blocks: tuple[InputBlock, ...], position: int, calls: _OpenCalls
 ) -> tuple[InputBlock, ...]:
-    """Return blocks whose calls have ids; the calls are added to `calls`."""
+    """Return blocks whose calls have ids, and add the calls to `calls`."""
     named: list[InputBlock] = []
     count = 0
     for block in blocks:
@@ -148,7 +148,7 @@ def _add_call_ids(
 
 
 def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCalls) -> None:
-    """Mark the calls that results name by their ids, up to the next message of the assistant."""
+    """Mark the calls that results answer by id, up to the next assistant message."""
     for message in islice(messages, start, None):
         if message.role == "assistant":
             return
@@ -159,7 +159,7 @@ def _find_answered(messages: Sequence[InputMessage], start: int, calls: _OpenCal
 def _add_result_ids(
     blocks: tuple[InputBlock, ...], calls: _OpenCalls, losses: Losses
 ) -> tuple[InputBlock, ...]:
-    """Return blocks whose results have ids; `calls` loses the calls that they answer."""
+    """Return blocks whose results have ids, and mark the calls that they answer."""
     named: list[InputBlock] = []
     for block in blocks:
         if isinstance(block, ToolResult) and block.tool_call_id not in calls.ids:
@@ -180,21 +180,22 @@ def place_results(
     settled: int = 0,
     filled: FilledCalls = frozenset(),
 ) -> tuple[InputMessage, ...]:
-    """Return messages in which every call is answered where the target wants it.
+    """Return messages with the result of every call where the target expects it.
 
     Messages that are in order already stay the same objects.
 
     Args:
         messages: The messages; each call has an id.
         target: Capabilities of the target.
-        losses: Counts what is moved, dropped or filled in.
-        repair: Policy for results that are missing or out of place.
-        settled: Number of the first messages, which stay as they are.
-        filled: Calls that stay filled in; a result of theirs is late wherever it stands.
+        losses: Counter of moved, dropped and filled-in results.
+        repair: Policy for missing and misplaced results.
+        settled: Length of the prefix that stays as it is.
+        filled: Calls whose results were filled in before, and stay so: their real results are
+            late wherever they stand.
 
     Raises:
-        EncodeError: A result is missing, late, of no call, or contradicts another one, and
-            `repair` is `error`.
+        EncodeError: `repair` is `error`, and a result is missing, late, an orphan, or
+            contradicts another result of its call; or two calls have one id.
     """
     placed = _Placement(messages, target, losses, repair, filled).place(settled)
     return same_parts(messages, tuple(placed))
@@ -246,7 +247,7 @@ class _Placement:
         return self._placed
 
     def _fold(self, message: InputMessage, later: InputMessage) -> InputMessage:
-        """Return one message of two, the first of which has calls that wait for results."""
+        """Join two assistant messages: the calls of the first still wait for results."""
         self._losses.add("messages_merged", "messages", "calls of one answer joined")
         return structs.replace(message, blocks=message.blocks + later.blocks)
 
@@ -258,13 +259,13 @@ class _Placement:
         first: int,
         late: Set[str],
     ) -> None:
-        """Place a message with calls, and all messages up to the next of the assistant.
+        """Place a message with calls, and the messages up to the next assistant message.
 
         Args:
-            message: The message.
+            message: The assistant message.
             window: The messages after it.
-            start: Position of the message, for errors.
-            first: Position of the first message after it.
+            start: Position of the assistant message, for errors.
+            first: Position of the first message of the window.
             late: Ids of the calls whose results are late.
         """
         ids = [call.id for call in message.tool_calls]
@@ -285,10 +286,10 @@ class _Placement:
         self._placed += [InputMessage("user", tuple(answers)), *others]
 
     def _is_in_order(self, window: Sequence[InputMessage], ids: list[str]) -> bool:
-        """Return whether all results stand where the target wants them."""
+        """Return whether all results of a window are where the target expects them."""
         found: list[str] = []
         carriers = 0
-        is_over = False  # whether other content has begun
+        is_over = False  # other content has begun, behind which no result may follow
         for message in window:
             is_carrier = False
             for block in message.blocks:
@@ -310,7 +311,7 @@ class _Placement:
     def _collect(
         self, window: Sequence[InputMessage], first: int, ids: list[str]
     ) -> tuple[dict[str, ToolResult], list[InputMessage]]:
-        """Return the results by the ids of their calls, and the rest of the messages."""
+        """Return the results of a window by the ids of their calls, and the other messages."""
         asked = frozenset(ids)
         results: dict[str, ToolResult] = {}
         others: list[InputMessage] = []
@@ -363,7 +364,7 @@ class _Placement:
         return structs.replace(message, blocks=tuple(blocks))
 
     def _move_stray(self, result: ToolResult, path: str) -> list[InputBlock]:
-        """Return a late result or an orphan as other content of its message."""
+        """Return a late or orphaned result as other content of its message."""
         is_late = result.tool_call_id in self._known
         if not self._fills:
             found = "result after the next assistant message" if is_late else "result of no call"
@@ -376,10 +377,10 @@ class _Placement:
 def fit_result_placement(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[InputMessage, ...]:
-    """Return messages of the target's dialect without the placements that its server refuses.
+    """Return messages in the target's dialect, split where its server refuses mixed content.
 
     Raises:
-        EncodeError: A result is of no call before it, and the server refuses that.
+        EncodeError: A result answers no call before it, and the server refuses that.
     """
     if target.orphan_results and target.mixed_results:
         return messages
@@ -402,7 +403,7 @@ def fit_result_placement(
 
 
 def _split_message(message: InputMessage, losses: Losses) -> list[InputMessage]:
-    """Return a message with results, and one with its other content after it."""
+    """Split a message into its results and its other content."""
     others = tuple(block for block in message.blocks if not isinstance(block, ToolResult))
     if not others:
         return [message]
@@ -418,10 +419,12 @@ _APPROVAL = "mcp_approval_response"
 
 
 def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> None:
-    """Check that the target has a form for the result that a request ends with.
+    """Check that the target has a form for the tool result that ends the request.
+
+    The model would otherwise answer without the result of what the client has executed.
 
     Raises:
-        EncodeError: It has none.
+        EncodeError: The target has no form for it.
     """
     if not (messages and messages[-1].blocks):
         return
@@ -440,14 +443,14 @@ def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabiliti
 
 
 def join_call_turns(messages: tuple[InputMessage, ...], losses: Losses) -> tuple[InputMessage, ...]:
-    """Return messages whose calls stand in the first message of an answer.
+    """Return messages in which calls are in the first assistant message of their answer.
 
     Args:
         messages: The messages.
-        losses: Counts messages that are joined.
+        losses: Counter of joined messages.
 
     Raises:
-        EncodeError: The first message has calls.
+        EncodeError: The conversation begins with calls.
     """
     joined: list[InputMessage] = []
     for message in messages:

@@ -1,4 +1,8 @@
-"""The schemas of tools and of the output, as the target accepts and enforces them."""
+"""Projection of JSON schemas: of tools and of the response format.
+
+A target may accept only part of JSON Schema, and less of it in schemas that it enforces
+(`strict`).  A schema that cannot be enforced is sent without `strict`.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,14 @@ _OUTPUT = "output.schema"
 
 
 class ToolSchemas:
-    """Fits the schemas of tools to a target, the first ones first.
+    """Fit the schemas of tools to a target, in the order of the tools.
+
+    The bounds on all enforced schemas of a request go to the first tools.
 
     Args:
         target: Capabilities of the target.
-        losses: Counts what is lost.
-        output: The output that is asked for beside the tools; None if any text is.
+        losses: Counter of what is lost.
+        output: Response format of the request; its enforced schema counts as well.
     """
 
     def __init__(
@@ -43,16 +49,16 @@ class ToolSchemas:
         self._losses = losses
         self._budget = _Budget(target.enforced_schemas or EnforcedSchemas())
         if target.enforces_outputs and output is not None and output.schema is not None:
-            # An output beyond the bounds is none that is enforced.
+            # A response schema beyond the bounds is not enforced, so it does not count.
             with suppress(NotEnforced):
                 self._budget.count(output.schema, is_tool=False)
 
     def fit(self, tool: Tool, path: str) -> Tool:
-        """Return a tool whose schema the target accepts, strict if the target enforces it.
+        """Return a tool with a schema that the target accepts, strict if it enforces the schema.
 
         Args:
             tool: The tool.
-            path: Where its schema stands, for errors.
+            path: Path of the schema, for errors.
 
         Raises:
             EncodeError: The schema has no legal form.
@@ -85,8 +91,8 @@ class ToolSchemas:
     def _enforce(
         self, schema: dict[str, Any], form: EnforcedSchemas, path: str
     ) -> tuple[dict[str, Any], bool | None]:
-        """Return the schema of a strict tool, and whether the tool stays strict."""
-        # The root of a tool without properties has no parameters, and not any.
+        """Return the enforceable schema of a strict tool and True, or the schema and None."""
+        # Without `properties` a tool has no parameters, although JSON Schema would allow any.
         whole: dict[str, Any] = schema if "properties" in schema else {**schema, "properties": {}}
         try:
             fitted, lost = fit_enforced(whole, form, path)
@@ -100,7 +106,7 @@ class ToolSchemas:
 
 
 class _Budget:
-    """What is left of the bounds on all enforced schemas of a request."""
+    """Totals of the enforced schemas of a request, against the vendor's bounds."""
 
     def __init__(self, form: EnforcedSchemas) -> None:
         self._form = form
@@ -109,10 +115,10 @@ class _Budget:
         self._unions: int = 0
 
     def count(self, schema: dict[str, Any], *, is_tool: bool) -> None:
-        """Count a schema.
+        """Add a schema to the totals.
 
         Raises:
-            NotEnforced: It exceeds a bound, and is not counted.
+            NotEnforced: A total would exceed its bound; nothing is added.
         """
         form = self._form
         if form.most_tools is None and form.most_optional is None and form.most_unions is None:
@@ -130,15 +136,16 @@ class _Budget:
 def project_output_schema(
     output: OutputFormat, target: BodyCapabilities, losses: Losses
 ) -> OutputFormat | None:
-    """Return an output whose schema the target accepts; None if it enforces none like it.
+    """Return a response format with a schema that the target accepts; None if it accepts none.
 
     Args:
-        output: The output, which has a schema.
+        output: The response format, with a schema.
         target: Capabilities of the target.
-        losses: Counts what is lost.
+        losses: Counter of what is lost.
 
     Raises:
-        EncodeError: The schema has no legal form, or was to be enforced and cannot be.
+        EncodeError: The schema has no legal form, or the request demands that it is enforced
+            and the target cannot.
     """
 
     def lose(keyword: str, detail: str) -> None:
@@ -161,7 +168,7 @@ def project_output_schema(
     strict, form = output.strict, target.enforced_schemas
     if form is not None and (strict or target.enforces_outputs):
         if form.closed and is_object and is_split(schema):
-            # The parts of an object cannot be closed one by one.
+            # `additionalProperties: false` in one part of `allOf` refuses the others' properties.
             schema = object_root(schema, frozenset({"allOf"}), lose, _OUTPUT)
         try:
             fitted, lost = fit_enforced(schema, form, _OUTPUT)

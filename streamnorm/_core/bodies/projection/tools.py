@@ -1,4 +1,8 @@
-"""Names of tools that the target accepts, and the way back to the client's names."""
+"""Projection of tools and of the tool choice: legal names, kinds and schemas.
+
+`ToolNames` maps each tool to its name in the target, and records the names to restore in the
+response; `project_tools` reduces the tools, `project_choice` the choice among them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ from streamnorm._core.tools import (
 
 _SEPARATOR = "__"
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
-# With the separator and eight digits of a hash 50: within the bounds of all vendors.
+# 50 characters with the separator and eight digits of a hash: within the bounds of all vendors.
 _KEPT_CHARS = 40
 
 
@@ -47,13 +51,13 @@ class ToolNames:
     Args:
         tools: The tools that the request offers.
         target: Capabilities of the target.
-        losses: Counts namespaces that are flattened, and names that are changed.
+        losses: Counter of flattened namespaces and changed names.
 
     Raises:
         EncodeError: Two tools would have the same name.
 
     Attributes:
-        reply: The client's tools whose name or kind is changed, by the name in the target.
+        reply: Tools whose name or kind changes, by the name in the target.
     """
 
     def __init__(self, tools: Sequence[AnyTool], target: BodyCapabilities, losses: Losses) -> None:
@@ -79,7 +83,7 @@ class ToolNames:
         self._has_unnamed = any(map(_has_no_name, tools))
 
     def may_offer(self, name: str) -> bool:
-        """Return whether the target may know a tool by a name."""
+        """Return whether a tool of that name may be among the tools that are offered."""
         return name in self._offered or self._has_unnamed
 
     def of(self, name: str, namespace: str | None) -> str:
@@ -97,14 +101,14 @@ class ToolNames:
         if self._pattern is None or self._pattern.fullmatch(name):
             return name
         digest = blake2b(qualified.encode("utf-8", "replace"), digest_size=4).hexdigest()
-        # Some vendors want a letter or an underscore first.
+        # Gemini's names begin with a letter or an underscore.
         start = _ILLEGAL.sub("_", name[:_KEPT_CHARS]).lstrip("-0123456789") or "tool"
         return f"{start}{_SEPARATOR}{digest}"
 
     def _record_original_name(
         self, name: str, tool: Tool | CustomTool, namespace: str | None, losses: Losses
     ) -> None:
-        """Count what a tool's name loses, and add the tool to the reply if it is changed."""
+        """Count what the name of a tool loses, and record the tool for the response."""
         is_wrapped = isinstance(tool, CustomTool) and not self._target.custom_tools
         is_flat = namespace is not None and not self._target.namespaces
         if is_flat:
@@ -121,13 +125,13 @@ class ToolNames:
 
 
 def _has_no_name(tool: AnyTool) -> bool:
-    """Return whether a tool stands for tools whose names the request does not say."""
+    """Return whether a tool stands for tools that the request does not name, as an MCP server does."""
     return isinstance(tool, MCPServer) or (isinstance(tool, ServerTool) and "name" not in tool.data)
 
 
 MissingTools: TypeAlias = Literal["error", "drop"]
-"""What becomes of a request for tools of its provider that the target does not have, where it
-offers no others or forces one of them: an error, or the model answers without them."""
+"""Policy for a request that offers only tools of its provider, or forces one, if the target lacks
+them: an error, or the model answers without them."""
 
 T = TypeVar("T", Tool, CustomTool)
 
@@ -147,7 +151,7 @@ _SERVER_FIELDS = (
     "user_location",
     "search_context_size",
 )
-# Names of fields that the structs of server tools have under names of their own.
+# Fields of vendors' server tools that `ServerTool` has, some under other names.
 _MAPPED = frozenset(
     {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
 )
@@ -156,10 +160,10 @@ _MAPPED = frozenset(
 def project_tools(
     request: Request, target: BodyCapabilities, names: ToolNames, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools of a request as the target has them.
+    """Return the tools of a request in forms that the target accepts.
 
     Raises:
-        EncodeError: There are more than the target allows, or a schema has no legal form.
+        EncodeError: There are more tools than the target allows, or a schema has no legal form.
     """
     tools = request.tools
     schemas = ToolSchemas(target, losses, request.output)
@@ -199,14 +203,14 @@ def project_tools(
 
 
 def _load_deferred(tool: T, target: BodyCapabilities, losses: Losses, *, searches: bool) -> T:
-    """Return a tool that the model sees from the start, if nothing in the target finds it.
+    """Return a deferred tool as one that is offered from the start, if nothing can load it.
 
     Args:
         tool: The tool.
         target: Capabilities of the target.
-        losses: Counts a tool that is changed.
-        searches: Whether the provider searches for tools.  A client that does it itself loads
-            them by messages which only its own dialect has.
+        losses: Counter of changed tools.
+        searches: Whether the provider searches for tools.  A client that searches itself loads
+            tools by messages that only its own dialect has.
     """
     finds = target.deferred_tools and (
         searches or tool.source is None or is_same_dialect(tool, target.dialect)
@@ -279,7 +283,7 @@ def _project_server_tool(
             losses.add(name, "tools", "dropped")
             changes[name] = None
     for name, value in _fields_of(tool.data).items():
-        # A field of a form that no other dialect has is the vendor's own.
+        # A known field whose value could not be unified has a form that only the vendor reads.
         is_vendor_field = name in _SERVER_FIELDS and getattr(tool, name) is None
         if value is not None and (is_vendor_field or name not in _MAPPED):
             losses.add(name, "tools", "dropped")
@@ -287,7 +291,7 @@ def _project_server_tool(
 
 
 def _fields_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a server tool; some vendors have them in an object within."""
+    """Return the fields of a server tool; some vendors nest them: `{"googleSearch": {…}}`."""
     name, inner = next(iter(data.items())) if len(data) == 1 else ("", None)
     return inner if is_object(inner) and name not in _SERVER_FIELDS else data
 
@@ -309,14 +313,14 @@ def _project_mcp_server(
 def check_missing_tools(
     request: Request, tools: tuple[AnyTool, ...], target: BodyCapabilities
 ) -> None:
-    """Raise an error if a model would answer from memory what a tool of its provider is for.
+    """Check that the model will not answer from memory instead of using a provider's tool.
 
-    Clients show such an answer as what was found: a search of Claude Code and of Gemini CLI is
-    a request whose only tool is that of the provider.
+    Clients would show the answer as a search result: a search of Claude Code or Gemini CLI is a
+    request whose only tool is the provider's search.
 
     Args:
         request: The request.
-        tools: Its tools as the target has them.
+        tools: The projected tools.
         target: Capabilities of the target.
 
     Raises:
@@ -343,11 +347,11 @@ def check_missing_tools(
 
 
 class _ProviderTool(NamedTuple):
-    """A tool that the provider executes.
+    """A tool that the provider executes, or an MCP server that it calls.
 
     Attributes:
-        kind: What it does, as in a choice of tools.
-        server: Name of the MCP server that has it; "" for any other tool.
+        kind: Kind of the tool, as in `ToolChoice.kind`.
+        server: Name of the MCP server; "" for any other tool.
     """
 
     kind: str
@@ -358,7 +362,7 @@ class _ProviderTool(NamedTuple):
 
 
 def _provider_tool(tool: AnyTool) -> _ProviderTool | None:
-    """Return what a tool of the provider is known by; None for a tool of the client."""
+    """Return a tool of the provider by its kind and server; None for a tool of the client."""
     match tool:
         case ServerTool(kind):
             return _ProviderTool(kind[:_MAX_NAME_CHARS])
@@ -383,15 +387,18 @@ def project_choice(
     *,
     lenient: bool,
 ) -> tuple[ToolChoice | None, tuple[AnyTool, ...]]:
-    """Return the choice as the target has it, and the tools that it leaves.
+    """Return the tool choice in a form that the target accepts, and the tools to offer with it.
+
+    A choice that the target cannot express is weakened, or the tools that it bars are not
+    offered.
 
     Args:
-        request: The request, whose reasoning is in the target's words.
-        tools: Its tools as the target has them.
+        request: The request, with projected reasoning options.
+        tools: The projected tools.
         target: Capabilities of the target.
         names: Names of tools in the target.
-        losses: Counts what is dropped or changed.
-        lenient: Whether a choice among no tools is the client's affair.
+        losses: Counter of dropped and changed choices.
+        lenient: Whether a choice without tools stays as the client wrote it.
     """
     choice = request.tool_choice
     if choice is None:
@@ -450,8 +457,8 @@ def project_choice(
 def _drop_barred_tools(
     choice: ToolChoice, tools: tuple[AnyTool, ...], target: BodyCapabilities, losses: Losses
 ) -> tuple[AnyTool, ...]:
-    """Return the tools without those that a choice bars and the target's choice could not."""
-    if choice.server_kinds:  # which no other dialect has in its choice
+    """Return the tools without those that the choice bars and the target's choice could not."""
+    if choice.server_kinds:  # only Responses restricts a choice to kinds of server tools
         losses.add("allowed_tools_filtered", "request", "other tools are not offered")
         return tuple(tool for tool in tools if _is_allowed(tool, choice))
     is_restricted = choice.mode in ("auto", "required") and choice.names
@@ -464,7 +471,7 @@ def _drop_barred_tools(
 
 
 def _is_allowed(tool: AnyTool, choice: ToolChoice) -> bool:
-    """Return whether a tool is among those that a choice allows."""
+    """Return whether a choice allows a tool."""
     provided = _provider_tool(tool)
     if provided is None:
         return getattr(tool, "name", None) in choice.names
@@ -474,10 +481,10 @@ def _is_allowed(tool: AnyTool, choice: ToolChoice) -> bool:
 def _restrict_to_offered(
     choice: ToolChoice, tools: tuple[AnyTool, ...], losses: Losses
 ) -> ToolChoice:
-    """Return a choice that names tools which are offered.
+    """Return a choice without the tools that are not offered.
 
     Raises:
-        EncodeError: It names no other.
+        EncodeError: None of its tools is offered.
     """
     is_client_tool = choice.kind in ("function", "custom")
     # The tools of an MCP server are not among those of the request.
@@ -495,7 +502,7 @@ def _restrict_to_offered(
 
 
 def _names_no_tool(choice: ToolChoice, tools: tuple[AnyTool, ...]) -> bool:
-    """Return whether a choice names a server tool that the target does not have."""
+    """Return whether a choice forces a server tool that is not offered."""
     if choice.mode != "named" or choice.kind in ("function", "custom"):
         return False
     if choice.kind == _MCP:
