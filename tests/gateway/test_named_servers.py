@@ -17,11 +17,6 @@ from support.scripted_upstream import ScriptedUpstream
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # the gateway's
-
-
 ASKED = rb'{"role":"user", "content":[{"type":"text","text":"Read \u00e4\/b"}]}'
 THOUGHT = rb'{"type":"thinking","thinking":"Hm \u2026","signature":"c2ln"}'
 CALL = rb'{"type":"tool_use","id":"toolu_1","name":"Read","input":{"from":1.50,"to": 1e2}}'
