@@ -46,7 +46,7 @@ from streamnorm.dialects.openai_chat.open_calls import (
 )
 from streamnorm.dialects.openai_chat.options import StreamState
 from streamnorm.dialects.openai_chat.reasoning import EncryptedReasoning, ReasoningDetail, ThinkTags
-from streamnorm.dialects.openai_chat.stop_reasons import stop_from_wire
+from streamnorm.dialects.openai_chat.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.openai_chat.tool_calls import Call, CallFragment
 
 _BLOCKS: dict[TextKind, Block] = {"text": Text(), "reasoning": Reasoning(), "refusal": Refusal()}
@@ -132,7 +132,7 @@ class ChoiceBlocks:
 
     def sign_reasoning(self, signed: Signed, events: list[Event]) -> None:
         """Append the signature of the open reasoning, or of an empty block of its own."""
-        append = partial(self._append_signature, _cleaned(signed))
+        append = partial(self._append_signature, _clean_signed(signed))
         self._append_in_order(append, signed.signature + (signed.id or ""), events)
 
     def add_reasoning(self, detail: ReasoningDetail, events: list[Event]) -> None:
@@ -218,7 +218,7 @@ class ChoiceBlocks:
                 self._state.note("unfinished_arguments", "tool call")
         # No finish says that a call without arguments was not to have some.
         is_whole = all(call.is_executable() and call.arguments.size for call in calls)
-        return stop_from_wire(
+        return stop_reason_from_wire(
             self.finish_reason,
             choice=self._choice,
             has_calls=bool(calls),
@@ -276,7 +276,7 @@ class ChoiceBlocks:
         Google's signs the tool call with the id `owner`, which may begin later; that of
         others signs the open reasoning, or is a block of its own.
         """
-        owner, signed = encrypted.owner, _cleaned(encrypted.signed)
+        owner, signed = encrypted.owner, _clean_signed(encrypted.signed)
         data, issuer, _ = signed
         if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
             append = partial(self._append_encrypted, signed, is_block=encrypted.is_block)
@@ -358,6 +358,6 @@ class ChoiceBlocks:
             self.calls.emit_arguments(call, text, events)
 
 
-def _cleaned(signed: Signed) -> Signed:
+def _clean_signed(signed: Signed) -> Signed:
     signature, issuer, id = signed
     return Signed(clean(signature), issuer, None if id is None else clean(id))

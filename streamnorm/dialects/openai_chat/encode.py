@@ -37,7 +37,7 @@ from streamnorm.dialects.openai_chat.errors import error_to_wire
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
 from streamnorm.dialects.openai_chat.options import ChatOptions
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
-from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
+from streamnorm.dialects.openai_chat.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls import (
     arguments_frame,
     call_signature_to_wire,
@@ -274,7 +274,7 @@ class ChatEncoder(Encoder):
         extra = self._vendor_fields(event.extra)
         extra.pop("service_tier", None)
         self._note_tier((event.extra or {}).get("service_tier"))
-        finish = finish_reason_to_wire(event.reason, is_refused=choice.is_refused)
+        finish = stop_reason_to_wire(event.reason, is_refused=choice.is_refused)
         last: dict[str, Any] = {"index": event.choice, "delta": {}, "finish_reason": finish}
         if event.reason == "stop_sequence":
             last["stop_reason"] = event.stop_sequence  # vLLM's field

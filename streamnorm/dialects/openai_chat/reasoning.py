@@ -69,11 +69,11 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
     signature, encrypted = None, None
     value = detail.get("signature")
     if isinstance(value, str) and value:
-        signature = untag_signature(value) or _native(value, detail)
+        signature = untag_signature(value) or _untagged_signature(value, detail)
     data = detail.get("data")
     if kind == "reasoning.encrypted" and isinstance(data, str) and data:
         sealed = untag_signature(data)
-        signed = sealed or _native(data, detail)
+        signed = sealed or _untagged_signature(data, detail)
         is_block = sealed is not None or signed.issuer == "anthropic"
         encrypted = EncryptedReasoning(signed, detail.get("id"), is_block)
     is_named = isinstance(kind, str) and kind in _TYPES
@@ -81,7 +81,7 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
     return ReasoningDetail(text, signature, encrypted, None if is_known else detail)
 
 
-def _native(value: str, detail: dict[str, Any]) -> Signed:
+def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
     """Return a signature that is not tagged, with the issuer that the detail names."""
     issuer = _ISSUERS.get(str(detail.get("format")))
     id = string_of(detail, "id") if issuer in _BINDING_ISSUERS else ""
@@ -109,7 +109,7 @@ class ReasoningDetails:
     def signature_to_wire(self, signed: Signed) -> dict[str, Any]:
         """Return a detail that signs the latest block."""
         detail = {"type": "reasoning.text", "index": self._count - 1}
-        return detail | _seal("signature", signed, _FORMATS)
+        return detail | _signed_field("signature", signed, _FORMATS)
 
     def redacted_to_wire(self, signed: Signed) -> dict[str, Any]:
         """Return a detail that only its issuer can read.
@@ -118,14 +118,14 @@ class ReasoningDetails:
         signature of the reasoning before them.
         """
         detail = {"type": "reasoning.encrypted", "index": self._begin()}
-        return detail | _seal("data", signed, _ANTHROPIC_FORMAT)
+        return detail | _signed_field("data", signed, _ANTHROPIC_FORMAT)
 
     def call_signature_to_wire(
         self, call_id: str, signature: str, issuer: str | None
     ) -> dict[str, Any]:
         """Return a detail that signs a call."""
         detail = {"type": "reasoning.encrypted", "index": self._begin(), "id": call_id}
-        return detail | _seal("data", Signed(signature, issuer, None), _FORMATS)
+        return detail | _signed_field("data", Signed(signature, issuer, None), _FORMATS)
 
     def _begin(self) -> int:
         """Return the index of the next block."""
@@ -133,7 +133,7 @@ class ReasoningDetails:
         return self._count - 1
 
 
-def _seal(field: str, signed: Signed, formats: dict[str, str]) -> dict[str, Any]:
+def _signed_field(field: str, signed: Signed, formats: dict[str, str]) -> dict[str, Any]:
     """Return a value with its format; one without a known format is tagged with its issuer."""
     value, issuer, id = signed
     if issuer not in formats:

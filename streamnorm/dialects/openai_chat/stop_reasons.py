@@ -26,7 +26,7 @@ _TO_WIRE = {
 }
 
 
-def stop_from_wire(
+def stop_reason_from_wire(
     finish_reason: str | None,
     *,
     choice: int,
@@ -70,6 +70,6 @@ def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> Sto
     return "end_turn" if finish_reason in _NATURAL or finish_reason in _TOOLS else "other"
 
 
-def finish_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
+def stop_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
     """Return the finish reason of a choice; a refusal that was written states itself."""
     return "stop" if reason == "refusal" and is_refused else _TO_WIRE[reason]

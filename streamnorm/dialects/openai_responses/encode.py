@@ -52,7 +52,7 @@ from streamnorm.dialects.openai_responses.encode_items import (
 from streamnorm.dialects.openai_responses.errors import error_to_wire
 from streamnorm.dialects.openai_responses.items.tool_calls import result_to_wire
 from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
-from streamnorm.dialects.openai_responses.stop_reasons import incomplete_reason_to_wire
+from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.openai_responses.usage import usage_to_wire
 
 # Bound on events of this dialect that arrive before the message starts.
@@ -301,7 +301,7 @@ class ResponsesEncoder(Encoder):
         for call in self._unfinished_calls:
             released += call.stop_unfinished()
             self._store_done(call)
-        reason = incomplete_reason_to_wire(
+        reason = stop_reason_to_wire(
             event, has_tool_call=self._has_tool_call, has_refusal=self._has_refusal
         )
         fields: dict[str, Any] = extra if self.extras else {}
@@ -429,7 +429,7 @@ def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
         if value is None or name in _NOT_ECHOED:
             continue
         if name == "tools" and is_array(value):
-            echoed[name] = [_echoed_tool(tool) for tool in value]
+            echoed[name] = [_echo_tool(tool) for tool in value]
         elif is_object(value) and is_object(default):
             echoed[name] = {**default, **value}
         else:
@@ -437,7 +437,7 @@ def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
     return echoed
 
 
-def _echoed_tool(tool: object) -> object:
+def _echo_tool(tool: object) -> object:
     if is_object(tool) and tool.get("type") == "function":
         return {**_FUNCTION, **tool}
     return tool

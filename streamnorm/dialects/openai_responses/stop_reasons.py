@@ -28,9 +28,7 @@ def stop_reason_from_wire(
     return "refusal" if has_refusal else "end_turn"
 
 
-def incomplete_reason_to_wire(
-    stop: MessageStop, *, has_tool_call: bool, has_refusal: bool
-) -> str | None:
+def stop_reason_to_wire(stop: MessageStop, *, has_tool_call: bool, has_refusal: bool) -> str | None:
     """Return `incomplete_details.reason`; None for a response that is `completed`."""
     if stop.reason == "max_tokens":
         return "max_output_tokens"

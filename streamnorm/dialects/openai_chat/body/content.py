@@ -50,14 +50,14 @@ def extra_of(fields: dict[str, Any]) -> Extra:
     return {DIALECT: fields} if fields else None
 
 
-def own_fields(extra: Extra) -> dict[str, Any]:
+def dialect_fields(extra: Extra) -> dict[str, Any]:
     """Return the fields of this dialect in the `extra` of a part."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
 def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
     """Add the fields in `extra`, except those that `value` has, and return `value`."""
-    for name, item in own_fields(extra).items():
+    for name, item in dialect_fields(extra).items():
         if name not in value:
             value[name] = item
         elif is_object(item) and is_object(written := value[name]):
@@ -65,7 +65,7 @@ def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
     return value
 
 
-def mark_and_extra(
+def split_cache_mark(
     part: dict[str, Any], mapped: Set[str], inner: dict[str, Any] | None = None
 ) -> tuple[CacheMark | None, Extra]:
     """Return the cache mark of a part, and its fields that are not mapped.
@@ -146,25 +146,25 @@ def _part_from_wire(part: object) -> InputBlock:
         text = require_str(part, "text")
         if len(part) == 2:
             return Text(text)
-        mark, extra = mark_and_extra(part, _TEXT)
+        mark, extra = split_cache_mark(part, _TEXT)
         return Text(text, cache=mark, extra=extra)
     if not isinstance(kind, str):
         raise unexpected(kind, "a string", "$.type")
     read = _READERS.get(kind)
-    return _opaque(kind, part) if read is None else read(part)
+    return _opaque_from_wire(kind, part) if read is None else read(part)
 
 
-def _opaque(kind: str, part: dict[str, Any]) -> OpaqueBlock:
+def _opaque_from_wire(kind: str, part: dict[str, Any]) -> OpaqueBlock:
     return OpaqueBlock(DIALECT, kind, compact(part))
 
 
-def _refusal(part: dict[str, Any]) -> Refusal:
+def _refusal_from_wire(part: dict[str, Any]) -> Refusal:
     text = require_str(part, "refusal")
-    mark, extra = mark_and_extra(part, _REFUSAL)
+    mark, extra = split_cache_mark(part, _REFUSAL)
     return Refusal(text, cache=mark, extra=extra)
 
 
-def _image(part: dict[str, Any]) -> Image:
+def _image_from_wire(part: dict[str, Any]) -> Image:
     value = part.get("image_url")
     # Mistral and many clients send the URL alone.
     image = {"url": value} if isinstance(value, str) else as_object(value, "$.image_url")
@@ -172,7 +172,7 @@ def _image(part: dict[str, Any]) -> Image:
         url, detail = require_str(image, "url"), get_str(image, "detail")
     except DecodeError as exc:
         raise prefix_path(exc, "$.image_url") from exc
-    mark, extra = mark_and_extra(
+    mark, extra = split_cache_mark(
         part, {"type", "image_url"}, {"image_url": unknown_fields(image, _URL, with_nulls=True)}
     )
     inline = split_data_url(url)
@@ -181,7 +181,7 @@ def _image(part: dict[str, Any]) -> Image:
     return Image(inline[0] or None, inline[1], detail=detail, cache=mark, extra=extra)
 
 
-def _sound(part: dict[str, Any]) -> Audio:
+def _audio_from_wire(part: dict[str, Any]) -> Audio:
     value = part.get("input_audio")
     # Mistral takes the data alone.
     sound = {"data": value} if isinstance(value, str) else as_object(value, "$.input_audio")
@@ -189,7 +189,7 @@ def _sound(part: dict[str, Any]) -> Audio:
         data, format = require_str(sound, "data"), get_str(sound, "format")
     except DecodeError as exc:
         raise prefix_path(exc, "$.input_audio") from exc
-    mark, extra = mark_and_extra(
+    mark, extra = split_cache_mark(
         part,
         {"type", "input_audio"},
         {"input_audio": unknown_fields(sound, _SOUND, with_nulls=True)},
@@ -201,7 +201,7 @@ def _sound(part: dict[str, Any]) -> Audio:
     return Audio(media_type, data, cache=mark, extra=extra)
 
 
-def _file(part: dict[str, Any]) -> InputBlock:
+def _file_from_wire(part: dict[str, Any]) -> InputBlock:
     file = as_object(part.get("file"), "$.file")
     try:
         data, file_id = get_str(file, "file_data"), get_str(file, "file_id")
@@ -209,12 +209,12 @@ def _file(part: dict[str, Any]) -> InputBlock:
     except DecodeError as exc:
         raise prefix_path(exc, "$.file") from exc
     title = title_of(name)
-    mark, extra = mark_and_extra(
+    mark, extra = split_cache_mark(
         part, {"type", "file"}, {"file": unknown_fields(file, _FILE, with_nulls=True)}
     )
     if data is None:
         if file_id is None:
-            return _opaque("file", part)
+            return _opaque_from_wire("file", part)
         return Document(title=title, file_id=file_id, issuer=_ISSUER, cache=mark, extra=extra)
     inline = split_data_url(data)
     if inline is None:
@@ -225,16 +225,16 @@ def _file(part: dict[str, Any]) -> InputBlock:
     if media_type.startswith("text/"):
         text = file_block(media_type, data, None)
         if text is None or text.data is None:
-            return _opaque("file", part)
+            return _opaque_from_wire("file", part)
         data = text.data
     return Document(media_type, data, title=title, cache=mark, extra=extra)
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], InputBlock]] = {
-    "image_url": _image,
-    "input_audio": _sound,
-    "file": _file,
-    "refusal": _refusal,
+    "image_url": _image_from_wire,
+    "input_audio": _audio_from_wire,
+    "file": _file_from_wire,
+    "refusal": _refusal_from_wire,
 }
 
 
@@ -286,7 +286,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
             if block.data is None or block.media_type not in _FORMATS:
                 context.losses.add("audio_dropped", "messages", "neither WAV nor MP3")
                 return None
-            part = {"type": "input_audio", "input_audio": _sound_to_wire(block, context)}
+            part = {"type": "input_audio", "input_audio": _audio_to_wire(block, context)}
         case Refusal(text):
             part = {"type": "refusal", "refusal": text}
         case OpaqueBlock(data=data):
@@ -299,7 +299,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
     return add_extra(part, block.extra)
 
 
-def _sound_to_wire(sound: Audio, context: WriteContext) -> dict[str, Any]:
+def _audio_to_wire(sound: Audio, context: WriteContext) -> dict[str, Any]:
     data = sound.data
     if context.capabilities.audio_data_urls:
         data = f"data:{sound.media_type};base64,{data}"

@@ -34,14 +34,14 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     """
     target = context.capabilities
     if target.max_marks < maxsize:
-        body = _with_few_marks(body, context)
+        body = _drop_excess_marks(body, context)
     if not _has_demands(target):
         return body
     fitted: list[Any] = []
     for number, message in enumerate(body["messages"]):
         taken: _Message | None = message
         if not target.null_content:
-            taken = message = _with_content(message)
+            taken = message = _fill_null_content(message)
         if message["role"] == "assistant":
             try:
                 taken = _fit_assistant(message, context)
@@ -54,12 +54,12 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     return {**body, "messages": fitted}
 
 
-def _with_few_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     """Return a body without the first of its cache marks, if it has more than the server takes.
 
     The last ones cover what the first ones do.
     """
-    excess = sum(map(_is_marked, _parts_of(body))) - context.capabilities.max_marks
+    excess = sum(map(_is_marked, _markable_parts(body))) - context.capabilities.max_marks
     if excess <= 0:
         return body
 
@@ -83,7 +83,7 @@ def _with_few_marks(body: dict[str, Any], context: WriteContext) -> dict[str, An
     return {**body, **changed, "messages": messages}
 
 
-def _parts_of(body: dict[str, Any]) -> Iterator[Any]:
+def _markable_parts(body: dict[str, Any]) -> Iterator[Any]:
     """Yield what may have a cache mark, in the order in which a model reads it."""
     yield from objects_of(body.get("tools"))
     for message in body["messages"]:
@@ -111,28 +111,28 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
     """Return a message of the assistant as a server takes it back; None for none of it."""
     target = context.capabilities
     if target.reasoning_signed:
-        value = _with_signed_details(value, context)
+        value = _drop_unsigned_details(value, context)
     calls = objects_of(value.get("tool_calls"))
     if target.reasoning_required is True or (target.reasoning_required and calls):
-        value = _with_reasoning(value, context)
+        value = _add_reasoning_content(value, context)
     if calls and target.signature_placeholder is not None and target.reasoning_form == "details":
-        value = _with_details(value, calls, context)
+        value = _add_signature_placeholder(value, calls, context)
     if calls and target.json_arguments:
-        value = _with_json_arguments(value, context)
+        value = _write_arguments_as_json(value, context)
     if not (target.empty_assistants or calls or value.get("content")):
         context.losses.add("empty_message_dropped", "messages", "dropped")
         return None
     return value
 
 
-def _with_content(value: _Message) -> _Message:
+def _fill_null_content(value: _Message) -> _Message:
     """Return a message whose content is an empty text where it was null and nothing replaces it."""
     if value.get("content") is not None or any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
         return value
     return {**value, "content": ""}
 
 
-def _with_reasoning(value: _Message, context: WriteContext) -> _Message:
+def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
     """Return a message with its reasoning in the field that the server reads, be it empty."""
     name = _TEXTS[0]
     if isinstance(value.get(name), str):
@@ -144,7 +144,7 @@ def _with_reasoning(value: _Message, context: WriteContext) -> _Message:
     return {**value, name: text}
 
 
-def _with_signed_details(value: _Message, context: WriteContext) -> _Message:
+def _drop_unsigned_details(value: _Message, context: WriteContext) -> _Message:
     """Return a message without details whose signature the server does not verify."""
     details = value.get(_DETAILS)
     if not is_array(details):
@@ -166,7 +166,9 @@ def _is_unsigned(detail: object) -> bool:
     return detail.get("format") not in (None, _ANTHROPIC)
 
 
-def _with_details(value: _Message, calls: list[_Message], context: WriteContext) -> _Message:
+def _add_signature_placeholder(
+    value: _Message, calls: list[_Message], context: WriteContext
+) -> _Message:
     """Return a message with calls and the details that Gemini wants back with them."""
     if value.get(_DETAILS):
         return value
@@ -181,7 +183,7 @@ def _with_details(value: _Message, calls: list[_Message], context: WriteContext)
     return {**value, _DETAILS: [detail]}
 
 
-def _with_json_arguments(value: _Message, context: WriteContext) -> _Message:
+def _write_arguments_as_json(value: _Message, context: WriteContext) -> _Message:
     """Return a message whose calls have arguments that are JSON."""
     changed = False
     calls: list[Any] = []

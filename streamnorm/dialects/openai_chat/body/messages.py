@@ -51,8 +51,8 @@ from streamnorm.dialects.openai_chat.body.content import (
     content_from_wire,
     content_to_wire,
     extra_of,
-    mark_and_extra,
     part_to_wire,
+    split_cache_mark,
 )
 from streamnorm.dialects.openai_chat.options import StreamState
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, reasoning_from_wire
@@ -93,7 +93,7 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
         blocks.append(Refusal(refusal))
     for number, call in enumerate(get_array(value, "tool_calls") or ()):
         try:
-            block = _call(as_object(call, "$"))
+            block = _call_from_wire(as_object(call, "$"))
         except DecodeError as exc:
             raise prefix_path(exc, f"$.tool_calls[{number}]") from exc
         if signature := signatures.get(block.id):
@@ -101,20 +101,22 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
         blocks.append(block)
     if (function := get_object(value, "function_call")) is not None:
         try:
-            blocks.append(_call({"function": function}))
+            blocks.append(_call_from_wire({"function": function}))
         except DecodeError as exc:
             exc.path = exc.path.replace("$.function", "$.function_call", 1)
             raise
-    return _assembled(value, blocks, opaque)
+    return _assemble(value, blocks, opaque)
 
 
-def _assembled(
+def _assemble(
     value: dict[str, Any], blocks: list[InputBlock], opaque: list[dict[str, Any]]
 ) -> InputMessage:
     if not blocks:
         rest = unknown_fields(value, _MAPPED, with_nulls=True)
         return InputMessage("assistant", (), get_str(value, "name"), extra_of(rest))
-    mark, extra = mark_and_extra(value, _MAPPED, {"reasoning_details": opaque} if opaque else None)
+    mark, extra = split_cache_mark(
+        value, _MAPPED, {"reasoning_details": opaque} if opaque else None
+    )
     if mark is not None:
         blocks[-1] = structs.replace(blocks[-1], cache=mark)
     return InputMessage("assistant", tuple(blocks), get_str(value, "name"), extra)
@@ -146,7 +148,7 @@ def _read_details(
     return signatures, [detail.opaque for detail in details if detail.opaque is not None]
 
 
-def _call(value: dict[str, Any]) -> ToolCall:
+def _call_from_wire(value: dict[str, Any]) -> ToolCall:
     kind: Literal["function", "custom"] = "function"
     if value.get("type") == "custom" or ("custom" in value and "function" not in value):
         kind = "custom"
@@ -163,10 +165,10 @@ def _call(value: dict[str, Any]) -> ToolCall:
             return ToolCall(id, name, arguments, kind)
     elif id is not None:
         raise unexpected(id, "a string", "$.id")
-    return _unusual_call(value, owner, ToolCall(id or "", name, arguments, kind))
+    return _call_with_extra(value, owner, ToolCall(id or "", name, arguments, kind))
 
 
-def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) -> ToolCall:
+def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) -> ToolCall:
     """Return a call with its signature, its mark and its unmapped fields."""
     inner = unknown_fields(
         owner, _FUNCTION if call.kind == "function" else _CUSTOM, with_nulls=True
@@ -178,7 +180,7 @@ def _unusual_call(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) 
         if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
             mapped = _CALL | {"extra_content"}
     signature, issuer, _ = signed or (None, None, None)
-    mark, extra = mark_and_extra(value, mapped, {call.kind: inner})
+    mark, extra = split_cache_mark(value, mapped, {call.kind: inner})
     return structs.replace(call, signature=signature, issuer=issuer, cache=mark, extra=extra)
 
 
@@ -214,7 +216,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
         content = []
     written = _content_to_wire(content, context)
     if reasoning and context.capabilities.reasoning_form in ("part", "tags"):
-        written = _with_reasoning(written, _text_of(reasoning), context)
+        written = _prepend_reasoning(written, _join_reasoning(reasoning), context)
     elif reasoning or signed:
         value |= _reasoning_to_wire(reasoning, signed, context)
     if written:
@@ -237,7 +239,9 @@ def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | l
     return "".join(texts)
 
 
-def _with_reasoning(content: str | list[Any], text: str, context: WriteContext) -> str | list[Any]:
+def _prepend_reasoning(
+    content: str | list[Any], text: str, context: WriteContext
+) -> str | list[Any]:
     """Return the content after reasoning in tags, or after a part of reasoning as Mistral's."""
     if context.capabilities.reasoning_form == "tags":
         tagged = f"<think>{text}</think>"
@@ -250,7 +254,7 @@ def _with_reasoning(content: str | list[Any], text: str, context: WriteContext) 
     return [part, *content]
 
 
-def _text_of(blocks: list[Reasoning | RedactedReasoning]) -> str:
+def _join_reasoning(blocks: list[Reasoning | RedactedReasoning]) -> str:
     return "\n\n".join(block.text for block in blocks if isinstance(block, Reasoning))
 
 
@@ -272,7 +276,7 @@ def _reasoning_to_wire(
         return {}
     is_plain = all(isinstance(block, Reasoning) and block.signature is None for block in blocks)
     if is_plain and form == "field":
-        return {"reasoning_content": _text_of(blocks)}
+        return {"reasoning_content": _join_reasoning(blocks)}
     details = ReasoningDetails()
     written: list[dict[str, Any]] = []
     for block in blocks:
@@ -304,7 +308,7 @@ def messages_from_wire(messages: Sequence[object]) -> tuple[InputMessage, ...]:
     read: list[InputMessage] = []
     for number, value in enumerate(messages):
         try:
-            message = _message(as_object(value, "$"))
+            message = _message_from_wire(as_object(value, "$"))
         except DecodeError as exc:
             raise prefix_path(exc, f"$.messages[{number}]") from exc
         source = Source(DIALECT, value, message)
@@ -312,7 +316,7 @@ def messages_from_wire(messages: Sequence[object]) -> tuple[InputMessage, ...]:
     return tuple(read)
 
 
-def _message(value: dict[str, Any]) -> InputMessage:
+def _message_from_wire(value: dict[str, Any]) -> InputMessage:
     role = value.get("role")
     read = _READERS.get(role) if isinstance(role, str) else None
     if read is None:
@@ -320,16 +324,16 @@ def _message(value: dict[str, Any]) -> InputMessage:
     return read(value)
 
 
-def _plain(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
+def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
     """Return the reader of messages that have nothing but content."""
 
     def read(value: dict[str, Any]) -> InputMessage:
-        blocks = _content(value)
+        blocks = _content_from_wire(value)
         if len(value) == 2 and blocks:
             return InputMessage(role, blocks)
         if not blocks:
-            return InputMessage(role, (), get_str(value, "name"), _extra(value, _PLAIN))
-        mark, extra = mark_and_extra(value, _PLAIN)
+            return InputMessage(role, (), get_str(value, "name"), _unknown_extra(value, _PLAIN))
+        mark, extra = split_cache_mark(value, _PLAIN)
         if mark is not None:  # OpenRouter and LiteLLM accept it on a message
             blocks = (*blocks[:-1], structs.replace(blocks[-1], cache=mark))
         return InputMessage(role, blocks, get_str(value, "name"), extra)
@@ -337,7 +341,7 @@ def _plain(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
     return read
 
 
-def _content(value: dict[str, Any]) -> tuple[InputBlock, ...]:
+def _content_from_wire(value: dict[str, Any]) -> tuple[InputBlock, ...]:
     content = value.get("content")
     try:
         return content_from_wire(content)
@@ -345,16 +349,19 @@ def _content(value: dict[str, Any]) -> tuple[InputBlock, ...]:
         raise prefix_path(exc, "$.content") from exc
 
 
-def _extra(value: dict[str, Any], mapped: frozenset[str]) -> dict[str, dict[str, Any]] | None:
+def _unknown_extra(
+    value: dict[str, Any], mapped: frozenset[str]
+) -> dict[str, dict[str, Any]] | None:
     return extra_of(unknown_fields(value, mapped, with_nulls=True))
 
 
-def _result(value: dict[str, Any]) -> InputMessage:
+def _result_from_wire(value: dict[str, Any]) -> InputMessage:
     """Return a message with the result of a tool."""
     content: list[Any] = [
-        Text(block.text) if isinstance(block, Refusal) else block for block in _content(value)
+        Text(block.text) if isinstance(block, Refusal) else block
+        for block in _content_from_wire(value)
     ]
-    mark, extra = mark_and_extra(value, _RESULT)
+    mark, extra = split_cache_mark(value, _RESULT)
     if mark is None and content and content[-1].cache is not None:
         mark = content[-1].cache
         content[-1] = structs.replace(content[-1], cache=None)
@@ -365,12 +372,12 @@ def _result(value: dict[str, Any]) -> InputMessage:
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], InputMessage]] = {
-    "user": _plain("user"),
+    "user": _plain_reader("user"),
     "assistant": assistant_from_wire,
-    "tool": _result,
-    "system": _plain("system"),
-    "developer": _plain("developer"),
-    "function": _result,
+    "tool": _result_from_wire,
+    "system": _plain_reader("system"),
+    "developer": _plain_reader("developer"),
+    "function": _result_from_wire,
 }
 
 

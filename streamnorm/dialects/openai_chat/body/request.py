@@ -35,7 +35,12 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import ToolChoice
-from streamnorm.dialects.openai_chat.body.content import DIALECT, add_extra, extra_of, own_fields
+from streamnorm.dialects.openai_chat.body.content import (
+    DIALECT,
+    add_extra,
+    dialect_fields,
+    extra_of,
+)
 from streamnorm.dialects.openai_chat.body.messages import messages_from_wire, messages_to_wire
 from streamnorm.dialects.openai_chat.body.tools import (
     choice_from_wire,
@@ -68,7 +73,7 @@ def reasoning_from_wire(body: _Words, rest: _Words) -> ReasoningOptions | None:
         if value is None:
             continue
         words, unmapped = read(value)
-        joined = None if words is None else _joined(said, words)
+        joined = None if words is None else _join(said, words)
         if joined is None:
             rest[name] = value
             continue
@@ -82,7 +87,7 @@ def reasoning_from_wire(body: _Words, rest: _Words) -> ReasoningOptions | None:
     return convert(said, ReasoningOptions)
 
 
-def _joined(said: _Words, words: _Words) -> _Words | None:
+def _join(said: _Words, words: _Words) -> _Words | None:
     """Return what two fields say together; None if they contradict each other."""
     joined = said | words
     if len({_mode_of(said), _mode_of(words)} - {None}) > 1 or {_BUDGET, "effort"} <= joined.keys():
@@ -170,7 +175,7 @@ def reasoning_to_wire(request: Request, context: WriteContext) -> _Words:
     if template is None:
         return {_EFFORT: options.effort} if options.effort else {}
     budget = reasoning_budget(options)
-    fields: _Words = {name: _filled(value, budget) for name, value in template.items()}
+    fields: _Words = {name: _fill_budget(value, budget) for name, value in template.items()}
     if options.effort is None:
         return fields
     if fields == template:
@@ -180,10 +185,10 @@ def reasoning_to_wire(request: Request, context: WriteContext) -> _Words:
     return fields
 
 
-def _filled(value: Any, budget: int) -> Any:
+def _fill_budget(value: Any, budget: int) -> Any:
     """Return a value of a template with the tokens to reason with."""
     if is_object(value):
-        return {name: _filled(item, budget) for name, item in value.items()}
+        return {name: _fill_budget(item, budget) for name, item in value.items()}
     return budget if value == _BUDGET_MARK else value
 
 
@@ -251,8 +256,8 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         tools=tools_from_wire(body),
         tool_choice=choice_from_wire(body, rest),
         parallel_tool_calls=get_bool(body, "parallel_tool_calls"),
-        max_tokens=_max_tokens(body),
-        stop=_stop(body),
+        max_tokens=_max_tokens_from_wire(body),
+        stop=_stop_from_wire(body),
         temperature=get_number(body, "temperature"),
         top_p=get_number(body, "top_p"),
         top_k=get_int(body, "top_k"),
@@ -260,19 +265,19 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         frequency_penalty=get_number(body, "frequency_penalty"),
         presence_penalty=get_number(body, "presence_penalty"),
         logit_bias=get_object(body, "logit_bias"),
-        logprobs=_logprobs(body, rest),
+        logprobs=_logprobs_from_wire(body, rest),
         top_logprobs=get_int(body, "top_logprobs"),
         choices=get_int(body, "n"),
-        output=_output(body, rest),
+        output=_output_from_wire(body, rest),
         verbosity=get_str(body, "verbosity"),
         reasoning=reasoning_from_wire(body, rest),
         user=get_str(body, "user"),
         safety_identifier=get_str(body, "safety_identifier"),
-        metadata=_metadata(body, rest),
+        metadata=_metadata_from_wire(body, rest),
         service_tier=get_str(body, "service_tier"),
-        cache=_cache(body, rest),
+        cache=_cache_from_wire(body, rest),
         cache_key=get_str(body, "prompt_cache_key"),
-        stream=_stream(body, rest),
+        stream=_stream_from_wire(body, rest),
         store=get_bool(body, "store"),
         # Last, since the readers above add to it.
         extra=extra_of(rest),
@@ -280,18 +285,18 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     return structs.replace(request, source=Source(DIALECT, body, request))
 
 
-def _max_tokens(body: dict[str, Any]) -> int | None:
+def _max_tokens_from_wire(body: dict[str, Any]) -> int | None:
     """Return the bound on the answer; the old field counts if it stands alone."""
     old, new = get_int(body, "max_tokens"), get_int(body, "max_completion_tokens")
     return old if new is None else new
 
 
-def _stop(body: dict[str, Any]) -> tuple[str, ...]:
+def _stop_from_wire(body: dict[str, Any]) -> tuple[str, ...]:
     stop = body.get("stop")
     return (stop,) if isinstance(stop, str) else get_strings(body, "stop") or ()
 
 
-def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
+def _logprobs_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
     """Return whether probabilities are asked for; some servers have their number there."""
     if isinstance(value := body.get("logprobs"), int) and not isinstance(value, bool):
         rest["logprobs"] = value
@@ -299,7 +304,7 @@ def _logprobs(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
     return get_bool(body, "logprobs")
 
 
-def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
+def _output_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
     """Return the form of the answer; one of another type is an unmapped field."""
     value = get_object(body, "response_format")
     if value is None:
@@ -328,7 +333,7 @@ def _output(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
         raise prefix_path(exc, path) from exc
 
 
-def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
+def _metadata_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
     labels = get_object(body, "metadata")
     if labels is not None and not all(isinstance(label, str) for label in labels.values()):
         rest["metadata"] = labels
@@ -336,7 +341,7 @@ def _metadata(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | No
     return labels
 
 
-def _cache(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
+def _cache_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
     """Return the mark that the provider sets itself, if that is asked for."""
     options = get_object(body, "prompt_cache_options")
     if options is None:
@@ -350,7 +355,7 @@ def _cache(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
         raise prefix_path(exc, "$.prompt_cache_options") from exc
 
 
-def _stream(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
+def _stream_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
     """Return whether the answer is streamed; that tokens are asked for goes without saying."""
     stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
     if options and stream and options.get("include_usage") is True:
@@ -373,7 +378,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None and source.dialect != DIALECT:
         source = None
     body: dict[str, Any] = {}
-    spelt = {} if source is None else _as_read(source, request)
+    spelt = {} if source is None else _unchanged_fields(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
         if source is not None and value is getattr(source.part, name):
@@ -391,9 +396,9 @@ def write_request(request: Request, context: WriteContext) -> Written:
     return Written(body, _PATH)
 
 
-def _as_read(source: Source, request: Request) -> dict[str, Any]:
+def _unchanged_fields(source: Source, request: Request) -> dict[str, Any]:
     """Return the fields of the body as they were read, without unmapped ones that were dropped."""
-    dropped = own_fields(source.part.extra).keys() - own_fields(request.extra).keys()
+    dropped = dialect_fields(source.part.extra).keys() - dialect_fields(request.extra).keys()
     fields: dict[str, Any] = source.value
     return {name: fields[name] for name in fields if name not in dropped} if dropped else fields
 
@@ -435,7 +440,7 @@ def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if not request.stream:
         return {"stream": request.stream}
-    options: dict[str, Any] = own_fields(request.extra).get("stream_options") or {}
+    options: dict[str, Any] = dialect_fields(request.extra).get("stream_options") or {}
     return {"stream": True, "stream_options": {**_USAGE, **options}}
 
 

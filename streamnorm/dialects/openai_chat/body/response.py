@@ -28,7 +28,7 @@ from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.decode import ChatDecoder
 from streamnorm.dialects.openai_chat.opaque import opaque_to_wire
-from streamnorm.dialects.openai_chat.stop_reasons import finish_reason_to_wire
+from streamnorm.dialects.openai_chat.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.openai_chat.tool_calls import call_to_wire
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
@@ -76,7 +76,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         "index": 0,
         "message": {**own.message, **content},
         "logprobs": None,  # the vendor's schema requires it
-        "finish_reason": finish_reason_to_wire(reason, is_refused=is_refused),
+        "finish_reason": stop_reason_to_wire(reason, is_refused=is_refused),
     }
     if reason == "stop_sequence":
         choice["stop_reason"] = projected.stop_sequence  # vLLM's field

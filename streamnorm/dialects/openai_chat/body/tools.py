@@ -51,23 +51,23 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     tools: list[AnyTool] = []
     for path, value in get_objects(body, "tools"):
         try:
-            tool = _tool(value)
+            tool = _tool_from_wire(value)
         except DecodeError as exc:
             raise prefix_path(exc, path) from exc
         tools.append(structs.replace(tool, source=Source(DIALECT, value, tool)))
     for path, value in get_objects(body, "functions"):
         try:
-            tools.append(_function(value, {}))
+            tools.append(_function_from_wire(value, {}))
         except DecodeError as exc:
             raise prefix_path(exc, path) from exc
     options = get_object(body, _SEARCH_FIELD)
     if options is not None:
-        search = _search(options)
+        search = _search_from_wire(options)
         tools.append(structs.replace(search, source=Source(DIALECT, options, search)))
     return tuple(tools)
 
 
-def _search(options: dict[str, Any]) -> ServerTool:
+def _search_from_wire(options: dict[str, Any]) -> ServerTool:
     """Return the search of a search model; its location has its fields in an object within."""
     location, size = options.get("user_location"), options.get("search_context_size")
     return ServerTool(
@@ -90,28 +90,28 @@ def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
     return options
 
 
-def _tool(value: dict[str, Any]) -> AnyTool:
+def _tool_from_wire(value: dict[str, Any]) -> AnyTool:
     kind = get_str(value, "type")
     if kind == "custom":
-        return _custom(
+        return _custom_from_wire(
             as_object(value.get("custom"), "$.custom"),
             unknown_fields(value, {"type", kind}, with_nulls=True),
         )
     function = value.get("function")
     if kind in ("function", None) and function is not None:
         try:
-            return _function(
+            return _function_from_wire(
                 as_object(function, "$"),
                 unknown_fields(value, {"type", "function"}, with_nulls=True),
             )
         except DecodeError as exc:
             raise prefix_path(exc, "$.function") from exc
     if kind in ("function", None):  # as Responses has it, which Cursor sends
-        return _function({k: v for k, v in value.items() if k != "type"}, {})
+        return _function_from_wire({k: v for k, v in value.items() if k != "type"}, {})
     return ServerTool(kind, DIALECT, value)
 
 
-def _function(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
+def _function_from_wire(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
     """Return a function; one without parameters takes none."""
     schema = get_object(function, "parameters")
     if inner := unknown_fields(function, _FUNCTION, with_nulls=True):
@@ -125,9 +125,9 @@ def _function(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
     )
 
 
-def _custom(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
+def _custom_from_wire(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
     try:
-        grammar = _grammar(custom.get("format"))
+        grammar = _grammar_from_wire(custom.get("format"))
         if inner := unknown_fields(custom, _CUSTOM, with_nulls=True):
             rest["custom"] = inner
         return CustomTool(
@@ -140,7 +140,7 @@ def _custom(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
         raise prefix_path(exc, "$.custom") from exc
 
 
-def _grammar(format: object) -> Grammar | None:
+def _grammar_from_wire(format: object) -> Grammar | None:
     """Return the grammar of a custom tool; None if it takes any text."""
     if not is_object(format) or format.get("type") != "grammar":
         return None
@@ -172,9 +172,9 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
         case Tool(name, description, schema, strict):
             # What is not strict goes without saying.
             function = {"description": description, "parameters": schema, "strict": strict or None}
-            value = {"type": "function", "function": {"name": name, **_said(function)}}
+            value = {"type": "function", "function": {"name": name, **_drop_nulls(function)}}
         case CustomTool(name, description, grammar):
-            custom: dict[str, Any] = {"name": name, **_said({"description": description})}
+            custom: dict[str, Any] = {"name": name, **_drop_nulls({"description": description})}
             if grammar is not None:
                 form = {"syntax": grammar.syntax, "definition": grammar.definition}
                 custom["format"] = {"type": "grammar", "grammar": form}
@@ -187,7 +187,7 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
     return add_extra(value, tool.extra)
 
 
-def _said(fields: dict[str, Any]) -> dict[str, Any]:
+def _drop_nulls(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -200,14 +200,14 @@ def choice_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> ToolChoice |
         value = body.get(field)
         if value is None:
             continue
-        choice = _choice(value)
+        choice = _choice_from_value(value)
         if choice is not None:
             return choice
         rest[field] = value
     return None
 
 
-def _choice(value: object) -> ToolChoice | None:
+def _choice_from_value(value: object) -> ToolChoice | None:
     if isinstance(value, str):
         mode = _MODES.get(value)
         return None if mode is None else ToolChoice(mode)
@@ -215,14 +215,14 @@ def _choice(value: object) -> ToolChoice | None:
         return None
     kind = value.get("type", "function")
     if kind == "allowed_tools":
-        return _allowed(value.get("allowed_tools"))
+        return _allowed_from_wire(value.get("allowed_tools"))
     if kind not in ("function", "custom"):
         return None
-    name = _name_in(value, kind)
+    name = _tool_name(value, kind)
     return None if name is None else ToolChoice("named", (name,), kind)
 
 
-def _allowed(value: object) -> ToolChoice | None:
+def _allowed_from_wire(value: object) -> ToolChoice | None:
     """Return a choice among some of the tools; None if one of them is no function."""
     if not is_object(value):
         return None
@@ -230,7 +230,7 @@ def _allowed(value: object) -> ToolChoice | None:
     if not is_array(tools) or not isinstance(mode, str) or _MODES.get(mode) in (None, "none"):
         return None
     names = [
-        _name_in(tool, kind)
+        _tool_name(tool, kind)
         for tool in tools
         if is_object(tool) and (kind := tool.get("type")) in ("function", "custom")
     ]
@@ -240,7 +240,7 @@ def _allowed(value: object) -> ToolChoice | None:
     return ToolChoice(_MODES[mode], known)
 
 
-def _name_in(value: dict[str, Any], kind: str) -> str | None:
+def _tool_name(value: dict[str, Any], kind: str) -> str | None:
     """Return the name of a tool, which stands within an object, or beside its type."""
     owner = value.get(kind, value)
     name = owner.get("name") if is_object(owner) else None

@@ -46,7 +46,7 @@ def extra_of(value: dict[str, Any], mapped: Set[str]) -> Extra:
     return {DIALECT: rest} if rest else None
 
 
-def mark_and_extra(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
+def split_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
     """Return the cache mark of a content part, and its fields that are not mapped.
 
     A mark with other fields than these, or in another mode, is an unmapped field.
@@ -72,7 +72,7 @@ def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
     return {_MARK: {"mode": "explicit", **ttl}}
 
 
-def own_fields(extra: Extra) -> dict[str, Any]:
+def dialect_fields(extra: Extra) -> dict[str, Any]:
     """Return the fields of this dialect in the `extra` of a part."""
     return extra.get(DIALECT, {}) if extra else {}
 
@@ -124,11 +124,11 @@ def _text_from_wire(part: dict[str, Any]) -> Text:
     if len(part) == len(_TEXT):
         return Text(text)
     if part["type"] != "output_text":
-        mark, extra = mark_and_extra(part, _TEXT)
+        mark, extra = split_cache_mark(part, _TEXT)
         return Text(text, cache=mark, extra=extra)
     annotations = get_array(part, "annotations") or ()
     mapped = _OUTPUT_TEXT if not part.get("logprobs") else _OUTPUT_TEXT - {"logprobs"}
-    mark, extra = mark_and_extra(part, mapped)
+    mark, extra = split_cache_mark(part, mapped)
     citations = tuple(map(citation_from_wire, objects_of([*annotations])))
     return Text(text, citations, cache=mark, extra=extra)
 
@@ -137,7 +137,7 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
     url, file_id, detail = (get_str(part, name) for name in ("image_url", "file_id", "detail"))
     if not (url or file_id):
         return block_from_wire(part)
-    mark, extra = mark_and_extra(part, _IMAGE)
+    mark, extra = split_cache_mark(part, _IMAGE)
     inline = split_data_url(url) if url else None
     if inline is not None:
         media_type, data = inline
@@ -150,13 +150,13 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
 def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
     data, url, file_id = (get_str(part, name) for name in ("file_data", "file_url", "file_id"))
     title = title_of(get_str(part, "filename"))
-    mark, extra = mark_and_extra(part, _FILE)
+    mark, extra = split_cache_mark(part, _FILE)
     if data:
         inline = split_data_url(data)
         if inline is None and data.startswith(_PDF_START):
             inline = (PDF, data)
         if inline is not None and inline[0].startswith("text/"):
-            inline = _decoded(*inline)
+            inline = _decode_text(*inline)
         if inline is None:
             return block_from_wire(part)
         media_type, data = inline
@@ -168,7 +168,7 @@ def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
     return block_from_wire(part)
 
 
-def _decoded(media_type: str, data: str) -> tuple[str, str] | None:
+def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:
     """Return a file of text with its text; None if it is no Base64 of UTF-8."""
     try:
         return media_type, base64.b64decode(data, validate=True).decode()
@@ -195,7 +195,7 @@ def content_to_wire(
     if (
         len(blocks) == 1
         and isinstance(first, Text)
-        and not (first.cache or own_fields(first.extra))
+        and not (first.cache or dialect_fields(first.extra))
     ):
         return first.text
     parts = (_part_to_wire(block, context, of=of) for block in blocks)
@@ -219,7 +219,7 @@ def _part_to_wire(block: InputBlock, context: WriteContext, *, of: Owner) -> dic
             where = "messages" if of == "message" else "tool result"
             context.losses.add(_feature_of(block), where, "no content part has it")
             return None
-    return {**part, **mark_to_wire(block.cache), **own_fields(block.extra)}
+    return {**part, **mark_to_wire(block.cache), **dialect_fields(block.extra)}
 
 
 def _feature_of(block: InputBlock) -> str:
@@ -284,4 +284,4 @@ def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
         item["id"] = block.id
     if block.kind.endswith("_call"):
         item["status"] = "completed"
-    return {**item, **object_in(block.arguments or "{}"), **own_fields(block.extra)}
+    return {**item, **object_in(block.arguments or "{}"), **dialect_fields(block.extra)}

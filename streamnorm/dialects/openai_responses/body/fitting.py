@@ -22,24 +22,24 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     target = context.capabilities
     items = body.get("input")
     if is_array(items) and target.complete_answers:
-        items = [_completed(item, number) for number, item in enumerate(items)]
+        items = [_complete_answer(item, number) for number, item in enumerate(items)]
         body = {**body, "input": items}
     if is_array(items) and not target.new_item_ids:
-        body = {**body, "input": [_without_minted_id(item) for item in items]}
+        body = {**body, "input": [_drop_minted_id(item) for item in items]}
     kind = type_in_tools(body) if target.exact_choices else None
     if kind is not None:
         body = {**body, "tool_choice": {**body["tool_choice"], "type": kind}}
     return body
 
 
-def _without_minted_id(item: dict[str, Any]) -> dict[str, Any]:
+def _drop_minted_id(item: dict[str, Any]) -> dict[str, Any]:
     id = item.get("id")
     if not isinstance(id, str) or _MINTED_ID.match(id) is None:
         return item
     return {name: value for name, value in item.items() if name != "id"}
 
 
-def _completed(item: dict[str, Any], number: int) -> dict[str, Any]:
+def _complete_answer(item: dict[str, Any], number: int) -> dict[str, Any]:
     """Return an item with the fields that strict servers demand of the assistant's text.
 
     A message of one text without annotations is written as that text, which needs none.
@@ -59,9 +59,9 @@ def _completed(item: dict[str, Any], number: int) -> dict[str, Any]:
         return {**item, "content": texts[0].get("text")}
     id, status = item.get("id") or f"msg_sn_{number}", item.get("status") or "completed"
     known = {**item, "type": "message", "id": id, "status": status}
-    return {**known, "content": [_with_annotations(part) for part in parts]}
+    return {**known, "content": [_add_annotations(part) for part in parts]}
 
 
-def _with_annotations(part: Any) -> Any:
+def _add_annotations(part: Any) -> Any:
     is_text = is_object(part) and part.get("type") == "output_text"
     return {**part, "annotations": part.get("annotations") or []} if is_text else part

@@ -43,11 +43,11 @@ from streamnorm.dialects.openai_responses.body.content import (
     Owner,
     blocks_from_wire,
     content_to_wire,
+    dialect_fields,
     extra_of,
     hosted_call_from_wire,
     hosted_call_to_wire,
     output_part_to_wire,
-    own_fields,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.items.tool_calls import SERVER_TOOL_TYPES, result_to_wire
@@ -60,7 +60,7 @@ from streamnorm.dialects.openai_responses.reasoning import (
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 
-class Answer:
+class AssistantMessageBuilder:
     """One message of the assistant, whose items have begun to arrive.
 
     A message holds one answer of the model: reasoning, then text, then calls.  What stands
@@ -152,10 +152,10 @@ class InputReader:
         self.added_tools: list[AnyTool] = []
         self.references: list[str] = []
         self._items = items
-        self._declared = declared
+        self._declared_names = declared
         self._server = server
         self._messages: list[InputMessage] = []
-        self._answer: Answer | None = None
+        self._answer: AssistantMessageBuilder | None = None
         # Results that are still to come, by call id; "" is the id of those without one.
         self._results = Counter(
             [
@@ -230,7 +230,7 @@ class InputReader:
         self._add_message("developer", item, (block_from_wire(item),))
 
     def _read_additional_tools(self, item: _Item) -> None:
-        self._declared = None
+        self._declared_names = None
         self.added_tools += tools_from_wire(item)
         self._read_developer_item(item)
 
@@ -240,7 +240,7 @@ class InputReader:
         is_error, content = unmark_error(content)
         extra = extra_of(item, _RESULT)
         if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
-            extra = {DIALECT: {**own_fields(extra), "type": item["type"]}}
+            extra = {DIALECT: {**dialect_fields(extra), "type": item["type"]}}
         self._results[id] -= 1
         if self._answer is not None:
             self._answer.close_call(id)
@@ -250,12 +250,14 @@ class InputReader:
 
     # Items of the assistant
 
-    def _append(self, item: _Item, *blocks: InputBlock, begins: bool = False) -> Answer:
+    def _append(
+        self, item: _Item, *blocks: InputBlock, begins: bool = False
+    ) -> AssistantMessageBuilder:
         """Append an item to the message that it belongs to, and return that message."""
         answer = self._answer
         if answer is None or not answer.accepts(begins=begins):
             self._end_answer()
-            answer = self._answer = Answer(len(self._messages))
+            answer = self._answer = AssistantMessageBuilder(len(self._messages))
             self._messages.append(_UNFINISHED)
         answer.add(item, blocks)
         return answer
@@ -268,7 +270,7 @@ class InputReader:
     def _read_answer_text(self, item: _Item) -> None:
         blocks = blocks_from_wire(item, "content")
         fields = unknown_fields(item, _MESSAGE)
-        blocks = tuple([_with_fields(block, fields) for block in blocks])
+        blocks = tuple([_add_message_fields(block, fields) for block in blocks])
         self._append(item, *blocks, begins=True).has_text |= bool(blocks)
 
     def _read_reasoning(self, item: _Item) -> None:
@@ -319,13 +321,13 @@ class InputReader:
 
     def _is_hosted(self, item: _Item) -> bool:
         """Return whether a custom call is one that the server executed, as xAI's searches are."""
-        if self._declared is None or item.get("namespace"):
+        if self._declared_names is None or item.get("namespace"):
             return False
-        is_declared = string_of(item, "name") in self._declared
+        is_declared = string_of(item, "name") in self._declared_names
         return not is_declared and self._results[string_of(item, "call_id")] == 0
 
     def _read_tool_search_output(self, item: _Item) -> None:
-        self._declared = None
+        self._declared_names = None
         self.added_tools += tools_from_wire(item)
         result = ServerToolResult(string_of(item, "call_id"), "tool_search_output", item)
         self._append(item, result)
@@ -353,13 +355,13 @@ class InputReader:
 _UNFINISHED = InputMessage("assistant")
 
 
-def _with_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
+def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
     """Return a block of an assistant message with the fields of the message in its `extra`.
 
     The other fields of its part are in `part`.  `role` says that a block of an unknown type is
     a part, and no item.
     """
-    part, is_opaque = own_fields(block.extra), isinstance(block, OpaqueBlock)
+    part, is_opaque = dialect_fields(block.extra), isinstance(block, OpaqueBlock)
     if not (fields or part or is_opaque):
         return block
     own = {**(fields or {})}
@@ -461,7 +463,7 @@ class _InputWriter:
         if not content:
             return
         item: _Item = {"role": message.role}
-        own = own_fields(message.extra)
+        own = dialect_fields(message.extra)
         if own:
             item = {"type": "message", **item}
         item["content"] = content_to_wire(content, self._context, of="message")
@@ -469,7 +471,7 @@ class _InputWriter:
 
     def _result(self, result: ToolResult) -> _Item:
         is_custom = result.tool_call_id in self._custom_calls
-        own = own_fields(result.extra)
+        own = dialect_fields(result.extra)
         kind = own.get("type", "custom_tool_call_output" if is_custom else "function_call_output")
         item: _Item = {"type": kind}
         if result.tool_call_id:
@@ -498,7 +500,7 @@ class _InputWriter:
                 before = {}
                 self._add_item(block)
                 continue
-            fields = {**own_fields(block.extra)}
+            fields = {**dialect_fields(block.extra)}
             is_part = fields.pop("role", None) is not None
             if isinstance(block, OpaqueBlock) and not is_part:
                 before = {}
@@ -539,7 +541,7 @@ class _InputWriter:
         The API refuses encrypted content under another id than its own (maximhq/bifrost#5186,
         openclaw/openclaw#72602).
         """
-        own = {**own_fields(block.extra)}
+        own = {**dialect_fields(block.extra)}
         id = own.pop("id", None)
         if self._verifies(block) and block.id is not None:
             id = block.id
@@ -575,7 +577,7 @@ class _InputWriter:
             item["arguments"] = call.arguments or "{}"
         if call.namespace is not None:
             item["namespace"] = call.namespace
-        return item | own_fields(call.extra)
+        return item | dialect_fields(call.extra)
 
 
 def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:

@@ -37,7 +37,7 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
-from streamnorm.dialects.openai_responses.body.content import extra_of, own_fields
+from streamnorm.dialects.openai_responses.body.content import dialect_fields, extra_of
 from streamnorm.dialects.openai_responses.body.messages import InputReader, input_to_wire
 from streamnorm.dialects.openai_responses.body.tools import (
     CLIENT_SEARCH,
@@ -111,12 +111,12 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     choice, inexact = choice_from_wire(body)
     if inexact is not None:
         extra["tool_choice"] = inexact
-    reader = InputReader(_items_of(body, fields), _declared(tools), context.server)
+    reader = InputReader(_items_of(body, fields), _declared_names(tools), context.server)
     messages = reader.messages()
     if reader.references:
         fields["state"] = {**fields.get("state", {}), "item_reference": reader.references}
-    known = {_key(tool) for tool in tools}
-    tools += [tool for tool in reader.added_tools if _key(tool) not in known]
+    known = {_tool_key(tool) for tool in tools}
+    tools += [tool for tool in reader.added_tools if _tool_key(tool) not in known]
     part = Request(
         **fields,
         messages=messages,
@@ -141,7 +141,7 @@ def _items_of(body: dict[str, Any], fields: dict[str, Any]) -> list[Any]:
     return []
 
 
-def _declared(tools: list[AnyTool]) -> frozenset[str] | None:
+def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
     """Return the names of the client's tools; None if the request may not list them all."""
     if not tools or any(
         isinstance(tool, ServerTool) and tool.kind in ("tool_search", CLIENT_SEARCH)
@@ -151,7 +151,7 @@ def _declared(tools: list[AnyTool]) -> frozenset[str] | None:
     return frozenset(tool.name for tool in tools if isinstance(tool, (Tool, CustomTool)))
 
 
-def _key(tool: AnyTool) -> object:
+def _tool_key(tool: AnyTool) -> object:
     """Return what tells a tool from the others."""
     if isinstance(tool, (Tool, CustomTool)):
         return tool.name, tool.namespace and tool.namespace.name
@@ -170,11 +170,11 @@ def write_request(request: Request, context: WriteContext) -> Written:
     items = input_to_wire(request.messages, context)
     if items or not request.state:
         body["input"] = items
-    added = _added_tools(request)
-    tools = tools_to_wire([tool for tool in request.tools if _key(tool) not in added])
+    added = _added_tool_keys(request)
+    tools = tools_to_wire([tool for tool in request.tools if _tool_key(tool) not in added])
     if tools:
         body["tools"] = tools
-    own = {**own_fields(request.extra)}
+    own = {**dialect_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
         # One that was not changed is written with what only this dialect knows of it.
@@ -192,15 +192,15 @@ def write_request(request: Request, context: WriteContext) -> Written:
     return Written(body, _PATH)
 
 
-def _added_tools(request: Request) -> set[object]:
+def _added_tool_keys(request: Request) -> set[object]:
     """Return the keys of the tools that an item of the input adds."""
     keys: set[object] = set()
     for message in request.messages:
         for block in message.blocks:
             if isinstance(block, OpaqueBlock) and block.kind == "additional_tools":
-                keys |= {_key(tool) for tool in tools_from_wire(object_in(block.data))}
+                keys |= {_tool_key(tool) for tool in tools_from_wire(object_in(block.data))}
             elif isinstance(block, ServerToolResult) and block.kind == "tool_search_output":
-                keys |= {_key(tool) for tool in tools_from_wire(block.content)}
+                keys |= {_tool_key(tool) for tool in tools_from_wire(block.content)}
     return keys
 
 
@@ -230,7 +230,7 @@ def _read_text(body: _Value, fields: _Value, extra: _Value) -> None:
             fields["verbosity"] = verbosity
     except DecodeError as exc:
         raise prefix_path(exc, "$.text") from None
-    _store_rest(value, {name for name in _TEXT if value.get(name) is not None}, "text", extra)
+    _store_unknown(value, {name for name in _TEXT if value.get(name) is not None}, "text", extra)
 
 
 def _format_from_wire(form: _Value) -> OutputFormat:
@@ -311,7 +311,7 @@ def _read_cache_options(body: _Value, fields: _Value, extra: _Value) -> None:
         return
     fields["cache"] = CacheMark(ttl)
     mapped = {"mode"} if ttl is None else {"mode", "ttl"}
-    _store_rest(value, mapped, "prompt_cache_options", extra)
+    _store_unknown(value, mapped, "prompt_cache_options", extra)
 
 
 def _read_compaction(body: _Value, fields: _Value, extra: _Value) -> None:
@@ -340,7 +340,7 @@ def _read_system(body: _Value, fields: _Value, extra: _Value) -> None:
     fields["system"] = (Text(require_str(body, "instructions")),)
 
 
-def _store_rest(value: _Value, mapped: set[str], name: str, extra: _Value) -> None:
+def _store_unknown(value: _Value, mapped: set[str], name: str, extra: _Value) -> None:
     rest = unknown_fields(value, mapped)
     if rest or not value:
         extra[name] = rest
@@ -390,10 +390,10 @@ def add_options(body: _Value, request: Request, own: _Value) -> None:
     state = request.state or {}
     body |= {name: value for name, value in state.items() if name != "item_reference"}
     for name, value in own.items():
-        body[name] = _added(body.get(name), value)
+        body[name] = _merge_option(body.get(name), value)
 
 
-def _added(option: Any, rest: Any) -> Any:
+def _merge_option(option: Any, rest: Any) -> Any:
     """Return an option with what is not mapped of it."""
     if is_object(option) and is_object(rest):
         return {**option, **rest}
@@ -407,7 +407,7 @@ def _reasoning_to_wire(options: ReasoningOptions) -> _Value:
     value: _Value = {} if effort is None else {"effort": effort}
     if options.show not in (None, "none"):
         value["summary"] = options.show
-    return value | own_fields(options.extra)
+    return value | dialect_fields(options.extra)
 
 
 def _format_to_wire(output: OutputFormat) -> _Value:
@@ -417,4 +417,4 @@ def _format_to_wire(output: OutputFormat) -> _Value:
         value |= {"name": output.name or "response", "schema": output.schema or {}}
         said = {"description": output.description, "strict": output.strict}
         value |= {name: field for name, field in said.items() if field is not None}
-    return value | own_fields(output.extra)
+    return value | dialect_fields(output.extra)

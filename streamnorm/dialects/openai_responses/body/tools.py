@@ -32,7 +32,7 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_responses.body.content import extra_of, own_fields
+from streamnorm.dialects.openai_responses.body.content import dialect_fields, extra_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _Value: TypeAlias = dict[str, Any]
@@ -224,7 +224,7 @@ def _tool_to_wire(tool: AnyTool) -> _Value:
         value = _mcp_to_wire(tool)
     else:
         value = _hosted_to_wire(tool)
-    return {**value, **own_fields(tool.extra)}
+    return {**value, **dialect_fields(tool.extra)}
 
 
 def _function_to_wire(tool: Tool) -> _Value:
@@ -235,7 +235,7 @@ def _function_to_wire(tool: Tool) -> _Value:
     value["parameters"] = _NO_PARAMETERS if schema is None else schema
     # The API enforces the schema where this is absent, and other dialects do not.
     value["strict"] = bool(tool.strict)
-    return value | _deferred(tool.deferred)
+    return value | _deferred_to_wire(tool.deferred)
 
 
 def _custom_to_wire(tool: CustomTool) -> _Value:
@@ -245,10 +245,10 @@ def _custom_to_wire(tool: CustomTool) -> _Value:
     if tool.grammar is not None:
         grammar = {"syntax": tool.grammar.syntax, "definition": tool.grammar.definition}
         value["format"] = {"type": "grammar", **grammar}
-    return value | _deferred(tool.deferred)
+    return value | _deferred_to_wire(tool.deferred)
 
 
-def _deferred(deferred: bool) -> _Value:
+def _deferred_to_wire(deferred: bool) -> _Value:
     return {"defer_loading": True} if deferred else {}
 
 
@@ -304,7 +304,7 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
             raise unexpected(value, "auto, required or none", "$.tool_choice")
         return ToolChoice(mode), None
     try:
-        choice = _choice(as_object(value, "$"))
+        choice = _choice_from_wire(as_object(value, "$"))
     except DecodeError as exc:
         raise prefix_path(exc, "$.tool_choice") from None
     is_exact = _is_exact(value) and type_in_tools(body) is None
@@ -324,7 +324,7 @@ def type_in_tools(body: _Value) -> str | None:
     return next((other for other in types if _KINDS.get(other) == _KINDS[kind]), None)
 
 
-def _choice(value: _Value) -> ToolChoice:
+def _choice_from_wire(value: _Value) -> ToolChoice:
     kind = require_str(value, "type")
     if kind in ("function", "custom"):
         return ToolChoice("named", (require_str(value, "name"),), kind)
