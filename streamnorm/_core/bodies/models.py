@@ -1,4 +1,4 @@
-"""The models of a server: one list for all vendors, and the fields of their entries."""
+"""Model lists: unified entries, the fields that vendors have for them, and pages."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from streamnorm._core.bodies.fields import get_objects, prefix_path, require_str
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import count_of
 
-_LAST_SECOND = 253_402_300_799  # of the year 9999, after which no date can be written
+_LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that `datetime` can write
 
 
 class ModelInfo(Struct, frozen=True):
     """One model of a list.
 
     Attributes:
-        id: Its name in requests.
-        name: Its name for people; None = not said.
-        created: When it was released, in seconds since 1970; None = not said.
-        retires: When it is shut down, in seconds since 1970; None = not said.
-        owner: Who offers it; None = not said.
-        max_input_tokens: Size of its context; None = not said.
+        id: Name in requests.
+        name: Name for people; None = not said.
+        created: Release date, in seconds since 1970; None = not said.
+        retires: Shutdown date, in seconds since 1970; None = not said.
+        owner: Organisation that offers the model; None = not said.
+        max_input_tokens: Size of the context; None = not said.
         max_output_tokens: Bound on the tokens of an answer; None = not said.
         original: The vendor's object, by dialect.
     """
@@ -52,15 +52,14 @@ class ModelPage(NamedTuple):
 
 
 def apply_model_map(models: Sequence[ModelInfo], model_map: Mapping[str, str]) -> list[ModelInfo]:
-    """Return the models by the names that a client may ask for.
+    """Return the models under the names that a client may ask for.
 
-    A model stands under each name that is mapped to it, then under its own, unless that is
-    mapped to another one.  A name that is mapped to a model which is not listed stands at the
-    end, with nothing known of it.
+    A model is listed under each alias, then under its own name, unless that name is an alias of
+    another model.  Aliases of models that the server does not list come last, without details.
 
     Args:
         models: The models of the server.
-        model_map: The server's name of a model by the client's.
+        model_map: Name of a model on the server, by its alias.
     """
     aliases: dict[str, list[str]] = {}
     for alias, name in model_map.items():
@@ -85,12 +84,12 @@ _Attribute: TypeAlias = Literal[
 
 
 class ModelField(NamedTuple):
-    """A field of the vendor's object, and its attribute of `ModelInfo`.
+    """A field of the vendor's object and its attribute of `ModelInfo`.
 
     Attributes:
-        attribute: The attribute.
-        read: Returns the attribute's value, or None if the field has another type.
-        write: Returns the field; None if it is only read.
+        attribute: Name of the attribute.
+        read: Function from the field to the attribute; returns None for another type.
+        write: Function from the attribute to the field; None if the field is only read.
     """
 
     attribute: _Attribute
@@ -101,16 +100,16 @@ class ModelField(NamedTuple):
 def model_from_wire(
     value: dict[str, Any], dialect: str, id_field: str, fields: Mapping[str, ModelField]
 ) -> ModelInfo:
-    """Return a model.
+    """Return a model from a vendor's object.
 
     Args:
         value: The vendor's object.
-        dialect: Its dialect.
-        id_field: Field that names the model.
-        fields: The other fields that are read; of two with one attribute the first counts.
+        dialect: Name of the vendor's dialect.
+        id_field: Field with the name of the model.
+        fields: Other fields to read; of two with one attribute the first wins.
 
     Raises:
-        DecodeError: It names no model.
+        DecodeError: The name of the model is missing or empty.
     """
     id = require_str(value, id_field)
     if not id:
@@ -123,7 +122,7 @@ def model_from_wire(
 
 
 def model_to_wire(model: ModelInfo, fields: Mapping[str, ModelField]) -> dict[str, Any]:
-    """Return the fields that are known of a model."""
+    """Return the vendor's fields for the known attributes of a model."""
     return {
         field: write(value)
         for field, (attribute, _, write) in fields.items()
@@ -132,18 +131,18 @@ def model_to_wire(model: ModelInfo, fields: Mapping[str, ModelField]) -> dict[st
 
 
 def text(value: object) -> str | None:
-    """Return text that is not empty, or None."""
+    """Return a string that is not empty, or None."""
     return value if isinstance(value, str) and value else None
 
 
 def seconds(value: object) -> int | None:
-    """Return seconds since 1970 that are a date, or None."""
+    """Return seconds since 1970 that can be written as a date, or None."""
     count = count_of(value)
     return None if count is None or count > _LAST_SECOND else count
 
 
 def seconds_of_text(value: object) -> int | None:
-    """Return an RFC 3339 date, or date and time, in seconds since 1970; None for another text."""
+    """Parse an RFC 3339 date, or date and time, to seconds since 1970; None if it is invalid."""
     if not isinstance(value, str):
         return None
     try:
@@ -156,12 +155,12 @@ def seconds_of_text(value: object) -> int | None:
 
 
 def rfc3339_text(moment: int) -> str:
-    """Return seconds since 1970 as `2026-11-23T12:00:00Z`."""
+    """Format seconds since 1970 as `2026-11-23T12:00:00Z`."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def date_text(moment: int) -> str:
-    """Return the date of seconds since 1970, as `2026-11-23`."""
+    """Format seconds since 1970 as a date, such as `2026-11-23`."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
 
 
@@ -174,12 +173,12 @@ def models_in(
     """Return the models of a list.
 
     Args:
-        body: The list.
-        field: Its field that is an array of models.
-        read: Returns one model.
+        body: Body of the list.
+        field: Field with the array of models.
+        read: Function that returns one model.
 
     Raises:
-        DecodeError: It is no such list, or names no model.
+        DecodeError: The array is missing, or a model has no name.
     """
     if body.get(field) is None:
         raise DecodeError("missing, expected an array", path=f"$.{field}")
@@ -193,10 +192,10 @@ def models_in(
 
 
 def page_size(query: Mapping[str, str], field: str, default: int, most: int) -> int:
-    """Return how many models a page has.
+    """Return the number of models of a page.
 
     Raises:
-        DecodeError: The query asks for something that is no number from 1 on.
+        DecodeError: The query asks for no positive integer.
     """
     asked = query.get(field)
     if asked is None:
@@ -213,16 +212,16 @@ def page_of(
     after: str | None = None,
     before: str | None = None,
 ) -> tuple[Sequence[ModelInfo], bool]:
-    """Return a page of models, and whether more follow in its direction.
+    """Return a page of models, and whether more models follow in the direction of paging.
 
     Args:
-        models: All of them.
-        size: How many a page has.
-        after: Id of the model in front of the page; None = the page is the first one.
-        before: Id of the model behind the page, where `after` is None.
+        models: All models.
+        size: Number of models of a page.
+        after: Id of the last model before the page; None = the first page.
+        before: Id of the first model after the page, if `after` is None.
 
     Raises:
-        DecodeError: There is no such model.
+        DecodeError: No model has that id.
     """
     ids = [model.id for model in models]
     cursor = before if after is None else after

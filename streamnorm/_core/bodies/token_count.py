@@ -1,4 +1,4 @@
-"""How many tokens a request has: as a server counts them, or as an estimate."""
+"""Token counts of requests: a server's count, or an estimate where the server has no counter."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ ITEM_TOKENS = 4
 # https://platform.claude.com/docs/en/build-with-claude/vision
 IMAGE_TOKENS = 1_600
 
-# A page of a PDF as Anthropic counts it: 1,500 to 3,000 tokens.  Nobody counts its pages here.
+# Anthropic counts 1,500 to 3,000 tokens for a page of a PDF.  The pages are not counted here.
 DOCUMENT_TOKENS = 3_000
 
 # A minute of sound at Gemini's 32 tokens a second, and of video at 263.
 AUDIO_TOKENS = 1_920
 VIDEO_TOKENS = 15_780
 
-# What a model starts with counts as much as a request of this size.
+# The initial ratio weighs as much as a request of this size.
 _PRIOR_BYTES = 2_000
 # The tokens of a short request are mostly those that the server adds.
 _MIN_LEARNT_BYTES = 500
-# Of what was learnt before, what the next request leaves.
+# Weight of earlier requests after the next one.
 _DECAY = 0.8
 
-# Base64 within what only one dialect knows: a picture of a screen, an encrypted page.
+# Base64 in blocks that only one dialect knows: a screenshot, an encrypted page.
 _BASE64 = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/_=-]{1000,}", re.ASCII)
 
 
 class TokenCount(Struct, frozen=True):
-    """How many tokens the input of a request has.
+    """The number of input tokens of a request.
 
     Attributes:
-        input_tokens: All of them.
-        cached_tokens: Those of them that an explicit cache holds; None = not said.
-        is_estimate: Whether nobody counted them.
+        input_tokens: All input tokens.
+        cached_tokens: Input tokens in an explicit cache; None = not said.
+        is_estimate: Whether the number is an estimate.
     """
 
     input_tokens: int
@@ -78,15 +78,16 @@ class TokenCount(Struct, frozen=True):
 
 
 class TokenEstimator:
-    """Estimates the input tokens of requests, where the server counts none.
+    """Estimate the input tokens of requests, for servers without a counter.
 
-    An estimate is the bytes of all text, calls, results and tools, divided by a ratio, and a
-    constant for each image, document and recording.  The ratio starts at `BYTES_PER_TOKEN` and
-    is learnt per model from what servers report; it stays within `MIN_BYTES_PER_TOKEN` and
-    `MAX_BYTES_PER_TOKEN`.  One estimator may be used by several threads.
+    An estimate is the size of all text, calls, results and tools, divided by a ratio of bytes to
+    tokens, plus a constant for each image, document and recording.  The ratio starts at
+    `BYTES_PER_TOKEN` and is learnt per model from the usage that servers report; it stays
+    within `MIN_BYTES_PER_TOKEN` and `MAX_BYTES_PER_TOKEN`.  One estimator may be used by several
+    threads.
 
     Args:
-        max_models: Bound on the models with a ratio of their own.  Beyond it, the one that was
+        max_models: Bound on the models with a learnt ratio; beyond it, the model that was
             observed least recently is forgotten.
     """
 
@@ -103,22 +104,21 @@ class TokenEstimator:
         return TokenCount(tokens, is_estimate=True)
 
     def observe(self, request: Request, input_tokens: int | None) -> None:
-        """Learn from the input tokens that a server reports for a request.
+        """Learn the ratio of a model from the input tokens that a server reports.
 
-        Nothing is learnt from a short request, from one with content whose tokens are
-        constants, or with content that the request does not show, and from a number that is
-        beyond the bounds.
+        Ignored are short requests, requests with images or other files, requests whose input is
+        partly unknown (stored history, search results), and ratios beyond the bounds.
 
         Args:
-            request: The request, with the same model name as those to estimate.
-            input_tokens: `Usage.input_tokens` of its answer; None = not said.
+            request: The request, with the same model name as the requests to estimate.
+            input_tokens: `Usage.input_tokens` of the answer; None = not said.
         """
         self.observer(request)(input_tokens)
 
     def observer(self, request: Request) -> Callable[[int | None], None]:
-        """Return a function that learns from the input tokens that a server reports.
+        """Return `observe` for one request, as a function of the input tokens alone.
 
-        It does what `observe` does, and does not hold the request until then.
+        The function does not hold a reference to the request.
 
         Args:
             request: As for `observe`.
@@ -143,11 +143,11 @@ class TokenEstimator:
 
 
 def _learn_nothing(_input_tokens: int | None) -> None:
-    """Learn nothing from a request of which nothing can be learnt."""
+    """Ignore the usage of a request that cannot teach a ratio."""
 
 
 class _Learnt(Struct, frozen=True):
-    """Bytes and tokens of the requests to a model, later ones with more weight."""
+    """Weighted totals of the requests to one model; later requests weigh more."""
 
     bytes: float
     tokens: float
@@ -164,7 +164,7 @@ _PRIOR = _Learnt(_PRIOR_BYTES, _PRIOR_BYTES / BYTES_PER_TOKEN)
 
 
 def _has_hidden_input(request: Request) -> bool:
-    """Return whether the model is given what the request does not hold: history, search results."""
+    """Return whether the model reads input beside the request: stored history, search results."""
     return bool(request.state) or any(
         isinstance(tool, (ServerTool, MCPServer)) for tool in request.tools
     )
@@ -182,12 +182,12 @@ _MEDIA_TOKENS: dict[_Media, int] = {
 
 
 class _Size:
-    """What was found in a request.
+    """The size of a request.
 
     Attributes:
-        text: UTF-8 bytes of text.
-        tokens: Tokens that are constants.
-        media: Images, documents and recordings.
+        text: UTF-8 bytes of all text.
+        tokens: Sum of the constants for messages, tools and files.
+        media: Number of images, documents and recordings.
     """
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class _Size:
         self.tokens += _MEDIA_TOKENS[kind]
 
     def add_json(self, value: Any) -> None:
-        """Add a JSON value that nobody but its dialect knows, with its Base64 as images."""
+        """Add a JSON value that only its dialect knows; long Base64 counts as an image."""
         rest = [value]
         while rest:
             item = rest.pop()
@@ -279,7 +279,7 @@ def _add_document(block: Document, size: _Size) -> None:
 
 
 def _decode_or_text(data: str) -> Any:
-    """Return the value of JSON text, or the text itself where it is none."""
+    """Return the value of JSON text, or the text itself if it is no JSON."""
     try:
         return decode_any(data, max_depth=Limits().max_json_depth)
     except InvalidJSON:

@@ -1,4 +1,7 @@
-"""The fields of a written body that a server refuses, renames or needs."""
+"""Edits of a written body: fields that a server refuses, renames or needs, and betas.
+
+Profiles list the fields by path; no edit knows the dialect.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses
 
 JOINT_BETAS = {"dangerous-tool-use-*": frozenset({"safeguards"})}
-"""The fields that each beta enables, by the pattern of its name."""
+"""Fields enabled by betas, by a pattern of the beta's name."""
 
 
 def is_joint_beta(beta: str, lost: Collection[str]) -> bool:
-    """Return whether the loss of a beta is that of its field.
+    """Return whether a beta is lost together with its field, which is counted already.
 
     Args:
         beta: Name of the beta.
-        lost: Names of fields of the request that are lost.
+        lost: Names of the lost fields of the request.
     """
     return any(
         fnmatchcase(beta, pattern) and not fields.isdisjoint(lost)
@@ -37,11 +40,11 @@ JSONObject: TypeAlias = dict[str, Any]
 
 
 class FittedBody(NamedTuple):
-    """A body and its headers as the server takes them.
+    """A body and its headers as the server accepts them.
 
     Attributes:
-        body: The JSON object; the one that was given, if nothing changed.
-        headers: Headers that belong to it.
+        body: The JSON object; the argument itself if nothing changed.
+        headers: Headers that belong to the body.
     """
 
     body: JSONObject
@@ -56,20 +59,20 @@ def fit_fields(
     *,
     prefill: bool = False,
 ) -> FittedBody:
-    """Return a body without the fields that a server refuses, and with those that it needs.
+    """Return a body without the fields that a server refuses, and with the fields that it needs.
 
-    A beta and the fields that it enables stay or go together.  The given body is never changed:
-    it may be the client's own.
+    A beta and the fields that it enables stay or go together.  The argument is never changed: it
+    may be the client's own object.
 
     Args:
-        body: The body, as the dialect has it.
+        body: The body as the dialect writes it.
         headers: Headers that belong to the body, names in lower case.
         target: Capabilities of the target.
-        losses: Counts each field and each beta that is removed.
+        losses: Counter of removed fields and betas.
         prefill: Whether the last message is the assistant's.
 
     Raises:
-        EncodeError: The server takes none of the messages.
+        EncodeError: The server accepts none of the messages.
         LossyEncoding: Something would be lost, and the losses are strict.
     """
     before = body
@@ -113,13 +116,13 @@ def endpoint_path(path: str, model: str, target: BodyCapabilities, *, stream: bo
     """Return the path of the server's endpoint.
 
     Args:
-        path: Path that the dialect has.
+        path: Path in the dialect, used unless the server has another.
         model: Name of the model.
         target: Capabilities of the target.
         stream: Whether the answer is streamed.
 
     Raises:
-        EncodeError: The model has no place in the path.
+        EncodeError: The name of the model cannot be a segment of the path.
     """
     template = (stream and target.stream_path) or target.path
     if template is None:
@@ -128,11 +131,12 @@ def endpoint_path(path: str, model: str, target: BodyCapabilities, *, stream: bo
 
 
 def path_segment(model: str) -> str:
-    """Return the name of a model as one segment of a path.
+    """Return the name of a model, quoted as one segment of a path.
 
     Raises:
-        EncodeError: No segment has such a name.
+        EncodeError: The name is empty or a dot segment.
     """
+    # Dot segments are removed from URLs (RFC 3986, section 5.2.4).
     if model in ("", ".", ".."):
         raise EncodeError("no name that a path can have, expected one", path="model")
     # Names of versions have both: `claude-opus-4-5@20251101`, `…-v1:0`.
@@ -143,7 +147,7 @@ def path_segment(model: str) -> str:
 
 
 def _denied_paths(target: BodyCapabilities) -> list[FieldPath]:
-    """Return the paths of all fields that are refused, those of unknown betas included."""
+    """Return the paths of all refused fields, including the fields of unknown betas."""
     names = sorted(target.denied_fields)
     if (allowed := target.allowed_betas) is not None:
         for pattern, fields in {**JOINT_BETAS, **target.beta_fields}.items():
@@ -163,7 +167,7 @@ def _remover(path: FieldPath, losses: Losses, *, same_dialect: bool) -> Edit:
 
 
 def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dialect: bool) -> Edit:
-    """Return an edit that removes unknown fields of an object, or of the elements of an array."""
+    """Return an edit that removes unknown fields from an object, or from elements of an array."""
     where = path[0].name
 
     def drop_unknown(value: Any) -> Any:
@@ -185,7 +189,10 @@ def _cleaner(path: FieldPath, known: frozenset[str], losses: Losses, *, same_dia
 
 
 def _count(value: Any, name: str, where: str, losses: Losses, *, same_dialect: bool) -> None:
-    """Count the removal of a field; one that is null or empty said nothing in another dialect."""
+    """Count the removal of a field.
+
+    In translated requests a null or an empty array is a default of the writer, and no loss.
+    """
     if same_dialect or (value is not None and value != []):
         losses.add(name, where, "dropped")
 
@@ -227,7 +234,7 @@ def _replacer(values: dict[str, JSONObject]) -> Edit:
 
 
 def _count_edits(edit: Edit, path: FieldPath, target: BodyCapabilities, losses: Losses) -> Edit:
-    """Return an edit that is counted where the field was in the server's dialect already."""
+    """Return an edit that is counted as a loss if the client wrote the field itself."""
     if not target.only_refusals:
         return edit
     where = path[0].name if len(path) > 1 else "request"
@@ -253,7 +260,7 @@ def _hasher(least: int, most: int, losses: Losses) -> Edit:
 
 
 def _drop_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
-    """Return a body with one of the fields that are refused beside each other."""
+    """Return a body with only the first of the fields that exclude each other."""
     said = [name for name in target.alternative_fields if body.get(name) is not None]
     for name in said[1:]:
         losses.add(name, "request", f"dropped beside {said[0]}")
@@ -262,12 +269,12 @@ def _drop_alternatives(body: JSONObject, target: BodyCapabilities, losses: Losse
 
 
 def _drop_empty(holder: JSONObject, name: str) -> JSONObject:
-    """Return an object without a field that is empty: it meant nothing."""
+    """Return an object without an empty field, which means the same as no field."""
     return holder if holder[name] else {key: holder[key] for key in holder if key != name}
 
 
 def _drop_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JSONObject:
-    """Return a body without the fields that are refused without another one."""
+    """Return a body without the fields that are refused without another field."""
     for name, other in target.needed_fields.items():
         if name in body and not body.get(other):
             _count(body[name], name, "request", losses, same_dialect=False)
@@ -278,7 +285,7 @@ def _drop_lone(body: JSONObject, target: BodyCapabilities, losses: Losses) -> JS
 def _drop_unknown_message_fields(
     body: JSONObject, target: BodyCapabilities, losses: Losses
 ) -> JSONObject:
-    """Return a body whose messages have no fields but those that the server knows."""
+    """Return a body whose messages have only fields that the server knows."""
     known, messages = target.message_fields, body.get(target.messages_field)
     if known is None or not is_array(messages):
         return body
@@ -343,7 +350,7 @@ def _add_field(
     target: BodyCapabilities,
     losses: Losses,
 ) -> JSONObject:
-    """Return an object with a field that a server needs; an object is added to one."""
+    """Return an object with a field that a server needs; objects are merged."""
     before = holder.get(name)
     after = {**before, **value} if is_object(before) and is_object(value) else value
     if name in holder and before == after:
@@ -359,7 +366,7 @@ def _add_field(
 
 
 def _read_betas(body: JSONObject, headers: dict[str, str], target: BodyCapabilities) -> list[str]:
-    """Return the names of all betas of a request, in order."""
+    """Return the betas of a request, from its header and its body, in order."""
     listed = headers.get(target.beta_header, "").split(",") if target.beta_header else []
     in_body = body.get(target.beta_field) if target.beta_field else None
     if is_array(in_body):
@@ -374,7 +381,7 @@ def _filter_betas(
     target: BodyCapabilities,
     losses: Losses,
 ) -> list[str]:
-    """Return the betas that the server knows and whose fields are not all gone."""
+    """Return the betas that the server knows and that still have one of their fields."""
     kept: list[str] = []
     lost = [name for name, value in before.items() if value is not None and name not in body]
     for beta in betas:

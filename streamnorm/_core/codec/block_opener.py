@@ -1,4 +1,4 @@
-"""The opening of blocks, written once for all rooms: indexes, bounds, minted ids."""
+"""The block opener shared by all decoders: block indexes, bounds, minted ids."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class BlockOpener(Struct):
 
     Attributes:
         limits: Bounds.
-        note: Counts an accepted deviation by its kind and position.
+        note: Function that counts an accepted deviation by its kind and position.
         seed: Values that minted ids are derived from.
         blocks: Number of blocks that have started.
         calls: Number of tool calls that have started.
-        stored: Counter of what the decoder stores.
-        citable: Counter of text that is stored for citations by byte offsets.
-        usage_bytes: Counted bytes of the unknown fields of the usage.
+        stored: Counter of the bytes that the decoder stores.
+        citable: Counter of the text stored for citations by byte offsets.
+        usage_bytes: Bytes of the unknown fields of the last usage snapshot.
     """
 
     limits: Limits
@@ -46,7 +46,7 @@ class BlockOpener(Struct):
     def open(
         self, block: Block, events: list[Event], *, extra: dict[str, Any] | None = None
     ) -> int:
-        """Append the start of a block and return its index; a call without id gets one."""
+        """Append the start of a block, and return its index; a call without id gets one."""
         index = self.next_index()
         if isinstance(block, ToolCall | ServerToolCall):
             self.count_call(block.id, block.name)
@@ -57,28 +57,28 @@ class BlockOpener(Struct):
         return index
 
     def next_index(self) -> int:
-        """Return the index of a block that starts, at most `max_blocks`."""
+        """Return the index of the next block; there are at most `max_blocks`."""
         if self.blocks >= self.limits.max_blocks:
             raise too_large("max_blocks", self.limits.max_blocks)
         self.blocks += 1
         return self.blocks - 1
 
     def count_call(self, *names: str) -> None:
-        """Count a tool call, at most `max_tool_calls`, and bound its id and name."""
+        """Count a tool call, and check the bounds on calls and on its id and name."""
         self.calls += 1
         if self.calls > self.limits.max_tool_calls:
             raise too_large("max_tool_calls", self.limits.max_tool_calls)
         self.check_names(*names)
 
     def check_names(self, *names: str) -> None:
-        """Bound ids and names to `max_id_chars`."""
+        """Check ids and names against `max_id_chars`."""
         bound = self.limits.max_id_chars
         for name in names:
             if len(name) > bound:
                 raise too_large("max_id_chars", bound)
 
     def mint_id(self, where: str, *keys: object) -> str:
-        """Return an id for a call that came without one, before its block is numbered.
+        """Mint an id for a call that came without one, before its block has an index.
 
         The id is derived from the seed, from `keys`, and from the number of blocks.
         """

@@ -1,4 +1,4 @@
-"""The contract of a dialect's whole bodies: requests and responses."""
+"""The contract of a dialect's whole bodies: requests, responses, token counts, model lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ReadContext(Struct, frozen=True):
-    """What is known of a body beside its content.
+    """Metadata for the readers of bodies: path, headers, server and limits.
 
     Attributes:
         path: Path of the request's URL; "" if unknown.
@@ -41,15 +41,15 @@ class ReadContext(Struct, frozen=True):
 
 
 class WriteContext:
-    """What a writer needs beside the projected request.
+    """Context of the writer of a request: the target, the losses, and the cache of messages.
 
     Args:
-        capabilities: Those of the target, narrowed by its profile.
-        losses: Counts what the body cannot carry.
+        capabilities: Capabilities of the target, narrowed by its profile.
+        losses: Counter of what the body cannot carry.
         arguments: Policy for tool arguments that are no JSON object.
-        memo: What was written of a growing history before; None if it is written once.
-        named: Whether the target is a server that is known by its name, whose rules hold for
-            requests of its own dialect, too.
+        memo: Cache of a growing history; None if the request is written once.
+        named: Whether the target is a named server with profiles, whose rules also apply to
+            requests in its own dialect.
     """
 
     def __init__(
@@ -71,20 +71,20 @@ class WriteContext:
         """Return the arguments of a call as an object.
 
         Raises:
-            EncodeError: They are no JSON object, and the policy is `error`.
+            EncodeError: The arguments are no JSON object, and the policy is `error`.
         """
         value: dict[str, Any] = arguments_object(call, self._arguments, self.losses, path)
         return value
 
     def write_once(self, message: InputMessage, number: int, write: Callable[[], T]) -> T:
-        """Return what a message is in the body; `write` is called if it was not written before.
+        """Return the JSON of a message, from the cache or else from `write`.
 
-        The value must not be changed: later bodies of the same history have it, too.
+        The value must not be changed: later bodies of the same history share it.
 
         Args:
             message: The message.
-            number: Its number among the messages.
-            write: Returns the value.
+            number: Position of the message.
+            write: Function that returns the JSON of the message.
         """
         if self._memo is None:
             return write()
@@ -92,12 +92,12 @@ class WriteContext:
 
 
 class Written(Struct, frozen=True):
-    """A request in a dialect.
+    """A written request: body, path and headers.
 
     Attributes:
         body: The JSON object to send.
-        path: Path of the endpoint, with the model where it stands there.
-        headers: Headers that belong to the body, such as betas; without keys.
+        path: Path of the endpoint, which holds the model in some dialects.
+        headers: Headers that belong to the body, such as betas; no API keys.
     """
 
     body: dict[str, Any]
@@ -106,15 +106,15 @@ class Written(Struct, frozen=True):
 
 
 class CountCodec(Struct, frozen=True, kw_only=True):
-    """Reader and writer of requests for a number of tokens, and of their answers.
+    """Reader and writer of token count requests and their responses.
 
     Readers raise `DecodeError` for a body that is not of the dialect.
 
     Attributes:
-        fields: Fields of a request for a message that one for its tokens has too; None = all.
-        suffix: What the path has behind the path of the message.
-        tokens: Field of the answer with the number.
-        constants: Fields of every answer.
+        fields: Fields of a message request that a count request may have; None = all.
+        suffix: End of the path, after the path of the message request.
+        tokens: Field of the response with the count.
+        constants: Fields of every response.
     """
 
     fields: frozenset[str] | None = None
@@ -123,52 +123,51 @@ class CountCodec(Struct, frozen=True, kw_only=True):
     constants: dict[str, Any] = {}
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of the request whose tokens are asked for."""
+        """Return the body of the message request that a count request counts."""
         return body
 
     def write_request(self, written: Written) -> Written:
-        """Return a request for the tokens of a written request, which has no other fields."""
+        """Return the count request of a written message request with only `fields`."""
         return structs.replace(written, path=written.path + self.suffix)
 
     def read_count(self, body: dict[str, Any]) -> TokenCount:
-        """Return the number of tokens that an answer holds."""
+        """Return the count in a response."""
         return TokenCount(require_count(body, self.tokens))
 
     def write_count(self, count: TokenCount) -> dict[str, Any]:
-        """Return a number of tokens as an answer."""
+        """Return the response with a count."""
         return {**self.constants, self.tokens: count.input_tokens}
 
 
 class BodyCodec(Struct, frozen=True, kw_only=True):
-    """Reader and writer of whole bodies of one dialect.
+    """Reader and writer of the whole bodies of one dialect.
 
-    Readers raise `DecodeError` for a body that is not of the dialect.  Its texts have no lone
-    surrogates.
+    Readers raise `DecodeError` for a body that is not of the dialect.  Their argument has no
+    lone surrogates.
 
     Attributes:
-        capabilities: What its requests can carry.
-        read_request: Returns the request that a body is.
-        read_tools: Returns the tools that a body of a request offers, whatever else it lacks.
-        write_request: Returns a projected request as a body.
-        read_response: Returns the events of a whole response, as its stream would give them.
-        write_response: Returns a message as a response.  `created` is in
-            seconds since 1970; None = as the message says, or 0.
-        field_parts: The fields of `Request` that each field of its requests holds; a field that
-            is not named holds what has no unified place.
-        spells_unchanged: `write_request` spells the unchanged fields of a request of the dialect
-            as they were decoded.
-        read_reasoning: Returns how much the model reasons by some fields of a request's body; None
-            where servers of the dialect read the same fields.
-        fit_body: Returns a written body as its server takes it, where no list of fields says how;
-            the given one is not changed.
-        answer_fields: Names that fields of an answer's blocks (`Message.block_extras`) have
-            in a request, where they have another one.
-        count: Reader and writer of counts of tokens; None if the dialect has none.
-        models: Reader and writer of lists of models; None if the dialect has none.
-        revise_response: Returns a response of this dialect with another model and another
-            time, each if it is not None; None if responses are always written anew.
-        echoed_fields: Returns the fields of a request's body that its responses repeat; None
-            if they repeat none and have no fields that `Reply.response` replaces.
+        capabilities: Capabilities of the dialect's requests.
+        read_request: Function from a body to the request.
+        read_tools: Function from a body to its tools; the body need not be a complete request.
+        write_request: Function from a projected request to the body, its path and headers.
+        read_response: Function from a whole response to the events that its stream would give.
+        write_response: Function from a message to a response.  The second argument is the time
+            of creation in seconds since 1970; None = as the message says, or 0.
+        field_parts: Fields of `Request` by the field of the body that holds them; any other
+            field of the body holds `extra`.
+        spells_unchanged: Whether `write_request` spells unchanged fields as they were decoded.
+        read_reasoning: Function from a body to its reasoning options, for servers that read
+            only some of the dialect's fields; None if all servers read the same fields.
+        fit_body: Function from a written body to one that its server accepts, for edits that no
+            list of fields can express; it does not change its argument.
+        answer_fields: Request names of response fields (`Message.block_extras`) whose names
+            differ.
+        count: Reader and writer of token counts; None if the dialect has none.
+        models: Reader and writer of model lists; None if the dialect has none.
+        revise_response: Function that replaces the model and the time of a response, each if
+            not None; None if responses are always written anew.
+        echoed_fields: Function from the body of a request to the fields that its responses
+            repeat; None if responses repeat none.
     """
 
     capabilities: BodyCapabilities

@@ -1,4 +1,4 @@
-"""Body formats of streams other than server-sent events, and their detection."""
+"""Body formats of streams other than server-sent events, their detection and conversion."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _NEXT_LINE = re.compile(rb"(?<!\n)\ndata: ")
 
 
 class FormatReader(Protocol):
-    """A converter of the bytes of one body to those of an event stream.
+    """A converter from the bytes of one body to the bytes of an event stream.
 
     Attributes:
-        ended: Whether the body is whole.
+        ended: Whether the body is complete.
     """
 
     ended: bool
 
     def feed(self, data: bytes, /) -> bytes:
-        """Return the events in more of the body, each as soon as its last byte is known."""
+        """Return the events that `data` completes, as bytes of an event stream."""
         ...
 
 
@@ -33,9 +33,9 @@ class BodyFormat(Struct, frozen=True):
     """A format of a dialect's streams other than server-sent events.
 
     Attributes:
-        start: First bytes of a body in this format, behind white space.
-        reader: Makes the converter of one body.
-        recognises: Returns whether the first event is one of the dialect, and no error.
+        start: First bytes of a body in this format, after white space.
+        reader: Factory of the converter of one body.
+        recognises: Function that returns whether the first event is of the dialect, and no error.
     """
 
     start: bytes
@@ -44,14 +44,14 @@ class BodyFormat(Struct, frozen=True):
 
 
 class FormatSniffer:
-    """Detects by the first event whether a body is a stream in a format.
+    """Detect by the first event whether a body is a stream in a format.
 
     Args:
-        format: The format whose first bytes the body has.
-        limits: `max_event_bytes` bounds the bytes that are inspected.
+        format: Format whose first bytes the body has.
+        limits: Bounds; `max_event_bytes` bounds the bytes that are inspected.
 
     Attributes:
-        format: The same.
+        format: The format.
     """
 
     def __init__(self, format: BodyFormat, limits: Limits) -> None:
@@ -60,7 +60,7 @@ class FormatSniffer:
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes)
 
     def feed(self, data: bytes) -> bool | None:
-        """Return whether the body is a stream, given more of it; None while that is unknown."""
+        """Inspect more of the body; return whether it is a stream, or None if still unknown."""
         frames = self._sse.feed(self._reader.feed(data))
         if frames:
             return self.format.recognises(frames[0])
@@ -70,14 +70,14 @@ class FormatSniffer:
 
 
 class Body:
-    """The bytes of a source that starts like a body, buffered until it is known to be a stream.
+    """A source that starts like JSON or HTML, buffered until it is known to be a stream.
 
     Args:
-        sniffer: Sniffer of the format that it starts like; None if it matches none.
-        before: Blank lines that stood before its first byte.
+        sniffer: Sniffer of the format that the source starts like; None if it matches no format.
+        before: Blank lines before the first byte.
 
     Attributes:
-        buffered: The bytes that no event stream was made of.
+        buffered: Bytes that were not converted to an event stream.
     """
 
     def __init__(self, sniffer: FormatSniffer | None, before: bytes) -> None:
@@ -89,21 +89,21 @@ class Body:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it may still be a stream."""
+        """Whether the source may still be a stream."""
         return self._sniffer is not None
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is a stream in another format."""
+        """Whether the source is a stream in another format."""
         return self._reader is not None
 
     @property
     def is_cut(self) -> bool:
-        """Whether its end has not come: of a stream, or of what may yet be one."""
+        """Whether the end of the stream, or of what may be one, has not arrived."""
         return self.is_undecided if self._reader is None else not self._reader.ended
 
     def feed(self, data: bytes) -> bytes:
-        """Return the events in more of the body; nothing while it is not known to be a stream."""
+        """Return the events that `data` completes; b"" until the source is known as a stream."""
         if self._reader is not None:
             self._events = self._reader.feed(data)
             return self._events
@@ -112,26 +112,26 @@ class Body:
             return b""
         if is_stream:
             self._reader = self._sniffer.format.reader()
-            # Blank lines that came before, and went on, must not stand in the first line.
+            # Blank lines before the body were passed on already; end them before the first event.
             self._events = self._before + self._reader.feed(bytes(self.buffered))
             self.buffered.clear()
         self._sniffer = None
         return self._events
 
     def last_events(self) -> bytes:
-        """Return the events in the last bytes, the data of each on one line for all clients."""
+        """Return the events of the last read, with the data of each on one line."""
         return one_line_each(self._events)
 
 
 def one_line_each(data: bytes) -> bytes:
-    """Return JSON events with the data of each on one line, as some clients need it."""
+    """Return JSON events with the data of each on one line: some clients read no other."""
     return _NEXT_LINE.sub(b" ", data)
 
 
 def holds_no_field(sse: SSEDecoder) -> bool:
-    """Return whether a source that has ended is text or binary data, and no event stream.
+    """Return whether a source that has ended is text or binary data, not an event stream.
 
-    A last line without its end may be a field that was cut within its name.
+    A last line without its end may be a field whose name was cut.
     """
     cut_lines = [line for _, line in sse.strays]
     is_cut_field = any(field.startswith(line) for line in cut_lines for field in _FIELDS)

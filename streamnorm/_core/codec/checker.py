@@ -1,4 +1,4 @@
-"""The contract of the strict validators behind `validate`."""
+"""The contracts of strict validation: checkers of streams, and checks of requests."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class RequestFacts(Struct, frozen=True):
 
     Attributes:
         body: The JSON object.
-        model: Model that it names, in the body or in the path; "" if unknown.
-        server: Name of the server that it is sent to; None is the vendor.
-        path: Path of its URL; "" if unknown.
-        headers: Its headers, names in lower case.
-        stream: Whether it asks for a stream.
-        lone_surrogate: Path of the first text with half a surrogate pair, which `body` has as
-            U+FFFD; None if there is none.
+        model: Name of the model, from the body or the path; "" if unknown.
+        server: Name of the server; None is the vendor.
+        path: Path of the URL; "" if unknown.
+        headers: Headers, names in lower case.
+        stream: Whether the request asks for a stream.
+        lone_surrogate: Path of the first text with a lone surrogate, which is U+FFFD in `body`;
+            None if there is none.
     """
 
     body: dict[str, Any]
@@ -66,17 +66,17 @@ class RequestFacts(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One place of a request that breaks a rule.
+    """A position in a request that breaks a rule.
 
-    The other attributes fill the placeholders in the vendor's text.
+    The attributes besides `path` fill the placeholders in the vendor's text.
 
     Attributes:
         path: Path in the body, such as `input[2].id`; "" for the whole body.
-        value: What was found there; a text is quoted if it is short and no secret.
+        value: Value at the path; a text is quoted if it is short and no secret.
         name: Name of a tool, a field or an item.
-        count: Number of items or characters that was found.
-        limit: Number that is allowed.
-        context: The vendor's words for a place within a schema.
+        count: Number of items or characters found.
+        limit: Number of items or characters allowed.
+        context: The vendor's words for a position within a schema.
     """
 
     path: str
@@ -88,19 +88,19 @@ class Finding(Struct, frozen=True):
 
 
 RequestCheck: TypeAlias = Callable[[RequestFacts], Iterator[Finding]]
-"""Yields each place of a request that breaks one rule; it is total over any JSON."""
+"""A generator of the positions in a request that break one rule; total over any JSON."""
 
 
 class RequestViolation(Struct, frozen=True):
-    """A place of a request that a provider refuses.
+    """A broken rule, with the error that the provider would answer.
 
     Attributes:
-        rule: Name of the rule that is broken.
+        rule: Name of the rule.
         path: Path in the body, such as `input[2].id`; "" for the whole body.
-        message: What the provider says.
-        status: HTTP status that it answers with.
-        type: Type of its error; None = the usual one of the status.
-        code: Code of its error; None = none.
+        message: Message of the provider's error.
+        status: HTTP status of the provider's response.
+        type: Type of the error; None = the usual one of the status.
+        code: Code of the error; None = none.
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""The record of a dialect, and the contract of every consumer of bytes."""
+"""The record of a dialect, its options, and the contract of every consumer of bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamnorm.sse import Frame
 
 
 class DecodeOptions(TypedDict, total=False):
-    """How a stream is read; see `Decoder`."""
+    """Options of a decoder; see `Decoder`."""
 
     server: str | None
     limits: Limits
@@ -29,7 +29,7 @@ class DecodeOptions(TypedDict, total=False):
 
 
 class EncodeOptions(TypedDict, total=False):
-    """How a stream is written; see `Encoder`."""
+    """Options of an encoder; see `Encoder`."""
 
     model: str | None
     strict: bool
@@ -46,27 +46,27 @@ class Feed(Protocol[T]):
     """A consumer of bytes: a decoder of frames or events, or a transcoder."""
 
     def feed(self, data: bytes, /) -> list[T]:
-        """Return all that is known with `data`."""
+        """Return the items that `data` completes."""
         ...
 
     def close(self) -> list[T]:
-        """Return what is known now that the source has ended."""
+        """Signal the end of the source, and return the remaining items."""
         ...
 
     def abort(self, cause: BaseException, /) -> list[T]:
-        """Return what is known now that the source has failed."""
+        """Signal that the source has failed, and return the remaining items."""
         ...
 
 
 class FirstUse:
-    """A function that imports a module when called, and calls a member of it."""
+    """A function that imports a module at its first call, and calls a member of the module."""
 
     def __init__(self, module: str, name: str) -> None:
         self._module = module
         self._name = name
 
     def __call__(self, *args: object, **options: object) -> Any:
-        """Return what the member returns."""
+        """Import the module if need be, and call the member."""
         return self.load()(*args, **options)
 
     def load(self) -> Callable[..., Any]:
@@ -76,23 +76,23 @@ class FirstUse:
 
 
 def on_first_use(module: str, name: str) -> FirstUse:
-    """Return a function that imports a module when called, and calls a member of it.
+    """Return a function that imports a module at its first call, and calls a member of it.
 
-    Few programs use every dialect, and the JSON decoders of each take tens of milliseconds
-    to build.
+    Few programs use every dialect, and building the JSON decoders of one takes tens of
+    milliseconds.
     """
     return FirstUse(module, name)
 
 
 class DialectOptions(Struct, frozen=True):
-    """Options that one dialect alone has.
+    """Base of the options that only one dialect has.
 
-    Each field has the name of a keyword of `streamnorm.decoder` or `streamnorm.encoder`; both
-    are given as `options` to the dialect's decoder and encoder.
+    Each field has the name of a keyword of `streamnorm.decoder` or `streamnorm.encoder`.  The
+    dialect's decoder and encoder receive the struct as `options`.
     """
 
     def limit(self, capabilities: Capabilities) -> Capabilities:
-        """Return what the encoder can carry with these options."""
+        """Return the capabilities of the encoder with these options."""
         return capabilities
 
 
@@ -100,33 +100,33 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """One dialect: its names, its codec, its capabilities and its HTTP interface.
 
     Attributes:
-        name: The name used everywhere.
-        aliases: Other names accepted on input.
-        recognises: Returns whether a frame is of this dialect.
-        is_terminal: Returns whether a frame reports the end of the message.
-        decoder: Makes a decoder of keyword options; None if the dialect is not read.
-        encoder: Makes an encoder of keyword options; None if it is not written.
-        checker: Makes a checker; None if its bytes are not checked.
-        request_checks: Returns the checks of requests that it alone has, by the names that the
-            rules of its requests use.
-        formats: Formats of its streams other than server-sent events.
-        capabilities: What its streams can carry; None if it is not written.
-        body: Returns the codec of its whole bodies; None if it has none.
-        is_request: Returns whether a JSON object can only be a request of this dialect.
-        is_response: Returns whether a JSON object can only be a response of this dialect.
+        name: Name of the dialect, used everywhere.
+        aliases: Other names that are accepted as arguments.
+        recognises: Function that returns whether a frame is of this dialect.
+        is_terminal: Function that returns whether a frame reports the end of the message.
+        decoder: Factory of decoders, from keyword options; None if the dialect is not read.
+        encoder: Factory of encoders, from keyword options; None if the dialect is not written.
+        checker: Factory of strict validators; None if streams are not validated.
+        request_checks: Function that returns the dialect's own checks of requests, by the names
+            that its rules use.
+        formats: Body formats of its streams other than server-sent events.
+        capabilities: Capabilities of its streams; None if the dialect is not written.
+        body: Function that returns the codec of its whole bodies; None if it has none.
+        is_request: Function that returns whether a JSON object can only be its request.
+        is_response: Function that returns whether a JSON object can only be its response.
         options: Options that only this dialect has; None if it has none.
-        servers_with_quirks: Names of the servers whose name changes how a stream is read.
-        endpoints: Its HTTP interface.
-        error_body: Returns the body of an error response; None if it is that of the
-            encoder.
-        refusal_body: Returns the body of the answer to a request that the vendor refuses; None
-            if it is that of the encoder for its status.
-        overloaded_frames: Returns the events of an overloaded server, given a message, the
-            frames of the stream, and how many of them come before; None if they are those of
-            the encoder.
+        servers_with_quirks: Names of the servers whose streams are read differently.
+        endpoints: HTTP interface of the dialect.
+        error_body: Function from an error to the body of an error response; None for
+            `Encoder.error_body`.
+        refusal_body: Function from a violation to the body of the vendor's refusal; None for
+            `Encoder.error_body` with the same status.
+        overloaded_frames: Function that returns the events of an overloaded server, from a
+            message, the frames of the stream, and the number of frames before the error; None
+            for the encoder's error event.
         overloaded_status: HTTP status of an overloaded server.
-        variant_of: Dialect whose name its streams also go by: a stream that is detected, or
-            decoded under that name, is decoded here if its first frames are of this dialect.
+        variant_of: Dialect of which this one is a variant: a stream that is detected as, or
+            decoded as, that dialect is decoded here if its first frames are of this one.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     variant_of: str | None = None
 
     def load(self) -> None:
-        """Import what its streams and bodies need, for a server that has no time for it later."""
+        """Import the modules of its streams and bodies now, so that no request waits for them."""
         for part in (self.decoder, self.encoder, self.body, self.refusal_body):
             if isinstance(part, FirstUse):
                 part.load()

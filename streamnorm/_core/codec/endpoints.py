@@ -1,4 +1,4 @@
-"""The HTTP interface of a dialect: which method and path ask for what."""
+"""The HTTP interface of a dialect: its routes, headers, and the operations they stand for."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ Operation: TypeAlias = Literal[
     "input_items",
     "compact",
 ]
-"""What a request asks for.
+"""An operation of a provider's API.
 
-    message      a message, whole
-    stream       a message, streamed
-    count        the number of tokens of a request
-    models       the models that may be named
-    model        one of them
-    response     a stored response, with `response_id`
-    delete       that a stored response is deleted
-    cancel       that a stored response is not completed
-    input_items  the input of a stored response
-    compact      a conversation in fewer tokens
+    message      create a message, returned whole
+    stream       create a message, streamed
+    count        count the tokens of a request
+    models       list the models
+    model        describe one model
+    response     fetch a stored response by `response_id`
+    delete       delete a stored response
+    cancel       cancel a stored response that is not complete
+    input_items  list the input of a stored response
+    compact      compact a conversation to fewer tokens
 """
 
-# Of every dialect, or of none: lists of models and of items are no messages.
+# Responses of these operations are no messages, and do not tell dialects apart.
 _NOT_OF_DIALECT: frozenset[Operation] = frozenset({"models", "model", "input_items"})
 
 _VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
 
 
 class Route(Struct, frozen=True):
-    """One method and path.
+    """A method and a path, and the operation that they stand for.
 
     Attributes:
-        method: The method, in upper case.
+        method: HTTP method, in upper case.
         path: Pattern searched in a path; a group `model` is the name of a model, a group
             `response_id` the id of a stored response.
-        operation: What it asks for; `stream` if the body has no say in it.
+        operation: The operation; `stream` if the path alone asks for a stream.
     """
 
     method: str
@@ -58,11 +58,11 @@ class Route(Struct, frozen=True):
 
 
 class RequestedOperation(Struct, frozen=True):
-    """What a request asks for, by its method, its path and its body.
+    """The operation of a request, from its method, path and body.
 
     Attributes:
-        operation: What.
-        model: The model that it names, in the path or else in the body; "" if it names none.
+        operation: The operation.
+        model: Name of the model, from the path or else from the body; "" if there is none.
         response_id: Id of the stored response in the path; "" if there is none.
     """
 
@@ -78,18 +78,19 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     that a route names may be the path of the client's base URL, with a version or without.
 
     Attributes:
-        routes: Its routes.  The first that matches counts.
-        models_path: Path of the list of models, with the version of the API; the path of one
-            model goes on with its name.
+        routes: Routes; the first that matches wins.
+        models_path: Path of the model list, with the version of the API; the path of one model
+            appends its name.
         versioned_base: Whether the vendor's SDK has the version in its base URL.
-        key_headers: Request headers that hold the API key, the vendor's first.
-        vendor_headers: Further request headers that mean something to the vendor.
+        key_headers: Request headers that may hold the API key, the vendor's first.
+        vendor_headers: Further request headers that the vendor reads.
         account_headers: Vendor headers that name the billed account, which belongs to a key.
-        body_headers: Those of them that say what the body uses: the writer of a body says them
-            anew, since some of what the client sent may be gone.
-        passed_query: Names in the query of a request that mean something to the vendor.
-        request_id_header: Response header that names the exchange.
-        servers: Names of servers, by a suffix of their host, that do not follow from it.
+        body_headers: Vendor headers that describe the body, such as betas.  The writer of a
+            translated body sends them anew: the body may have lost what they announce.
+        passed_query: Query parameters that the vendor reads.
+        request_id_header: Response header with the id of the request.
+        servers: Names of servers by a suffix of their host, where the name does not follow from
+            the host.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
             request; None if there are none.
     """
@@ -107,12 +108,12 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     volatile_system_prefix: str | None = None
 
     def match(self, method: str, path: str, body: object = None) -> RequestedOperation | None:
-        """Return what a request asks for, or None if the dialect has no such route.
+        """Return the operation of a request, or None if no route matches.
 
         Args:
-            method: The method, in upper case.
-            path: The path.
-            body: The decoded body, which decides between `message` and `stream`.
+            method: HTTP method, in upper case.
+            path: Path of the URL.
+            body: Decoded body, which decides between `message` and `stream`.
         """
         if (found := self._find(method, path)) is None:
             return None
@@ -123,47 +124,50 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return RequestedOperation(operation, model, _group(match, "response_id"))
 
     def canonical_path(self, method: str, path: str) -> str:
-        """Return what a route names in a path, with the version of the API; "" for no route."""
+        """Return the part of a path that a route matches, after the version of the API.
+
+        "" if no route matches.
+        """
         if (found := self._find(method, path)) is None:
             return ""
         _, match = found
         return f"/{self.models_path.split('/')[1]}{path[match.start() :]}"
 
     def serves(self, path: str) -> bool:
-        """Return whether the answers of a path are of this dialect, whatever the method."""
+        """Return whether the responses of a path are messages of this dialect, for any method."""
         return any(
             route.operation not in _NOT_OF_DIALECT and route.path.search(path)
             for route in self.routes
         )
 
     def streams(self, path: str, body: object) -> bool:
-        """Return whether a request asks for a stream, whatever its path."""
+        """Return whether a request asks for a stream, by its path or its body."""
         return _wants_stream(body) or self._posts(path, "stream")
 
     def counts(self, path: str) -> bool:
-        """Return whether a request asks how many tokens another one would have."""
+        """Return whether a path is that of token counts."""
         return self._posts(path, "count")
 
     def model(self, path: str, body: object) -> str:
-        """Return the model that a request for a message names, or "" if it names none."""
+        """Return the name of the model in a request for a message; "" if there is none."""
         asked = self.match("POST", path)
         return (asked.model if asked is not None else "") or _model_in(body)
 
     def url(self, base_url: str, path: str) -> str:
         """Return the URL of an endpoint.
 
-        The version of the API stands in it once: that of the base URL, if it has one.
+        If the base URL has a version of the API, the version of the path is left out.
 
         Args:
-            base_url: URL of the server, with a version such as `/v1` or without; it may have
-                a query, which is kept.
-            path: Path of the endpoint, as a request was encoded with; it may have a query.
+            base_url: URL of the server, with a version such as `/v1` or without, and perhaps
+                with a query.
+            path: Path of the endpoint, from an encoded request; perhaps with a query.
         """
         base = urlsplit(base_url)
         segments = [segment for segment in base.path.split("/") if segment]
         path, _, query = path.lstrip("/").partition("?")
         version, _, rest = path.partition("/")
-        # The base URL of an SDK of OpenAI may go on after it: `/v1beta/openai`.
+        # In base URLs of OpenAI's SDK more may follow the version: `/v1beta/openai`.
         versions = segments if self.versioned_base else segments[-1:]
         if _VERSION.fullmatch(version) and any(map(_VERSION.fullmatch, versions)):
             path = rest

@@ -1,4 +1,4 @@
-"""The original bytes of a stream that is passed on as it came."""
+"""Passthrough of a stream's original bytes, cut at the ends of its events."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import re
 
 from streamnorm.sse import SSEDecoder
 
-# A line end, and that of the blank line behind it; a CR ends its line before an LF is known.
+# The end of an event: the end of its last line, and a blank line.  A CR alone ends a line (WHATWG
+# HTML, section 9.2.5).
 _EVENT_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
-# An event's end, with the blank lines that may follow it, and belong to no event.
+# The end of an event with further blank lines, which belong to no event.
 _EVENT_ENDS = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)+")
 _LINE_ENDS = re.compile(rb"[\r\n]*")
-_OVERLAP = 3  # bytes of an event's end that may stand in the read before
+_OVERLAP = 3  # bytes of an event's end that the previous read may have
 _CR = 13
 
 
 def as_utf8(data: bytes) -> bytes:
-    """Return whole events as UTF-8: what is none becomes U+FFFD.
+    """Return events as valid UTF-8: invalid bytes become U+FFFD.
 
-    Lenient clients read that anyway, and strict ones fail at anything else.
+    Lenient clients decode invalid bytes to U+FFFD anyway; strict clients fail at them.
     """
     if data.isascii():
         return data
@@ -30,27 +31,27 @@ def as_utf8(data: bytes) -> bytes:
 
 
 class Passthrough:
-    """Pass on original bytes in whole events, as UTF-8.
+    """Return the original bytes of a stream as UTF-8, in whole events.
 
-    The beginning of an event is held until its end is there, so that an error of ours never
-    stands behind half an event.
+    The beginning of an event is held until its end arrives, so that our own error event never
+    follows half an event.
 
     Args:
-        framing: What cuts the bytes.
+        framing: SSE decoder that splits the same bytes.
     """
 
     def __init__(self, framing: SSEDecoder) -> None:
         self._framing = framing
-        self._held = b""  # as the framing holds it
-        self._behind: list[bytes] = []  # what came behind that, of which it holds something else
-        self._last = b""  # the last bytes of all that
+        self._held = b""  # beginning of an event, equal to the bytes that the framing holds
+        self._behind: list[bytes] = []  # later reads, of which the framing holds other bytes
+        self._last = b""  # last bytes of both
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the bytes of the events that `data` completes.
 
         Args:
-            data: The bytes of one read, which the framing has split.
-            unread: Number of whole events at its end that are not to be passed on.
+            data: Bytes of one read, after the framing has split them.
+            unread: Number of whole events at the end of `data` that are not passed on.
         """
         framing = self._framing
         if self._behind or unread or not framing.holds_original or framing.overflowed:
@@ -62,13 +63,13 @@ class Passthrough:
         return as_utf8(whole[: -len(held)] if held else whole)
 
     def rest(self) -> bytes:
-        """Return the beginning of an event that the source left without its end."""
+        """Return the held beginning of an event, when the source has ended."""
         return as_utf8(self._rest())
 
     def take_other(self, data: bytes, unread: int = 0) -> bytes:
-        """Do what `take` does for bytes of which the framing holds others, or none any more."""
+        """Do what `take` does where the framing does not hold the original bytes."""
         if self._framing.overflowed:
-            # The event that is too large is not passed on, whether its end is here or not.
+            # An event that is too large is not passed on, even if its end is in this read.
             whole = self._rest() + data
             return as_utf8(whole[: _end_within(whole, self._framing.safe_bytes)])
         last = self._last if self._behind else self._held[-_OVERLAP:]
@@ -98,17 +99,17 @@ class Passthrough:
 
 
 def _skip_blank_lines(data: bytes, end: int) -> int:
-    """Return where the blank lines end that stand behind an event, and belong to none."""
+    """Return the end of the blank lines at `end`, which belong to no event."""
     blank = _LINE_ENDS.match(data, end)
     return blank.end() if blank else end
 
 
 def _last_end(data: bytes) -> int:
-    """Return where the last whole event ends; 0 if none does."""
+    """Return the end of the last whole event; 0 if there is none."""
     if _CR not in data:
         blank = data.rfind(b"\n\n")
         return blank + 2 if blank >= 0 else 0
-    # Nearly all streams with CRs have CRLF throughout: a regular expression reads the rest.
+    # Nearly all streams with CRs have CRLF throughout; the regular expression reads the others.
     blank = data.rfind(b"\r\n\r\n")
     end = blank + 4 if blank >= 0 else 0
     for match in _EVENT_END.finditer(data, end):
@@ -117,17 +118,17 @@ def _last_end(data: bytes) -> int:
 
 
 def _end_before(data: bytes, unread: int) -> int:
-    """Return where the last event but `unread` ends; 0 if none does."""
+    """Return the end of the last event but `unread`; 0 if there is none."""
     ends = [match.end() for match in _EVENT_ENDS.finditer(data)]
     return ends[-1 - unread] if len(ends) > unread else 0
 
 
 def _end_within(data: bytes, safe_bytes: int) -> int:
-    """Return where the last event before the first that is too large ends."""
+    """Return the end of the last event before the first one that is too large."""
     end = 0
     for match in _EVENT_END.finditer(data):
         event = data[end : match.end()].replace(b"\r\n", b"\n")
-        if len(event) > safe_bytes + len(b"\n\n"):  # comments count here, too
+        if len(event) > safe_bytes + len(b"\n\n"):  # `max_event_bytes` includes comments
             break
         end = match.end()
     return end

@@ -125,7 +125,7 @@ class ToolNames:
 
 
 def _has_no_name(tool: AnyTool) -> bool:
-    """Return whether a tool stands for tools that the request does not name, as an MCP server does."""
+    """Return whether a tool, such as an MCP server, has tools that the request does not name."""
     return isinstance(tool, MCPServer) or (isinstance(tool, ServerTool) and "name" not in tool.data)
 
 
