@@ -1,11 +1,9 @@
 """ASGI applications that need no framework: a stream as a response, a replay server, a proxy.
 
-`response` sends a stream to a client, `message_response` its whole message; both are responses
-of the `frameworks`, too, and have the `error_response` of a stream that failed.  `replaying`
-answers with recordings, `proxying` forwards requests to a provider and records the responses,
-`upstream_failures` has its reasons for an error 502.  All send on an `exchange`: one request
-and its disconnect watch.  `keep_alive` adds pings to it.  `application` is the base class of
-replay server and proxy.
+`responses` send a stream to a client, or its whole message; under Starlette and FastAPI both are
+responses of the framework.  `servers` holds the replay server and the recording proxy, whose
+reasons for an error 502 are those of `upstream_failures`.  All send on an `exchange`: one request,
+the watch for its disconnect, and pings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,15 @@
-"""One ASGI request: the sending half, and the watch for the client's disconnect."""
+"""One ASGI request: its sending half, the watch for a disconnect, and pings during silence."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+)
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -15,6 +22,14 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _DISCONNECT_S = 0.02  # in which a server that has closed a connection says so
+_MAX_SENT_BYTES = 1024 * 1024  # at once: servers copy what they send, in the loop
+
+EVENT_STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",  # nginx would collect the stream
+}
+"""Headers of a response that is an event stream."""
 
 
 @asynccontextmanager
@@ -112,3 +127,108 @@ async def _watch_disconnect(receive: Receive, exchange: Exchange) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     exchange.leave()
+
+
+class EventSender:
+    """Sends the chunks of a stream, and a ping after each `keepalive_s` of silence.
+
+    A ping never overlaps with a chunk, as a server blocks a send while its write buffer is full:
+    a chunk waits for the ping before it, and no ping is sent meanwhile.  Two flags do that, since
+    a lock or a timer for each chunk would cost more than the rest of its sending.
+
+    Args:
+        exchange: The exchange to send on.
+        ping: Returns a ping in the client's dialect; empty once the stream has ended, or if the
+            dialect has none.
+        keepalive_s: Seconds from the end of one send to the next ping.
+        clock: Returns the time in seconds.
+
+    Attributes:
+        ping: As above; may be replaced.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        ping: Callable[[], bytes],
+        keepalive_s: float,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
+        self.ping = ping
+        self._exchange = exchange
+        self._keepalive_s = keepalive_s
+        self._clock = clock
+        self._sent_at = clock()
+        self._is_sending = False  # set before a chunk waits for a ping, so that none follows it
+        self._is_ended = False
+        self._pinged: anyio.Event | None = None  # set at the end of the ping that is being sent
+
+    async def send(self, data: bytes, *, more: bool = True) -> None:
+        """Send a chunk; `more=False` completes the response."""
+        self._is_sending = True
+        if self._pinged is not None:
+            await self._pinged.wait()
+        self._is_ended = not more
+        if len(data) > _MAX_SENT_BYTES:
+            data = await self._send_all_but_the_end(data)
+        await self._exchange.send(data, more=more)
+        self._sent_at = self._clock()
+        self._is_sending = False
+
+    async def send_all(self, chunks: AsyncIterator[bytes]) -> None:
+        """Send chunks, as `send` does, and complete the response."""
+        send, now = self._exchange.send, self._clock
+        async for chunk in chunks:
+            self._is_sending = True
+            if self._pinged is not None:
+                await self._pinged.wait()
+            if len(chunk) > _MAX_SENT_BYTES:
+                chunk = await self._send_all_but_the_end(chunk)
+            await send(chunk)
+            self._sent_at = now()
+            self._is_sending = False
+        await self.send(b"", more=False)
+
+    async def keep_alive(self) -> None:
+        """Send pings until the stream ends, or `ping` returns an empty one."""
+        while True:
+            await anyio.sleep(max(self._remaining_silence_s(), 0))
+            if self._remaining_silence_s() <= 0 and not await self._send_ping():
+                return
+
+    def _remaining_silence_s(self) -> float:
+        """Return the seconds of silence that are missing until the next ping."""
+        if self._is_sending:
+            return self._keepalive_s
+        return self._sent_at + self._keepalive_s - self._clock()
+
+    async def _send_ping(self) -> bool:
+        """Send a ping unless a chunk is being sent; return False if there is none any more."""
+        if self._is_sending:
+            return True
+        ping = b"" if self._is_ended else self.ping()
+        if not ping:
+            return False
+        self._pinged = anyio.Event()
+        await self._begin()
+        await self._exchange.send(ping)
+        self._sent_at = self._clock()
+        self._pinged.set()
+        self._pinged = None
+        return True
+
+    async def _begin(self) -> None:
+        """Send what must precede a ping; nothing here, where the status was sent before."""
+
+    async def _send_all_but_the_end(self, data: bytes) -> bytes:
+        """Send a large chunk in pieces, and return the last of them."""
+        last = (len(data) - 1) // _MAX_SENT_BYTES * _MAX_SENT_BYTES
+        for start in range(0, last, _MAX_SENT_BYTES):
+            await self._exchange.send(data[start : start + _MAX_SENT_BYTES])
+            self._sent_at = self._clock()
+        return data[last:]
+
+
+def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return headers as an ASGI server reads them."""
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 
-import anyio
 from msgspec import structs
 
 from streamnorm._bodies import encode_message
@@ -20,16 +19,72 @@ from streamnorm._core.losses import Loss
 from streamnorm._core.messages import MessageSource
 from streamnorm._registry import encoder, lookup
 from streamnorm.aio import Stream
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.exchange import (
+    EVENT_STREAM_HEADERS,
+    EventSender,
+    Exchange,
+    Receive,
+    Scope,
+    Send,
+    encode_headers,
+    open_exchange,
+)
 
-_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",  # nginx would collect the stream
-}
+
+class _StreamResponse:
+    """An ASGI response made from a stream, and Starlette's if that is imported.
+
+    Args:
+        stream: The stream; it is closed on every path.
+        status: HTTP status of the response if the stream begins.
+        defaults: Headers that the response has, by lower-case name.
+        headers: Further headers; they override the default ones.
+    """
+
+    def __new__(cls, *_args: Any, **_options: Any) -> Self:
+        """Make the instance a Starlette response, too, if Starlette is imported."""
+        return super().__new__(_framework_class(cls))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
+        """Let a FastAPI path operation declare the class as its return type."""
+        from pydantic_core import core_schema
+
+        return core_schema.any_schema()
+
+    def __init__(
+        self,
+        stream: Stream[Any],
+        status: int,
+        defaults: Mapping[str, str],
+        headers: Mapping[str, str] | None,
+    ) -> None:
+        self.status_code = status
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        self.raw_headers = encode_headers({**defaults, **given})
+        self.background: Callable[[], Awaitable[None]] | None = None
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response.
+
+        Raises:
+            StreamnormError: The stream failed, and no error event or response reports it; or it
+                was closed before it ended.
+        """
+        try:
+            async with open_exchange(receive, send) as exchange:
+                await self._respond(exchange)
+        finally:
+            await self._stream.aclose()
+        if self.background is not None:
+            await self.background()
+
+    async def _respond(self, exchange: Exchange) -> None:
+        raise NotImplementedError
 
 
-class EventStreamResponse:
+class EventStreamResponse(_StreamResponse):
     """Send a stream of bytes to an ASGI server.
 
         @app.post("/v1/messages")
@@ -60,22 +115,6 @@ class EventStreamResponse:
 
     media_type = "text/event-stream"
 
-    def __new__(
-        cls,
-        stream: Stream[bytes],
-        *,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
-        keepalive_s: float | None = None,
-    ) -> Self:
-        """Make the instance a Starlette response, too, if Starlette is imported."""
-        return super().__new__(framework_class(cls))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
-        """Let a FastAPI path operation declare the class as its return type."""
-        return any_schema()
-
     def __init__(
         self,
         stream: Stream[bytes],
@@ -84,29 +123,8 @@ class EventStreamResponse:
         headers: Mapping[str, str] | None = None,
         keepalive_s: float | None = None,
     ) -> None:
-        self.status_code = status
-        given = {name.lower(): value for name, value in (headers or {}).items()}
-        self.raw_headers = [
-            (name.encode("latin-1"), value.encode("latin-1"))
-            for name, value in {**_HEADERS, **given}.items()
-        ]
-        self.background: Callable[[], Awaitable[None]] | None = None
-        self._stream = stream
+        super().__init__(stream, status, EVENT_STREAM_HEADERS, headers)
         self._keepalive_s = keepalive_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response.
-
-        Raises:
-            StreamnormError: The stream failed, and no error event or response reports it.
-        """
-        try:
-            async with open_exchange(receive, send) as exchange:
-                await self._respond(exchange)
-        finally:
-            await self._stream.aclose()
-        if self.background is not None:
-            await self.background()
 
     async def _respond(self, exchange: Exchange) -> None:
         stream = self._stream
@@ -123,19 +141,19 @@ class EventStreamResponse:
                 case _:  # the caller passed a stream that was closed or broken already
                     raise
         await exchange.start(self.status_code, self.raw_headers)
-        send = exchange.send
         if first is not None:
-            await send(first)
-            if self._keepalive_s is not None:
-                keep_alive = KeepAlive(exchange, stream.ping, self._keepalive_s)
-                exchange.tasks.start_soon(keep_alive.run)
-                send = keep_alive.send
-            async for chunk in stream:
-                await send(chunk)
-        await send(b"", more=False)
+            await exchange.send(first)
+        if first is not None and self._keepalive_s is not None:
+            sender = EventSender(exchange, stream.ping, self._keepalive_s)
+            exchange.tasks.start_soon(sender.keep_alive)
+            await sender.send_all(stream)
+            return
+        async for chunk in stream:
+            await exchange.send(chunk)
+        await exchange.send(b"", more=False)
 
 
-class MessageResponse:
+class MessageResponse(_StreamResponse):
     """Read a stream to its end, and send its message to an ASGI server as one JSON body.
 
         @app.post("/v1/messages")
@@ -173,25 +191,6 @@ class MessageResponse:
 
     media_type = "application/json"
 
-    def __new__(
-        cls,
-        stream: Stream[Event],
-        *,
-        to: str,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
-        reply: Reply | None = None,
-        model: str | None = None,
-        created: float | None = None,
-    ) -> Self:
-        """Make the instance a Starlette response, too, if Starlette is imported."""
-        return super().__new__(framework_class(cls))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> Any:
-        """Let a FastAPI path operation declare the class as its return type."""
-        return any_schema()
-
     def __init__(
         self,
         stream: Stream[Event],
@@ -203,33 +202,12 @@ class MessageResponse:
         model: str | None = None,
         created: float | None = None,
     ) -> None:
-        self.status_code = status
-        given = {name.lower(): value for name, value in (headers or {}).items()}
-        self.raw_headers = [
-            (name.encode("latin-1"), value.encode("latin-1"))
-            for name, value in {"content-type": self.media_type, **given}.items()
-        ]
-        self.background: Callable[[], Awaitable[None]] | None = None
+        super().__init__(stream, status, {"content-type": self.media_type}, headers)
         self.losses: tuple[Loss, ...] = ()
-        self._stream = stream
         self._to = encoder(to).dialect
         self._reply = reply
         self._model = model
         self._created = created
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response.
-
-        Raises:
-            LocalProtocolError: The stream was closed before it ended.
-        """
-        try:
-            async with open_exchange(receive, send) as exchange:
-                await self._respond(exchange)
-        finally:
-            await self._stream.aclose()
-        if self.background is not None:
-            await self.background()
 
     async def _respond(self, exchange: Exchange) -> None:
         stream = self._stream
@@ -294,52 +272,10 @@ async def send_json(
     await exchange.send(body, more=False)
 
 
-class KeepAlive:
-    """Send the chunks of a response, and a ping after each `interval_s` of silence.
-
-    Silence begins when a send returns, so a chunk must have been sent before.
-
-    Args:
-        exchange: Where to send chunks and pings.
-        ping: Returns a ping in the client's dialect; empty if the stream has ended or
-            the dialect has none.
-        interval_s: Seconds from the end of one send to the next ping.
-    """
-
-    def __init__(self, exchange: Exchange, ping: Callable[[], bytes], interval_s: float) -> None:
-        self._exchange = exchange
-        self._ping = ping
-        self._interval_s = interval_s
-        # A server blocks a send while its write buffer is full; a ping must wait for it.
-        self._lock = anyio.Lock()
-        self._next_ping_at = anyio.current_time() + interval_s
-
-    async def run(self) -> None:
-        """Send pings until `ping` returns an empty one."""
-        while True:
-            await anyio.sleep_until(self._next_ping_at)
-            async with self._lock:
-                if anyio.current_time() < self._next_ping_at:  # a chunk was sent meanwhile
-                    continue
-                ping = self._ping()
-                if not ping:
-                    return
-                await self._send(ping, more=True)
-
-    async def send(self, body: bytes, *, more: bool = True) -> None:
-        """Send a chunk of the body; `more=False` completes the response."""
-        async with self._lock:
-            await self._send(body, more=more)
-
-    async def _send(self, body: bytes, *, more: bool) -> None:
-        await self._exchange.send(body, more=more)
-        self._next_ping_at = anyio.current_time() + self._interval_s
-
-
 T = TypeVar("T")
 
 
-def framework_class(cls: type[T]) -> type[T]:
+def _framework_class(cls: type[T]) -> type[T]:
     """Return a subclass of a class and of Starlette's `Response`, if Starlette is imported.
 
     FastAPI sends only instances of that unchanged, and has always imported Starlette.
@@ -356,10 +292,3 @@ def _joined(cls: type[T], base: type) -> type[T]:
     if issubclass(cls, base):
         return cls
     return cast("type[T]", type(cls.__name__, (cls, base), {}))  # its first base
-
-
-def any_schema() -> Any:
-    """Return the schema that lets a FastAPI path operation declare a class as its return type."""
-    from pydantic_core import core_schema
-
-    return core_schema.any_schema()

@@ -19,7 +19,7 @@ from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.answers import error_answer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
-from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
+from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, encode_headers, open_exchange
 from streamnorm.asgi.responses import send_json
 from streamnorm.gateway.admission import (
     Admission,
@@ -38,7 +38,6 @@ from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer, plain_path
 from streamnorm.gateway.routing import Routing
-from streamnorm.gateway.sending import raw_headers
 from streamnorm.gateway.storing import gateway_store, is_worker
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
@@ -276,7 +275,7 @@ class Gateway:
         answer = error_answer(refused.error, client.name, upstream=None)
         call.status, call.outcome = answer.status, error_outcome(refused.error)
         await send_json(
-            exchange, answer.status, [*_JSON, *raw_headers(refused.headers)], answer.body
+            exchange, answer.status, [*_JSON, *encode_headers(refused.headers)], answer.body
         )
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -289,7 +288,7 @@ class Gateway:
         refused = refuse_websocket()
         client = client_of(received_request(scope))
         answer = error_answer(refused.error, client.name, upstream=None)
-        headers = [*_JSON, *raw_headers(refused.headers)]
+        headers = [*_JSON, *encode_headers(refused.headers)]
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})

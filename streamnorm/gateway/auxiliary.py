@@ -40,7 +40,7 @@ from streamnorm._upstream.side_requests import (
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import PassingPump
-from streamnorm.asgi.exchange import Exchange
+from streamnorm.asgi.exchange import Exchange, encode_headers
 from streamnorm.asgi.responses import send_json
 from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
@@ -51,7 +51,7 @@ from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse
 from streamnorm.gateway.records import CallRecord, FailureReason
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Routing, Target, is_one_name
-from streamnorm.gateway.sending import ClientStream, raw_headers
+from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.http.headers import answer_headers
 from streamnorm.state import Operation, error_body, read_operation
@@ -187,7 +187,7 @@ class AuxiliaryEndpoints:
                 result = await self._asked(received, client, asked, call)
         except ServerStopping as exc:
             raise stopping() from exc
-        value, headers = result.value, [_JSON, *raw_headers(result.headers)]
+        value, headers = result.value, [_JSON, *encode_headers(result.headers)]
         if isinstance(value, StreamError):
             failed = error_answer(value, client.name, upstream=result.dialect)
             call.status, call.outcome = failed.status, error_outcome(value)
@@ -201,7 +201,9 @@ class AuxiliaryEndpoints:
             await send_json(exchange, value.status, headers, value.body)
             return
         call.status = 200
-        await send_json(exchange, 200, [*headers, *raw_headers(value.headers)], dumps(value.body))
+        await send_json(
+            exchange, 200, [*headers, *encode_headers(value.headers)], dumps(value.body)
+        )
 
     async def _asked(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord

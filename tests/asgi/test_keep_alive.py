@@ -1,4 +1,4 @@
-"""`KeepAlive`: when pings are sent, and that they never overlap with chunks."""
+"""`EventSender`: when pings are sent, and that they never overlap with chunks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from trio.testing import MockClock
 
 import streamnorm
 from streamnorm import Completed, EventStreamResponse, Usage
-from streamnorm.asgi.exchange import open_exchange
-from streamnorm.asgi.responses import KeepAlive
+from streamnorm.asgi.exchange import EventSender, open_exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -95,11 +94,11 @@ async def test_stream_without_pings_is_sent_unchanged() -> None:
     assert client.bodies == [*CHUNKS, b""]
 
 
-async def test_run_ends_when_there_is_no_ping_to_send() -> None:
+async def test_pings_end_when_there_is_none_to_send() -> None:
     client = Client()
     async with open_exchange(client.receive, client.send) as exchange:
         with anyio.fail_after(5):
-            await KeepAlive(exchange, lambda: b"", 0).run()
+            await EventSender(exchange, lambda: b"", 0).keep_alive()
     assert client.messages == []
 
 
