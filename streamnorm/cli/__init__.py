@@ -28,6 +28,7 @@ from streamnorm._core.errors import (
 from streamnorm._registry import DIALECTS
 from streamnorm.cli import (
     bodies,
+    console,
     converting,
     gateway,
     inspecting,
@@ -35,15 +36,6 @@ from streamnorm.cli import (
     running,
     scanning,
     streams,
-)
-from streamnorm.cli.console import (
-    Parser,
-    UsageError,
-    exit_statuses,
-    print_error,
-    report_losses,
-    text_line,
-    write,
 )
 from streamnorm.cli.streams import STATUSES, dialect_names
 
@@ -76,7 +68,7 @@ class _Version(argparse.Action):
     """`--version`, read when asked for: that costs more than the rest of the start-up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        write([text_line(f"streamnorm {streamnorm.__version__}")])
+        console.write([console.text_line(f"streamnorm {streamnorm.__version__}")])
         parser.exit()
 
 
@@ -87,18 +79,22 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         status: int = arguments.run(arguments)
-    except (UsageError, StreamnormError, ImportError) as exc:  # an extra may not be installed
+    except (
+        console.UsageError,
+        StreamnormError,
+        ImportError,
+    ) as exc:  # an extra may not be installed
         if isinstance(exc, LossyEncoding):
-            report_losses(exc.losses)
+            console.report_losses(exc.losses)
         reported = "the provider reported an error: " if isinstance(exc, UpstreamError) else ""
-        print_error(f"{reported}{exc}")
+        console.print_error(f"{reported}{exc}")
         return _STATUS_OF.get(type(exc), 2)
     except BrokenPipeError:
         _discard_output()
         return _PIPE_CLOSED
     except OSError as exc:
         _discard_output()
-        print_error(f"cannot write: {exc.strerror}")
+        console.print_error(f"cannot write: {exc.strerror}")
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -110,12 +106,13 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def _parser() -> console.Parser:
+    parser = console.Parser(
         prog="streamnorm",
         description="Read the stream or body of any LLM provider, and write it as another's.\n\n"
         f"dialects, with their aliases:\n  {dialect_names([*DIALECTS])}",
-        epilog=exit_statuses(_STATUSES) + "\n\nstreamnorm COMMAND --help shows those of a command.",
+        epilog=console.exit_statuses(_STATUSES)
+        + "\n\nstreamnorm COMMAND --help shows those of a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

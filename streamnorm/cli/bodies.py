@@ -16,17 +16,7 @@ from streamnorm._core.errors import (
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, lookup
-from streamnorm.cli.console import (
-    AddParser,
-    Parser,
-    UsageError,
-    exit_statuses,
-    json_line,
-    print_error,
-    report_losses,
-    text_line,
-    write,
-)
+from streamnorm.cli import console
 from streamnorm.cli.streams import Source, dialect_names, server_option
 from streamnorm.inspect.page import amount
 from streamnorm.inspect.survey import writable
@@ -44,7 +34,7 @@ _STATUSES = {
 }
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `request` and `message`."""
     request = add_parser(
         "request",
@@ -52,7 +42,7 @@ def add_commands(add_parser: AddParser) -> None:
         help="write a request's body as another dialect's",
         description="Write the body of a request on stdout; on stderr its losses, and the path\n"
         "and headers that belong to it.",
-        epilog=exit_statuses(_STATUSES),
+        epilog=console.exit_statuses(_STATUSES),
     )
     request.add_argument(
         "--path",
@@ -99,15 +89,15 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[_body_options("a response's JSON, a recording's .body.json, or - for stdin")],
         help="write a whole response as another dialect's",
         description="Write the body of a response on stdout, its losses on stderr.",
-        epilog=exit_statuses({**_STATUSES, 1: "the provider reported an error"}),
+        epilog=console.exit_statuses({**_STATUSES, 1: "the provider reported an error"}),
     )
     server_option(message)
     message.set_defaults(run=_message)
 
 
-def _body_options(file: str) -> Parser:
+def _body_options(file: str) -> console.Parser:
     """Return a parser with the options of both commands."""
-    common = Parser(add_help=False)
+    common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help=file)
     common.add_argument(
         "--to",
@@ -158,7 +148,9 @@ def _profiles(files: list[str], server: str | None) -> Profiles:
     profiles = Profiles.load(*files)
     if server is not None and server not in profiles.servers:
         names = ", ".join(sorted(profiles.servers))
-        raise UsageError(f"server {server!r}, expected {names}, or none: no other changes the body")
+        raise console.UsageError(
+            f"server {server!r}, expected {names}, or none: no other changes the body"
+        )
     return profiles
 
 
@@ -188,12 +180,12 @@ def _write(translate: Callable[[], Encoded], to: str) -> int:
     """Write a translated body and report its losses; return the exit status."""
     lookup(to)  # the error of a wrong name comes before the one of a wrong body
     encoded = translate()
-    report_losses(encoded.losses)
+    console.report_losses(encoded.losses)
     if encoded.path and "model" not in encoded.body:
-        print_error(f"path: {encoded.path}")
+        console.print_error(f"path: {encoded.path}")
     for name, value in encoded.headers.items():
-        print_error(f"header: {name}: {value}")
-    write([json_line(encoded.body)])
+        console.print_error(f"header: {name}: {value}")
+    console.write([console.json_line(encoded.body)])
     return 0
 
 
@@ -294,7 +286,7 @@ def validate_requests(arguments: argparse.Namespace) -> int:
 
 def _check_server(name: str | None) -> None:
     if name is not None and name not in (known := _named_servers() | _vendors()):
-        raise UsageError(
+        raise console.UsageError(
             f"server {name!r}, expected {', '.join(sorted(known))}, or none: no other has rules"
         )
 
@@ -336,7 +328,7 @@ class _Validation:
             self._validate(path)
         except StreamnormError as exc:
             name = "standard input" if path == "-" else path
-            print_error(f"{name}: {str(exc).removeprefix(f'{name}: ')}")
+            console.print_error(f"{name}: {str(exc).removeprefix(f'{name}: ')}")
             self._is_refused = True
 
     def add_directory(self, directory: Path) -> None:
@@ -346,7 +338,7 @@ class _Validation:
         try:
             files = [file for file in scanned_files(directory) if _may_hold_request(file)]
         except OSError as exc:
-            raise UsageError(f"{exc.filename}: {exc.strerror}") from exc
+            raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
         for number, file in enumerate(files, 1):
             _show_progress(f"{number}/{len(files)}, {amount(self._violations, 'violation')}")
             try:
@@ -359,9 +351,11 @@ class _Validation:
         """Print the counts, and return the exit status."""
         if not self._arguments.json:
             violations = amount(self._violations, "violation")
-            write([text_line(f"{violations} in {amount(self._requests, 'request')}")])
+            console.write(
+                [console.text_line(f"{violations} in {amount(self._requests, 'request')}")]
+            )
         if self._skipped:
-            print_error(f"{amount(self._skipped, 'file')} without a request skipped")
+            console.print_error(f"{amount(self._skipped, 'file')} without a request skipped")
         return _REFUSED if self._violations or self._is_refused else 0
 
     def _validate(self, path: str) -> None:
@@ -391,9 +385,9 @@ class _Validation:
         _show_progress("")
         if arguments.json:
             fields = {"request": source.name, "dialect": lookup(found.dialect).name}
-            write([json_line({**fields, "violations": violations})])
+            console.write([console.json_line({**fields, "violations": violations})])
         else:
-            write(_lines(source.name, violations))
+            console.write(_lines(source.name, violations))
 
 
 def _may_hold_request(file: Path) -> bool:
@@ -412,7 +406,7 @@ def _server_of(request: StoredRequest) -> str | None:
 
 def _lines(name: str, violations: list[RequestViolation]) -> Iterator[bytes]:
     for each in violations:
-        yield text_line(f"{name}: {each.path or 'body'}: {each.rule}: {each.message}")
+        yield console.text_line(f"{name}: {each.path or 'body'}: {each.rule}: {each.message}")
 
 
 def _show_progress(text: str) -> None:

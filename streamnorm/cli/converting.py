@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamnorm.cli.console import AddParser, exit_statuses, print_status, write
+from streamnorm.cli import console
 from streamnorm.cli.recordings import no_recordings
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _STATUSES = {0: "done", 2: "wrong usage, or a file that cannot be read or written"}
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `import` and `export`."""
     importing = add_parser(
         "import",
         help="make recordings of a cassette or a HAR",
         description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
         "name each on stdout.",
-        epilog=exit_statuses(_STATUSES),
+        epilog=console.exit_statuses(_STATUSES),
     )
     importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
     importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
@@ -33,7 +33,7 @@ def add_commands(add_parser: AddParser) -> None:
         "export",
         help="write recordings as a HAR",
         description="Write recordings as a HAR file.",
-        epilog=exit_statuses(_STATUSES),
+        epilog=console.exit_statuses(_STATUSES),
     )
     exporting.add_argument(
         "paths", nargs="+", metavar="PATH", help="a recording's .sse, or a directory of them"
@@ -48,9 +48,9 @@ def _import(arguments: argparse.Namespace) -> int:
     present: list[Recording] = []
     imported = import_file(Path(arguments.file), Path(arguments.out), on_present=present.append)
     for recording in imported:
-        write([os.fsencode(recording.path or recording.name), b"\n"])
+        console.write([os.fsencode(recording.path or recording.name), b"\n"])
     if present:
-        print_status(f"already in {arguments.out}: {len(present)} of {len(imported)}")
+        console.print_status(f"already in {arguments.out}: {len(present)} of {len(imported)}")
     return 0
 
 
@@ -65,5 +65,5 @@ def _export(arguments: argparse.Namespace) -> int:
             raise no_recordings(path)
         recordings += found
     export_har(recordings, Path(arguments.out))
-    write([os.fsencode(arguments.out), b"\n"])
+    console.write([os.fsencode(arguments.out), b"\n"])
     return 0

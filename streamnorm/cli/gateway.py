@@ -12,15 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._registry import lookup
-from streamnorm.cli.console import (
-    AddParser,
-    UsageError,
-    add_port,
-    exit_statuses,
-    print_base_urls,
-    print_error,
-    print_status,
-)
+from streamnorm.cli import console
 
 if TYPE_CHECKING:
     from streamnorm.gateway import Config, UpstreamConfig
@@ -35,7 +27,7 @@ _KEEP_ALIVE_S = 75
 _AFTER_GRACE_S = 5.0
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `serve`."""
     command = add_parser(
         "serve",
@@ -44,10 +36,10 @@ def add_commands(add_parser: AddParser) -> None:
         "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end,\n"
         "a second one does not. SIGHUP ends only what runs in a terminal: no configuration is\n"
         "read again.",
-        epilog=exit_statuses(_STATUSES),
+        epilog=console.exit_statuses(_STATUSES),
     )
     add_upstreams(command)
-    add_port(command)
+    console.add_port(command)
     command.add_argument(
         "--host",
         default=_LOOPBACK,
@@ -112,7 +104,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     gateway = app(config)
     is_open = config.client_keys is None and not is_loopback(host)
     if is_open and not config.open:
-        raise UsageError(
+        raise console.UsageError(
             f"--host {host} without client_keys: whoever reaches it may use the upstreams, "
             "expected client_keys in a --config, or --open"
         )
@@ -122,12 +114,14 @@ def _serve(arguments: argparse.Namespace) -> int:
     _handle_hangup()
 
     def announce(url: str) -> None:
-        print_status(f"listening on {url}")
+        console.print_status(f"listening on {url}")
         shown = ", ".join(f"{name} ({one.dialect})" for name, one in config.upstreams.items())
-        print_status(f"upstreams: {shown}")
+        console.print_status(f"upstreams: {shown}")
         if is_open:
-            print_error(f"{host} without client_keys: whoever reaches it may use the upstreams")
-        print_base_urls(url)
+            console.print_error(
+                f"{host} without client_keys: whoever reaches it may use the upstreams"
+            )
+        console.print_base_urls(url)
 
     return serve(
         gateway,
@@ -154,12 +148,12 @@ def config_of(arguments: argparse.Namespace) -> Config:
     upstreams = _upstreams(arguments)
     if arguments.config is None:
         if not upstreams:
-            raise UsageError("no upstream, expected --upstream or --config")
+            raise console.UsageError("no upstream, expected --upstream or --config")
         return Config(upstreams=upstreams)
     config = read_config(arguments.config)
     for name in upstreams:
         if name in config.upstreams:
-            raise UsageError(f"--upstream {name}: {arguments.config} has one of that name")
+            raise console.UsageError(f"--upstream {name}: {arguments.config} has one of that name")
     return structs.replace(config, upstreams={**config.upstreams, **upstreams})
 
 
@@ -170,16 +164,18 @@ def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
     upstreams: dict[str, UpstreamConfig] = {}
     for dialect, url in arguments.upstream:
         if dialect in upstreams:
-            raise UsageError(f"--upstream {dialect}: given twice, expected a --config with names")
+            raise console.UsageError(
+                f"--upstream {dialect}: given twice, expected a --config with names"
+            )
         if "://" not in url:
-            raise UsageError(
+            raise console.UsageError(
                 f"--upstream {dialect}: no http:// or https:// before the host, "
                 f"expected {dialect}=http://HOST:PORT"
             )
         key = keys.pop(dialect, None)
         upstreams[dialect] = UpstreamConfig(dialect=dialect, base_url=url, key=key)
     for dialect in keys:
-        raise UsageError(f"--key {dialect}: no --upstream of this dialect")
+        raise console.UsageError(f"--key {dialect}: no --upstream of this dialect")
     return upstreams
 
 

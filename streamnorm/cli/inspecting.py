@@ -10,17 +10,8 @@ from functools import partial
 
 from streamnorm._core.codec import MAX_PROBLEMS
 from streamnorm._registry import encoder
+from streamnorm.cli import console
 from streamnorm.cli.bodies import validate_requests
-from streamnorm.cli.console import (
-    AddParser,
-    Parser,
-    UsageError,
-    exit_statuses,
-    json_line,
-    print_error,
-    text_line,
-    write,
-)
 from streamnorm.cli.streams import (
     STATUSES,
     WHO_SENT,
@@ -46,7 +37,7 @@ _OF_REQUESTS = {
 }
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `inspect` and `validate`."""
     common = source_options()
     inspect = add_parser(
@@ -55,7 +46,7 @@ def add_commands(add_parser: AddParser) -> None:
         help="show what the stream holds, and how it ends",
         description="Show the stream's blocks over its course, its times, its end, violations of\n"
         "the protocol, and what would be lost.",
-        epilog=exit_statuses(STATUSES),
+        epilog=console.exit_statuses(STATUSES),
     )
     inspect.add_argument(
         "--to",
@@ -79,7 +70,7 @@ def add_commands(add_parser: AddParser) -> None:
         description="Write each violation of the protocol, with the number of its frame from 0;\n"
         "with --request, what providers would refuse of the requests in the files, each with its\n"
         "place in the body, the rule, and the provider's answer.",
-        epilog=exit_statuses(
+        epilog=console.exit_statuses(
             {
                 0: "no violations",
                 2: STATUSES[2],
@@ -127,24 +118,27 @@ def _inspect(arguments: argparse.Namespace) -> int:
             at_ms = None if reads is None else elapsed_ms
             numbered = enumerate(frames, number)
             if arguments.json:
-                write(json_line(frame_fields(n, each, at_ms), ascii=ascii) for n, each in numbered)
+                console.write(
+                    console.json_line(frame_fields(n, each, at_ms), ascii=ascii)
+                    for n, each in numbered
+                )
             else:
-                write(_encoded(lines.line(n, each, at_ms)) for n, each in numbered)
+                console.write(_encoded(lines.line(n, each, at_ms)) for n, each in numbered)
         number += len(frames)
         if source.has_ended(survey.outcome):
             break
     survey.close()
     report = survey.report()
     if arguments.json:
-        write([json_line(document(report, source.name), ascii=ascii)])
+        console.write([console.json_line(document(report, source.name), ascii=ascii)])
     else:
         blank = [""] if arguments.frames else []
-        write([_encoded(line) for line in [*blank, *render(report, source.name, style)]])
+        console.write([_encoded(line) for line in [*blank, *render(report, source.name, style)]])
     source.report_wrong_dialect(survey.outcome)
     return exit_status(survey.outcome)
 
 
-def _validate(parser: Parser, arguments: argparse.Namespace) -> int:
+def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
     if arguments.request:
         return validate_requests(arguments)
     source = _only_stream(parser, arguments)
@@ -154,27 +148,27 @@ def _validate(parser: Parser, arguments: argparse.Namespace) -> int:
     survey.close()
     report = survey.report()
     if not report.dialect:
-        print_error("no stream of a known dialect")
+        console.print_error("no stream of a known dialect")
         return _VIOLATED
     if report.unchecked:
-        raise UsageError(f"{source.name} cannot be validated: {report.unchecked}")
+        raise console.UsageError(f"{source.name} cannot be validated: {report.unchecked}")
     found = report.violations
     if arguments.json:
         fields = {"stream": source.name, "dialect": report.dialect, "frames": report.frames}
-        write([json_line({**fields, "violations": found})])
+        console.write([console.json_line({**fields, "violations": found})])
     else:
-        write(text_line(f"frame {each.position}: {each.message}") for each in found)
+        console.write(console.text_line(f"frame {each.position}: {each.message}") for each in found)
         count = amount(len(found), "violation")
         if len(found) > MAX_PROBLEMS:
             count = f"more than {MAX_PROBLEMS:,} violations"
         frames = amount(report.frames, "frame")
-        write([text_line(f"{count} in {frames} of {report.dialect}")])
+        console.write([console.text_line(f"{count} in {frames} of {report.dialect}")])
     if found:
         source.report_wrong_dialect(survey.outcome)
     return _VIOLATED if found else 0
 
 
-def _only_stream(parser: Parser, arguments: argparse.Namespace) -> Source:
+def _only_stream(parser: console.Parser, arguments: argparse.Namespace) -> Source:
     """Return the stream that is validated; exit if there are several, or options of requests."""
     for name in _OF_REQUESTS:
         if getattr(arguments, name) is not None:

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest, did_you_mean
-from streamnorm.cli.console import (
-    AddParser,
-    UsageError,
-    add_port,
-    exit_statuses,
-    print_base_urls,
-    print_error,
-    print_status,
-)
+from streamnorm.cli import console
 
 if TYPE_CHECKING:
     from streamnorm.recording.exchange import Playback, Responder, WireRequest
@@ -48,14 +40,14 @@ _ENDS: dict[End, str] = {
 }
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `record` and `replay`."""
     record = add_parser(
         "record",
         help="pass requests on to a provider, and record the answers",
         description="Listen on 127.0.0.1, pass requests on, and write each exchange down,\n"
         "without its secrets. Ctrl-C ends it.",
-        epilog=exit_statuses({**_STATUSES, _UNRECORDED: "an exchange was not recorded"}),
+        epilog=console.exit_statuses({**_STATUSES, _UNRECORDED: "an exchange was not recorded"}),
     )
     record.add_argument(
         "--upstream",
@@ -83,16 +75,16 @@ def add_commands(add_parser: AddParser) -> None:
         help="trust the certificate authorities in this PEM file, not the usual ones"
         " (or set SSL_CERT_FILE)",
     )
-    add_port(record)
+    console.add_port(record)
     record.set_defaults(run=_record)
     replay = add_parser(
         "replay",
         help="answer requests with recordings",
         description="Listen on 127.0.0.1, and answer with recordings. Ctrl-C ends it.",
-        epilog=exit_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
+        epilog=console.exit_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
     )
     replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
-    add_port(replay)
+    console.add_port(replay)
     replay.add_argument(
         "--speed",
         type=_speed,
@@ -139,7 +131,7 @@ def add_commands(add_parser: AddParser) -> None:
     replay.set_defaults(run=_replay)
 
 
-def no_recordings(path: str) -> UsageError:
+def no_recordings(path: str) -> console.UsageError:
     """Return the error for a directory without recordings, which names its folders with some."""
     from streamnorm.recording.library import folders_with_recordings
 
@@ -147,7 +139,7 @@ def no_recordings(path: str) -> UsageError:
     shown = ", ".join(folders[:_MAX_SHOWN])
     more = len(folders) - _MAX_SHOWN
     elsewhere = f", but in its folders {shown}{f' and {more} more' if more > 0 else ''}"
-    return UsageError(f"{path}: no recordings{elsewhere if folders else ''}")
+    return console.UsageError(f"{path}: no recordings{elsewhere if folders else ''}")
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -172,15 +164,15 @@ def _record(arguments: argparse.Namespace) -> int:
     try:
         proxy = RecordingProxy(upstream, recorder, ca=arguments.ca)
     except ValueError as exc:
-        raise UsageError(str(exc)) from exc
+        raise console.UsageError(str(exc)) from exc
     _make_directory(recorder.directory)
     path = urlsplit(upstream).path
 
     def announce(url: str) -> None:
         _report_warnings()
-        print_status(f"listening on {url}")
-        print_status(f"recording into {arguments.out}")
-        print_base_urls(url, path)
+        console.print_status(f"listening on {url}")
+        console.print_status(f"recording into {arguments.out}")
+        console.print_base_urls(url, path)
 
     status = serve(proxy, arguments.port, announce)
     return _UNRECORDED if recorder.failures else status
@@ -201,16 +193,16 @@ def _replay(arguments: argparse.Namespace) -> int:
             faults=arguments.fault,
         )
     except (RecordingError, ValueError) as exc:
-        raise UsageError(str(exc)) from exc
+        raise console.UsageError(str(exc)) from exc
     if not library.recordings:
         raise no_recordings(arguments.path)
     app = ReplayApp(_Reporting(library), speed=arguments.speed)
 
     def announce(url: str) -> None:
         _report_warnings()
-        print_status(f"listening on {url}")
-        print_status(f"recordings: {len(library.recordings)} in {arguments.path}")
-        print_base_urls(url, "")
+        console.print_status(f"listening on {url}")
+        console.print_status(f"recordings: {len(library.recordings)} in {arguments.path}")
+        console.print_base_urls(url, "")
 
     status = serve(app, arguments.port, announce)
     return _UNRECORDED if library.unrecorded else status
@@ -245,7 +237,7 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
-        print_error(record.getMessage())
+        console.print_error(record.getMessage())
 
 
 def _report_warnings() -> None:
@@ -254,14 +246,14 @@ def _report_warnings() -> None:
 
 def _report(text: str) -> None:
     for line in f"streamnorm: {text}".splitlines():
-        print_status(line)
+        console.print_status(line)
 
 
 def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise UsageError(f"{path}: {exc.strerror}") from exc
+        raise console.UsageError(f"{path}: {exc.strerror}") from exc
 
 
 def _report_recorded(path: Path) -> None:
@@ -270,7 +262,7 @@ def _report_recorded(path: Path) -> None:
     response = load_companion(path).response
     name = path.name.removesuffix(response.body)
     size = path.stat().st_size
-    print_status(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
+    console.print_status(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
 
 
 def _speed(text: str) -> float:

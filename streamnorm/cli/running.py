@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from streamnorm.cli.console import AddParser, UsageError, add_port, exit_statuses, print_error
+from streamnorm.cli import console
 from streamnorm.cli.gateway import add_upstreams, config_of, write_log
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _PORTS = {"http": 80, "https": 443}
 _CLIENT_KEY = "STREAMNORM_CLIENT_KEY"
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `run`."""
     command = add_parser(
         "run",
@@ -45,11 +45,11 @@ def add_commands(add_parser: AddParser) -> None:
         "by their own variables and options; any other command gets the variables of the\n"
         "official SDKs: OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL, and a key\n"
         "that only this command has. No file is written.",
-        epilog=exit_statuses(_STATUSES) + "\nelse that of the command; 128 + N if signal N"
+        epilog=console.exit_statuses(_STATUSES) + "\nelse that of the command; 128 + N if signal N"
         " ended it",
     )
     add_upstreams(command)
-    add_port(command)
+    console.add_port(command)
     command.add_argument(
         "--log", metavar="FILE", help="where to append the log, a line for each request"
     )
@@ -59,12 +59,14 @@ def add_commands(add_parser: AddParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     if sys.platform == "win32":
-        raise UsageError("run: Windows, expected Linux or macOS; `streamnorm serve` runs here")
+        raise console.UsageError(
+            "run: Windows, expected Linux or macOS; `streamnorm serve` runs here"
+        )
     command: list[str] = arguments.command
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
-        raise UsageError("no command, expected -- COMMAND")
+        raise console.UsageError("no command, expected -- COMMAND")
     from streamnorm.cli.agents import launch
     from streamnorm.cli.foreground import ForegroundCommand
     from streamnorm.cli.serving import LOOPBACK, listener, serve_in_thread
@@ -86,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
             status = running.run()
             failed = requests.failed
     if failed and arguments.log is None:
-        print_error(f"{failed} of {requests.count} requests failed; --log FILE says how")
+        console.print_error(f"{failed} of {requests.count} requests failed; --log FILE says how")
     return status
 
 
@@ -135,7 +137,7 @@ def _log_in(path: str | None) -> Generator[None]:
         try:
             file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed below
         except OSError as exc:
-            raise UsageError(f"--log {path}: {exc.strerror}") from exc
+            raise console.UsageError(f"--log {path}: {exc.strerror}") from exc
         with file:
             handler = write_log(file)
             try:
@@ -175,5 +177,5 @@ def _is_reachable(config: Config) -> bool:
         thread.join(max(0.0, end - monotonic()))
     for name, (host, port) in addresses.items():
         if errors[name]:
-            print_error(f"upstream {name}: {host} port {port}: {errors[name]}")
+            console.print_error(f"upstream {name}: {host} port {port}: {errors[name]}")
     return not all(errors.values())

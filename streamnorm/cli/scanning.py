@@ -6,16 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamnorm.cli.console import (
-    AddParser,
-    UsageError,
-    exit_statuses,
-    json_line,
-    print_error,
-    print_status,
-    text_line,
-    write,
-)
+from streamnorm.cli import console
 
 if TYPE_CHECKING:
     from streamnorm.recording.scanning import Finding
@@ -30,14 +21,14 @@ _STATUSES = {
 }
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `scan`."""
     scan = add_parser(
         "scan",
         help="find secrets in recordings",
         description="Find keys, tokens and other secrets in recordings, cassettes and HAR files,\n"
         "and name file, place and kind of each on stdout. No secret is shown.",
-        epilog=exit_statuses(_STATUSES),
+        epilog=console.exit_statuses(_STATUSES),
     )
     scan.add_argument("paths", nargs="+", metavar="PATH", help="a directory, or a file")
     scan.add_argument("--json", action="store_true", help="write one line of JSON")
@@ -54,15 +45,17 @@ def _scan(arguments: argparse.Namespace) -> int:
         try:
             found = list(scan_file(file))
         except OSError as exc:
-            print_error(f"{file}: {exc.strerror}")
+            console.print_error(f"{file}: {exc.strerror}")
             is_unreadable = True
             continue
         if not arguments.json:
-            write(text_line(f"{file}: {finding.place}: {finding.kind}") for finding in found)
+            console.write(
+                console.text_line(f"{file}: {finding.place}: {finding.kind}") for finding in found
+            )
         findings += found
     if arguments.json:
-        write([_document(len(files), findings)])
-    print_status(_summary(len(files), findings))
+        console.write([_document(len(files), findings)])
+    console.print_status(_summary(len(files), findings))
     if findings:
         return _FOUND
     return _UNREADABLE if is_unreadable else 0
@@ -77,7 +70,7 @@ def _files(paths: list[str]) -> list[Path]:
             path.stat()
             files |= dict.fromkeys(scanned_files(path))
         except OSError as exc:
-            raise UsageError(f"{exc.filename}: {exc.strerror}") from exc
+            raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
     return list(files)
 
 
@@ -86,7 +79,7 @@ def _document(files: int, findings: list[Finding]) -> bytes:
         {"file": str(finding.file), "place": finding.place, "kind": finding.kind}
         for finding in findings
     ]
-    return json_line({"files": files, "findings": found})
+    return console.json_line({"files": files, "findings": found})
 
 
 def _summary(files: int, findings: list[Finding]) -> str:

@@ -21,17 +21,7 @@ from streamnorm._core.losses import ReasoningField
 from streamnorm._decoding import decoder
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm._transcoder import Transcoder
-from streamnorm.cli.console import (
-    AddParser,
-    Parser,
-    UsageError,
-    exit_statuses,
-    json_line,
-    print_error,
-    report_losses,
-    text_line,
-    write,
-)
+from streamnorm.cli import console
 from streamnorm.inspect.survey import writable
 from streamnorm.recording import Companion, load_companion
 from streamnorm.recording.format import RecordedRead, reads_of, split_name
@@ -56,9 +46,9 @@ def dialect_names(names: list[str]) -> str:
     return f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def source_options() -> Parser:
+def source_options() -> console.Parser:
     """Return a parser with the options of every command that reads a stream."""
-    common = Parser(add_help=False)
+    common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
     dialect_option(common, "--from")
     server_option(common)
@@ -187,10 +177,10 @@ class Source:
         try:
             size = os.path.getsize(self._file)
         except OSError as exc:
-            raise UsageError(f"{self.name}: {exc.strerror}") from exc
+            raise console.UsageError(f"{self.name}: {exc.strerror}") from exc
         recorded = sum(read.size for read in reads)
         if size != recorded:
-            raise UsageError(f"{path}: chunks of {recorded} bytes, {self._file} has {size}")
+            raise console.UsageError(f"{path}: chunks of {recorded} bytes, {self._file} has {size}")
         return reads
 
     def timed_chunks(self, reads: list[RecordedRead] | None) -> Iterator[tuple[bytes, int]]:
@@ -227,7 +217,7 @@ class Source:
         probe.feed(self._head)
         known = lookup(self.dialect)
         if probe.dialect and probe.dialect not in (known.name, known.variant_of):
-            print_error(
+            console.print_error(
                 f"read as {known.name}, it looks like {probe.dialect}: try --from {probe.dialect}"
             )
 
@@ -246,7 +236,7 @@ class Source:
         except BrokenPipeError:
             raise
         except OSError as exc:
-            raise UsageError(f"{self.name}: {exc.strerror}") from exc
+            raise console.UsageError(f"{self.name}: {exc.strerror}") from exc
 
     def _open(self) -> FileIO:
         return FileIO(0, closefd=False) if self._file == "-" else FileIO(self._file)
@@ -286,7 +276,7 @@ _REASONING: dict[str, ReasoningField | None] = {
 }
 
 
-def add_commands(add_parser: AddParser) -> None:
+def add_commands(add_parser: console.AddParser) -> None:
     """Add `transcode` and `decode`."""
     common = source_options()
     transcode = add_parser(
@@ -294,7 +284,7 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[common],
         help="write the stream as another dialect's SSE",
         description="Write SSE on stdout as it becomes known, losses on stderr.",
-        epilog=exit_statuses({**STATUSES, 5: "losses with --strict"}),
+        epilog=console.exit_statuses({**STATUSES, 5: "losses with --strict"}),
     )
     transcode.add_argument(
         "--to",
@@ -332,7 +322,7 @@ def add_commands(add_parser: AddParser) -> None:
         parents=[common],
         help="write the stream's events",
         description="Write events on stdout as they become known, one a line.",
-        epilog=exit_statuses(STATUSES),
+        epilog=console.exit_statuses(STATUSES),
     )
     decode.add_argument("--json", action="store_true", help="write JSON lines")
     decode.set_defaults(run=_decode)
@@ -353,23 +343,23 @@ def _transcode(arguments: argparse.Namespace) -> int:
         reasoning=_REASONING[arguments.reasoning],
     )
     for chunk in source.chunks():
-        write(transcoder.feed(chunk))
+        console.write(transcoder.feed(chunk))
         if source.has_ended(transcoder.outcome):
             break
-    write(transcoder.close())
-    report_losses(transcoder.losses)
+    console.write(transcoder.close())
+    console.report_losses(transcoder.losses)
     return _status(transcoder.outcome, source)
 
 
 def _decode(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
     decoding = decoder(source.dialect, server=source.server, think_tags=arguments.think_tags)
-    line = json_line if arguments.json else _event_line
+    line = console.json_line if arguments.json else _event_line
     for chunk in source.chunks():
-        write([line(event) for event in decoding.feed(chunk)])
+        console.write([line(event) for event in decoding.feed(chunk)])
         if source.has_ended(decoding.outcome):
             break
-    write([line(event) for event in decoding.close()])
+    console.write([line(event) for event in decoding.close()])
     return _status(decoding.outcome, source)
 
 
@@ -377,7 +367,7 @@ def _event_line(event: Event) -> bytes:
     fields = msgspec.to_builtins(event)
     name = fields.pop("event")
     shown = " ".join(f"{key}={msgspec.json.encode(item).decode()}" for key, item in fields.items())
-    return text_line(f"{name:<16} {shown}".rstrip())
+    return console.text_line(f"{name:<16} {shown}".rstrip())
 
 
 def _status(outcome: Outcome | None, source: Source) -> int:
@@ -385,15 +375,15 @@ def _status(outcome: Outcome | None, source: Source) -> int:
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
             about = ", ".join(str(part) for part in (code, status) if part is not None)
-            print_error(
+            console.print_error(
                 f"the provider reported an error{f' ({about})' if about else ''}: {message}"
             )
         case Failed(StreamError(message=message, code=code)) if code == NOT_A_STREAM:
-            print_error(f"no stream of a known dialect: {message}")
+            console.print_error(f"no stream of a known dialect: {message}")
         case Failed(error):
-            print_error(f"{error.kind.replace('_', ' ')}: {error.message}")
+            console.print_error(f"{error.kind.replace('_', ' ')}: {error.message}")
         case Truncated(error):
-            print_error(f"truncated: {error.message}")
+            console.print_error(f"truncated: {error.message}")
         case _:
             pass
     source.report_wrong_dialect(outcome)
