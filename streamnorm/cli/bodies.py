@@ -19,7 +19,7 @@ from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli import console
 from streamnorm.cli.streams import Source, dialect_names, server_option
 from streamnorm.inspect.page import amount
-from streamnorm.inspect.survey import writable
+from streamnorm.inspect.survey import writable_dialects
 
 if TYPE_CHECKING:
     from streamnorm import RequestViolation
@@ -103,7 +103,7 @@ def _body_options(file: str) -> console.Parser:
         "--to",
         required=True,
         metavar="DIALECT",
-        help=f"dialect to write: {dialect_names(writable())}",
+        help=f"dialect to write: {dialect_names(writable_dialects())}",
     )
     common.add_argument(
         "--from",
@@ -122,7 +122,7 @@ def _request(arguments: argparse.Namespace) -> int:
     profiles = _profiles(arguments.profiles, arguments.server)
 
     def translate() -> Encoded:
-        asked = stored_request(source, arguments.path)
+        asked = read_request(source, arguments.path)
         return translate_request(
             asked.body,
             to=arguments.to,
@@ -161,10 +161,10 @@ def _message(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
 
     def translate() -> Encoded:
-        _, body = body_in(source)
+        _, body = read_body(source)
         dialect = source.dialect
         if dialect is None and find_error(body) is None:
-            dialect = detected(body, "response")
+            dialect = detect(body, "response")
         return translate_message(
             body,
             to=arguments.to,
@@ -213,7 +213,7 @@ class StoredRequest(NamedTuple):
     server: str | None = None
 
 
-def stored_request(source: Source, url: str | None) -> StoredRequest:
+def read_request(source: Source, url: str | None) -> StoredRequest:
     """Return the request of a file: a body, or the request in the companion of a recording.
 
     Args:
@@ -228,7 +228,7 @@ def stored_request(source: Source, url: str | None) -> StoredRequest:
     from streamnorm.http.urls import path_of
     from streamnorm.recording.format import decode_companion
 
-    data, body = body_in(source)
+    data, body = read_body(source)
     found = StoredRequest(body, "")
     if "streamnorm_recording" in body:
         companion = decode_companion(data, Path(source.name), _LIMITS)[0]
@@ -241,10 +241,10 @@ def stored_request(source: Source, url: str | None) -> StoredRequest:
         )
     path = None if url is None else path_of(url)
     dialect = source.dialect or (None if path is None else detect_path(path))
-    return found._replace(dialect=dialect or detected(found.body, "request"), path=path)
+    return found._replace(dialect=dialect or detect(found.body, "request"), path=path)
 
 
-def body_in(source: Source) -> tuple[bytes, dict[str, Any]]:
+def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
     """Return the bytes of a body, and the object that they are.
 
     Raises:
@@ -256,7 +256,7 @@ def body_in(source: Source) -> tuple[bytes, dict[str, Any]]:
     return data, body_object(data, _LIMITS)
 
 
-def detected(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
+def detect(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
     """Return the dialect of a body.
 
     Raises:
@@ -333,10 +333,10 @@ class _Validation:
 
     def add_directory(self, directory: Path) -> None:
         """Validate all requests in a directory and below; other files are skipped."""
-        from streamnorm.recording.scanning import scanned_files
+        from streamnorm.recording.scanning import find_files
 
         try:
-            files = [file for file in scanned_files(directory) if _may_hold_request(file)]
+            files = [file for file in find_files(directory) if _may_hold_request(file)]
         except OSError as exc:
             raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
         for number, file in enumerate(files, 1):
@@ -368,7 +368,7 @@ class _Validation:
 
         arguments = self._arguments
         source = Source(argparse.Namespace(file=path, source=arguments.source, server=None))
-        found = stored_request(source, arguments.path)
+        found = read_request(source, arguments.path)
         asked = lookup(found.dialect).endpoints.match(found.method, found.path or "")
         if asked is not None and asked.operation not in ("message", "stream"):
             raise RecordingError(f"{source.name}: no request for a message, expected one")

@@ -24,7 +24,7 @@ from streamnorm.cli.streams import (
     think_tags_option,
 )
 from streamnorm.inspect.page import BOX_CHARACTERS, FrameLines, Style, amount, frame_fields, render
-from streamnorm.inspect.survey import Survey, document, writable
+from streamnorm.inspect.survey import Survey, document, writable_dialects
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
 
 _MAX_WIDTH = 1000
@@ -51,7 +51,7 @@ def add_commands(add_parser: console.AddParser) -> None:
     inspect.add_argument(
         "--to",
         metavar="DIALECT",
-        help=f"dialect whose losses to show: {dialect_names(writable())}; default: all",
+        help=f"dialect whose losses to show: {dialect_names(writable_dialects())}; default: all",
     )
     inspect.add_argument(
         "--frames", action="store_true", help="show the frames first, each with its number"
@@ -105,7 +105,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 def _inspect(arguments: argparse.Namespace) -> int:
     source = Source(arguments)
     reads = source.reads()
-    targets = writable() if arguments.to is None else [encoder(arguments.to).dialect]
+    targets = writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
     survey = _survey(source, arguments, targets, timed=reads is not None)
     ascii: bool = arguments.ascii
     style = _style(arguments.width, ascii)
@@ -123,7 +123,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
                     for n, each in numbered
                 )
             else:
-                console.write(_encoded(lines.line(n, each, at_ms)) for n, each in numbered)
+                console.write(_encode_line(lines.line(n, each, at_ms)) for n, each in numbered)
         number += len(frames)
         if source.has_ended(survey.outcome):
             break
@@ -133,7 +133,9 @@ def _inspect(arguments: argparse.Namespace) -> int:
         console.write([console.json_line(document(report, source.name), ascii=ascii)])
     else:
         blank = [""] if arguments.frames else []
-        console.write([_encoded(line) for line in [*blank, *render(report, source.name, style)]])
+        console.write(
+            [_encode_line(line) for line in [*blank, *render(report, source.name, style)]]
+        )
     source.report_wrong_dialect(survey.outcome)
     return exit_status(survey.outcome)
 
@@ -211,7 +213,7 @@ def _style(width: int | None, ascii: bool) -> Style:
     )
 
 
-def _encoded(line: str) -> bytes:
+def _encode_line(line: str) -> bytes:
     return f"{line}\n".encode(sys.stdout.encoding, "backslashreplace")
 
 

@@ -133,9 +133,9 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 def no_recordings(path: str) -> console.UsageError:
     """Return the error for a directory without recordings, which names its folders with some."""
-    from streamnorm.recording.library import folders_with_recordings
+    from streamnorm.recording.library import find_recording_folders
 
-    folders = folders_with_recordings(path)
+    folders = find_recording_folders(path)
     shown = ", ".join(folders[:_MAX_SHOWN])
     more = len(folders) - _MAX_SHOWN
     elsewhere = f", but in its folders {shown}{f' and {more} more' if more > 0 else ''}"

@@ -62,13 +62,13 @@ def _scan(arguments: argparse.Namespace) -> int:
 
 
 def _files(paths: list[str]) -> list[Path]:
-    from streamnorm.recording.scanning import scanned_files
+    from streamnorm.recording.scanning import find_files
 
     files: dict[Path, None] = {}
     for path in map(Path, paths):
         try:
             path.stat()
-            files |= dict.fromkeys(scanned_files(path))
+            files |= dict.fromkeys(find_files(path))
         except OSError as exc:
             raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
     return list(files)

@@ -22,7 +22,7 @@ from streamnorm._decoding import decoder
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli import console
-from streamnorm.inspect.survey import writable
+from streamnorm.inspect.survey import writable_dialects
 from streamnorm.recording import Companion, load_companion
 from streamnorm.recording.format import RecordedRead, reads_of, split_name
 
@@ -290,7 +290,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         "--to",
         required=True,
         metavar="DIALECT",
-        help=f"dialect to write: {dialect_names(writable())}",
+        help=f"dialect to write: {dialect_names(writable_dialects())}",
     )
     transcode.add_argument(
         "--ordering",

@@ -278,12 +278,12 @@ class FrameLines:
             line += f"{at_ms / 1000:>8.3f} s  "
         if frame.event != "message":
             line += f"{glyphs.fit(frame.event, width // 3)}  "
-        start = self._repeated(frame.data)
+        start = self._repeated_chars(frame.data)
         if start:
             line += glyphs.more
         return line + glyphs.fit(frame.data[start:], width - columns(line))
 
-    def _repeated(self, data: str) -> int:
+    def _repeated_chars(self, data: str) -> int:
         """Return where the part of the data starts that differs, behind a comma."""
         before, self._before = self._before, data[:_MAX_REPEATED_CHARS]
         pairs = enumerate(zip(before, self._before, strict=False))

@@ -218,11 +218,11 @@ class StreamSummary:
         while position // self.cell_width >= _CELLS:
             self.cell_width *= 2
             for each in self.tracks:
-                each.busy = _halved(each.busy)
+                each.busy = _halve(each.busy)
         track.busy |= 1 << position // self.cell_width
 
 
-def _halved(bits: int) -> int:
+def _halve(bits: int) -> int:
     """Return a bit set with each pair of adjacent bits merged into one."""
     return int(f"{bits | bits >> 1:0{_CELLS}b}"[1::2], 2)
 

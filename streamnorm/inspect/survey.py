@@ -352,7 +352,7 @@ class Survey:
         )
 
 
-def writable() -> list[str]:
+def writable_dialects() -> list[str]:
     """Return the names of the dialects that can be written."""
     return [name for name, known in DIALECTS.items() if known.encoder is not None]
 

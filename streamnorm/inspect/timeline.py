@@ -22,7 +22,7 @@ def printable(text: str, *, ascii: bool = False) -> str:
     """Return text with escapes for unprintable, or also for non-ASCII characters."""
     if text.isprintable() and (text.isascii() or not ascii):
         return text
-    return "".join([_shown(character, ascii) for character in text])
+    return "".join([_escape(character, ascii) for character in text])
 
 
 def columns(text: str) -> int:
@@ -47,7 +47,7 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
     pieces: list[str] = []
     used = kept = 0
     for character in text:
-        piece = _shown(character, ascii)
+        piece = _escape(character, ascii)
         used += columns(piece)
         if used > room:
             return "".join(pieces[:kept]) + more
@@ -57,7 +57,7 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
     return "".join(pieces)
 
 
-def _shown(character: str, ascii: bool) -> str:
+def _escape(character: str, ascii: bool) -> str:
     if character.isprintable() and (character.isascii() or not ascii):
         return character
     return character.encode("unicode_escape").decode()

@@ -71,7 +71,12 @@ Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
 MIN_STATUS = 200
 MAX_STATUS = 599
 
-_SUFFIXES: tuple[Suffix, ...] = (".sse", ".body.json", ".body.bin")
+CONTENT_TYPES: dict[Suffix, str] = {
+    ".sse": "text/event-stream",
+    ".body.json": "application/json",
+    ".body.bin": "application/octet-stream",
+}
+"""Content types of the files of bodies."""
 
 
 class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -146,13 +151,29 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\n(?:[^\0-\x20\x7f]+(?:[ \t]+[
 _CHUNK = re.compile(r"\+([0-9]{1,12}) ([0-9]{1,12})", re.ASCII)
 
 
+def content_type_of(headers: Iterable[tuple[str, str]]) -> str:
+    """Return the content type of headers, in lower case without parameters; empty if none."""
+    for name, value in headers:
+        if name.lower() == "content-type":
+            return value.partition(";")[0].strip().lower()
+    return ""
+
+
+def suffix_of(content_type: str) -> Suffix | None:
+    """Return the suffix of a body with a content type; None if the type is empty."""
+    if content_type in ("", "text/event-stream"):
+        return ".sse" if content_type else None
+    is_json = content_type == "application/json" or content_type.endswith("+json")
+    return ".body.json" if is_json else ".body.bin"
+
+
 def split_name(path: Path) -> tuple[str, Suffix | None]:
     """Return the NAME that all files of a recording share, with its folder, and the suffix.
 
     The suffix is None if the path is that of a companion, or the NAME alone.
     """
     text = str(path)
-    for suffix in _SUFFIXES:
+    for suffix in CONTENT_TYPES:
         if text.endswith(suffix):
             return text.removesuffix(suffix), suffix
     return text.removesuffix(".json"), None

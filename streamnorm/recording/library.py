@@ -21,12 +21,12 @@ from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
 from streamnorm.recording.matching import (
+    mask_secrets,
     normalise,
     same_operation,
     same_request,
     similarity,
     unified_diff,
-    without_secrets,
 )
 from streamnorm.recording.recording import Rechunk, Recording, cut_points
 from streamnorm.recording.secrets import Secrets
@@ -86,7 +86,7 @@ class _LibraryEntry:
         self.compared = compared
         self.played = False
 
-    def is_of(self, compared: RecordedRequest) -> bool:
+    def is_for(self, compared: RecordedRequest) -> bool:
         """Return whether a request has the method, path and dialect of this recording."""
         dialect = self.recording.dialect
         if self.compared is None:
@@ -187,7 +187,7 @@ class Library:
             UnrecordedRequest: No recording answers it.
         """
         asked = Secrets(self._redact).request(request)
-        compared = self._comparable(asked)
+        compared = self._normalise(asked)
         with self._lock:
             entry, left = self._find(asked, compared)
             drifted = entry is None
@@ -202,7 +202,7 @@ class Library:
             entry.played = entry.played or not any(fault.replaces for fault in faults)
             self.replayed += 1
         if drifted and self._drift == "warn":
-            name, diff = _nearest(compared, [entry])
+            name, diff = _find_nearest(compared, [entry])
             text = f"{_summary(request, compared)} is answered by {name}, which differs:\n{diff}"
             warnings.warn(text, DriftWarning, stacklevel=2)
         playback = entry.recording.playback(self._rechunk)
@@ -216,10 +216,10 @@ class Library:
         request = recording.request
         if request is None:
             return _LibraryEntry(recording, None, None)
-        request = self._scrubbed(request)
-        return _LibraryEntry(recording, request, self._comparable(request))
+        request = self._scrub(request)
+        return _LibraryEntry(recording, request, self._normalise(request))
 
-    def _scrubbed(self, request: RecordedRequest) -> RecordedRequest:
+    def _scrub(self, request: RecordedRequest) -> RecordedRequest:
         """Return a recorded request without the secrets of this run; it may be hand-written."""
         body: bytes | None = (request.text or "").encode(errors="replace")
         if request.body is not UNSET:
@@ -228,17 +228,17 @@ class Library:
         scrubbed = Secrets(self._redact).request(wire)
         return structs.replace(scrubbed, bytes=request.bytes)
 
-    def _comparable(self, request: RecordedRequest) -> RecordedRequest:
+    def _normalise(self, request: RecordedRequest) -> RecordedRequest:
         if self._match in ("normalised", "sequence"):
             return normalise(request, self._ignore)
-        return without_secrets(request, self._ignore)
+        return mask_secrets(request, self._ignore)
 
     def _find(
         self, asked: RecordedRequest, compared: RecordedRequest
     ) -> tuple[_LibraryEntry | None, list[_LibraryEntry]]:
         """Return the entry that answers, and the unplayed ones of this operation."""
         unplayed = [entry for entry in self._entries if not (self._once and entry.played)]
-        left = [entry for entry in unplayed if entry.is_of(compared)]
+        left = [entry for entry in unplayed if entry.is_for(compared)]
         match = self._match
         if callable(match):
             for entry in unplayed:
@@ -259,8 +259,8 @@ class Library:
         self, request: WireRequest, compared: RecordedRequest, left: list[_LibraryEntry]
     ) -> UnrecordedRequest:
         """Return the error that states why no recording answers."""
-        kin = [entry for entry in self._entries if entry.is_of(compared)]
-        count = _recordings(left or kin or self._entries)
+        kin = [entry for entry in self._entries if entry.is_for(compared)]
+        count = _count_recordings(left or kin or self._entries)
         if not self._entries:
             why = f"nothing is recorded in {self.path}"
         elif not kin:
@@ -271,7 +271,7 @@ class Library:
             remain = "remains" if len(left) == 1 else "remain"
             why = f"{count} of this endpoint {remain} in {self.path}, query or body differs"
         lines = [f"no recording answers {_summary(request, compared)}: {why}"]
-        nearest, diff = _nearest(compared, left or kin)
+        nearest, diff = _find_nearest(compared, left or kin)
         if nearest is not None:
             lines.append(diff or f"the request equals that of {nearest}")
         lines.append(f"to record it: {self.how_to_record}")
@@ -316,7 +316,9 @@ def _summary(request: WireRequest, compared: RecordedRequest) -> str:
     return f"{compared.method} {compared.url[:_MAX_URL_CHARS]} ({dialect}, {size})"
 
 
-def _nearest(compared: RecordedRequest, entries: Sequence[_LibraryEntry]) -> tuple[str | None, str]:
+def _find_nearest(
+    compared: RecordedRequest, entries: Sequence[_LibraryEntry]
+) -> tuple[str | None, str]:
     """Return the name of the recording that is most like a request, and the diff to it.
 
     Args:
@@ -336,7 +338,7 @@ def _nearest(compared: RecordedRequest, entries: Sequence[_LibraryEntry]) -> tup
     return name, unified_diff(compared, nearest, name)
 
 
-def _recordings(entries: Sequence[_LibraryEntry]) -> str:
+def _count_recordings(entries: Sequence[_LibraryEntry]) -> str:
     return "1 recording" if len(entries) == 1 else f"{len(entries)} recordings"
 
 
@@ -352,13 +354,13 @@ def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
     return [Recording.load(path)]
 
 
-def folders_with_recordings(directory: str | Path) -> list[str]:
+def find_recording_folders(directory: str | Path) -> list[str]:
     """Return the folders below a directory that hold recordings, by their paths within it."""
     found: list[str] = []
     for folder, _, names in islice(os.walk(directory), _MAX_FOLDERS):
         if any(name.endswith(_SUFFIXES) and not name.startswith(".") for name in names):
             found.append(Path(folder).relative_to(directory).as_posix())
-    return sorted(found, key=_natural)
+    return sorted(found, key=_natural_order)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -374,9 +376,9 @@ def _files(directory: Path) -> list[Path]:
             # The companion, if there is one, names the file of the body.
             if suffix is None or name not in found:
                 found[name] = path
-    return [found[name] for name in sorted(found, key=_natural)]
+    return [found[name] for name in sorted(found, key=_natural_order)]
 
 
-def _natural(name: str) -> tuple[list[str | int], str]:
+def _natural_order(name: str) -> tuple[list[str | int], str]:
     parts = _DIGITS.split(name)
     return [int(part) if n % 2 else part for n, part in enumerate(parts)], name

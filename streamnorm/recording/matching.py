@@ -34,7 +34,7 @@ _RESULT_ENDS = ("call_output", "tool_result")
 _CALL_TYPES = frozenset({"mcp_tool_use", "server_tool_use", "tool_use"})
 _CALL_PLACES = frozenset({"functionCall", "functionResponse", "tool_calls"})
 # Output of models and tools, and schemas: names within have no meaning here.
-_FOREIGN = frozenset(
+_OPAQUE = frozenset(
     {
         "args",
         "arguments",
@@ -111,10 +111,10 @@ def normalise(
         request: Without secrets.
         ignore: Regular expressions whose matches in strings are removed.
     """
-    return _rewritten(request, _Normaliser(ignore))
+    return _rewrite(request, _Normaliser(ignore))
 
 
-def without_secrets(
+def mask_secrets(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
     """Return a request in which all redacted secrets are equal, without headers and the host.
@@ -123,7 +123,7 @@ def without_secrets(
         request: Without secrets.
         ignore: Regular expressions whose matches in strings are removed.
     """
-    return _rewritten(request, _Rewriter(ignore))
+    return _rewrite(request, _Rewriter(ignore))
 
 
 def same_operation(asked: RecordedRequest, recorded: RecordedRequest, dialect: str | None) -> bool:
@@ -168,7 +168,7 @@ def _same_json(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
-def _rewritten(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
+def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
     path = rewriter.text(path_of(request.url))
     query = urlencode([(name, rewriter.text(value)) for name, value in query_of(request.url)])
     return RecordedRequest(
@@ -193,17 +193,17 @@ class _Rewriter:
         return _SCRUBBED_RUN.sub(_SCRUBBED, text) if "xxxxxx" in text else text
 
     def body(self, value: Any) -> Any:
-        return self.foreign(value)
+        return self.rewrite_opaque(value)
 
-    def foreign(self, value: Any) -> Any:
+    def rewrite_opaque(self, value: Any) -> Any:
         """Return a value whose member names have no meaning, with its strings rewritten."""
         if isinstance(value, str):
             return self.text(value)
         if is_array(value):
-            return [self.foreign(item) for item in value]
+            return [self.rewrite_opaque(item) for item in value]
         if is_object(value):
             return {
-                key: _SCRUBBED if _is_scrubbed(key, item) else self.foreign(item)
+                key: _SCRUBBED if _is_scrubbed(key, item) else self.rewrite_opaque(item)
                 for key, item in value.items()
             }
         return value
@@ -231,15 +231,15 @@ class _Normaliser(_Rewriter):
         return {
             key: self._field(key, item)
             for key, item in value.items()
-            if key not in _SESSION_FIELDS and not (key == "metadata" and not _metadata(item))
+            if key not in _SESSION_FIELDS and not (key == "metadata" and not _drop_user_id(item))
         }
 
     def _field(self, key: str, value: Any) -> Any:
         """Return a top-level member of the body."""
         if key == "input" and is_array(value):
-            return _results_in_order([self._value(_item(item), "") for item in value])
+            return _results_in_order([self._value(_drop_id(item), "") for item in value])
         if key == "metadata":
-            return self.foreign(_metadata(value))
+            return self.rewrite_opaque(_drop_user_id(value))
         if key == "system" and is_array(value):
             value = [block for block in value if not _is_volatile(block)]
         return self._value(value, key)
@@ -253,8 +253,8 @@ class _Normaliser(_Rewriter):
         """
         if is_array(value):
             return _results_in_order([self._value(item, place) for item in value])
-        if not is_object(value) or place in _FOREIGN:
-            return self.foreign(value)
+        if not is_object(value) or place in _OPAQUE:
+            return self.rewrite_opaque(value)
         return {
             key: self._member(value, key, item, place)
             for key, item in value.items()
@@ -304,14 +304,14 @@ def _is_scrubbed(key: str, value: Any) -> bool:
     )
 
 
-def _metadata(value: Any) -> Any:
+def _drop_user_id(value: Any) -> Any:
     """Return the metadata of a request without the id of the user."""
     if not is_object(value):
         return value
     return {key: item for key, item in value.items() if key != "user_id"}
 
 
-def _item(item: Any) -> Any:
+def _drop_id(item: Any) -> Any:
     """Return an item of the input without its id, unless it is a reference by id."""
     if not is_object(item) or _is_reference(item):
         return item
@@ -361,7 +361,7 @@ def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -
         recorded: The recorded request, normalised for comparison.
         name: Name of the recording.
     """
-    lines = list(_unified(list(_lines(recorded)), list(_lines(asked, recorded))))
+    lines = list(_hunks(list(_lines(recorded)), list(_lines(asked, recorded))))
     if not lines:
         return ""
     if len(lines) > _MAX_LINES:
@@ -376,7 +376,7 @@ def _lines(request: RecordedRequest, model: RecordedRequest | None = None) -> It
     if request.body is not UNSET:
         yield from _json_lines(request.body, None if model is None else model.body, "", "")
     if request.text is not None:
-        yield from map(_escaped, request.text.split("\n"))
+        yield from map(_escape, request.text.split("\n"))
     if request.bytes is not None:
         yield f"({request.bytes} bytes)"
 
@@ -391,7 +391,7 @@ def _json_lines(value: Any, model: Any, indent: str, head: str) -> Iterator[str]
         like = model if is_object(model) else {}
         yield f"{indent}{head}{{"
         for key in [*(k for k in like if k in value), *(k for k in value if k not in like)]:
-            yield from _json_lines(value[key], like.get(key), inner, f'"{_escaped(key)}": ')
+            yield from _json_lines(value[key], like.get(key), inner, f'"{_escape(key)}": ')
         yield f"{indent}}},"
     elif is_array(value) and value:
         likes = model if is_array(model) else []
@@ -400,7 +400,7 @@ def _json_lines(value: Any, model: Any, indent: str, head: str) -> Iterator[str]
             yield from _json_lines(item, like, inner, "")
         yield f"{indent}],"
     elif isinstance(value, str):
-        first, *rest = [_escaped(line) for line in value.split("\n")]
+        first, *rest = [_escape(line) for line in value.split("\n")]
         yield f'{indent}{head}"{first}' + ("\\n" if rest else '",')
         for left, line in zip(range(len(rest) - 1, -1, -1), rest, strict=True):
             yield f"{inner}{line}" + ("\\n" if left else '",')
@@ -408,16 +408,16 @@ def _json_lines(value: Any, model: Any, indent: str, head: str) -> Iterator[str]
         yield f"{indent}{head}{json.dumps(value)},"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _unified(before: list[str], after: list[str]) -> Iterator[str]:
+def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield the lines of all hunks; none if nothing differs."""
     if before == after:
         return
-    start, left = _common(before, after), _CONTEXT_LINES
-    end = _common(before[start:][::-1], after[start:][::-1])
+    start, left = _common_length(before, after), _CONTEXT_LINES
+    end = _common_length(before[start:][::-1], after[start:][::-1])
     low = max(0, start - left)
     stops = [min(len(side) - end, start + _MAX_COMPARED_LINES) + left for side in (before, after)]
     ours, theirs = before[low : stops[0]], after[low : stops[1]]
@@ -426,24 +426,24 @@ def _unified(before: list[str], after: list[str]) -> Iterator[str]:
         yield f"@@ -{low + i1 + 1},{i2 - i1} +{low + j1 + 1},{j2 - j1} @@"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from (f" {_cut(line, 0)}" for line in ours[i1:i2])
+                yield from (f" {_clip(line, 0)}" for line in ours[i1:i2])
             else:
-                yield from _changed(ours[i1:i2], theirs[j1:j2])
+                yield from _changed_lines(ours[i1:i2], theirs[j1:j2])
     if max(len(before), len(after)) - end > start + _MAX_COMPARED_LINES:
         yield "… more lines, not compared"
 
 
-def _changed(before: list[str], after: list[str]) -> Iterator[str]:
+def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield replaced and replacing lines, each cut to where it begins to differ."""
     positions = [
-        0 if one is None or other is None else _common(one, other)
+        0 if one is None or other is None else _common_length(one, other)
         for one, other in zip_longest(before, after)
     ]
-    yield from (f"-{_cut(line, at)}" for line, at in zip(before, positions, strict=False))
-    yield from (f"+{_cut(line, at)}" for line, at in zip(after, positions, strict=False))
+    yield from (f"-{_clip(line, at)}" for line, at in zip(before, positions, strict=False))
+    yield from (f"+{_clip(line, at)}" for line, at in zip(after, positions, strict=False))
 
 
-def _cut(line: str, position: int) -> str:
+def _clip(line: str, position: int) -> str:
     """Return a line, cut to `_MAX_LINE_CHARS` around a position."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
@@ -452,7 +452,7 @@ def _cut(line: str, position: int) -> str:
     return ("…" if start else "") + line[start:stop] + ("…" if stop < len(line) else "")
 
 
-def _common(one: str | list[str], other: str | list[str]) -> int:
+def _common_length(one: str | list[str], other: str | list[str]) -> int:
     """Return the length of the common prefix, in items or characters, by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:

@@ -125,7 +125,7 @@ class Player:
         due_s, data = self._schedule.next()
         while (wait_s := self._started_at + due_s - time.monotonic()) > 0:
             time.sleep(min(wait_s, _LONGEST_SLEEP_S))
-        return _received(data)
+        return _check_arrival(data)
 
     def __aiter__(self) -> Self:
         return self
@@ -139,10 +139,10 @@ class Player:
             raise StopAsyncIteration from None
         # Sleeps even for 0 s: other tasks run between two chunks, as with a real connection.
         await anyio.sleep(max(0.0, self._started_at + due_s - anyio.current_time()))
-        return _received(data)
+        return _check_arrival(data)
 
 
-def _received(data: bytes | None) -> bytes:
+def _check_arrival(data: bytes | None) -> bytes:
     if data is None:
         raise PlaybackTimeout("nothing came for longer than the reader waits")
     return data

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -26,11 +26,12 @@ from streamnorm.recording.format import (
     End,
     RecordedRequest,
     RecordedResponse,
-    Suffix,
+    content_type_of,
     create_file,
     create_part,
     part_of,
     replace_file,
+    suffix_of,
     write_companion,
 )
 from streamnorm.recording.secrets import Secrets
@@ -40,6 +41,11 @@ _NUMBER = re.compile(r"([0-9]+)-.*", re.ASCII)
 _BATCH_BYTES = 64 * 1024  # scrubbed and written at once
 _LINES_IN_MEMORY_BYTES = 1024 * 1024
 _MAX_BYTES = Limits().max_recording_bytes
+_MAX_SLUG_CHARS = 60
+_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_LONG_PIECE = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16}|[0-9a-f]{32}|x{8}", re.ASCII)
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
 class Recorder:
@@ -164,7 +170,7 @@ class RecordingWriter:
             self.fail(f"status {status}, expected {MIN_STATUS} to {MAX_STATUS}")
             return
         headers = list(headers)
-        suffix = _suffix({name.lower(): value for name, value in headers})
+        suffix = suffix_of(content_type_of(headers)) or ".sse"
         allowed = self._secrets.response_headers(headers)
         response = RecordedResponse(status, allowed, suffix, "incomplete")
         self._companion = structs.replace(self._companion, response=response)
@@ -210,7 +216,7 @@ class RecordingWriter:
     def _open(self) -> None:
         self._recorder.directory.mkdir(parents=True, exist_ok=True)
         # Another process may record there, too: the one that creates the file has the name.
-        while not _make(Path(self._name + ".json")):
+        while not _create(Path(self._name + ".json")):
             self._name = self._recorder.next_name(self._slug)
         self._write_companion(None)
         self._out = create_part(self._body())
@@ -288,28 +294,13 @@ class RecordingWriter:
                 companion.unlink()
 
 
-def _make(path: Path) -> bool:
+def _create(path: Path) -> bool:
     """Create an empty file; return False if it exists."""
     try:
         create_file(path).close()
     except FileExistsError:
         return False
     return True
-
-
-def _suffix(headers: Mapping[str, str]) -> Suffix:
-    """Return the suffix of a body with this content type."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("", "text/event-stream"):
-        return ".sse"
-    return ".body.json" if kind == "application/json" or kind.endswith("+json") else ".body.bin"
-
-
-_MAX_SLUG_CHARS = 60
-_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]*)?", re.ASCII)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_LONG_PIECE = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16}|[0-9a-f]{32}|x{8}", re.ASCII)
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
 def slug_of(url: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from streamnorm._core.messages import Message
 from streamnorm._decoding import decoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (
+    CONTENT_TYPES,
     Companion,
     Provenance,
     RecordedRead,
@@ -68,7 +69,7 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
         ValueError: `how` is none of these.
     """
     if how == "recorded" and recorded is not None:
-        ends = list(_sums(recorded))
+        ends = list(itertools.accumulate(recorded))
     elif how in ("recorded", "event"):
         return event_ends(body)
     elif how == "hostile":
@@ -76,7 +77,7 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
     elif isinstance(how, str) and how.startswith("random:"):
         ends = list(_random_ends(len(body), how.removeprefix("random:")))
     else:
-        ends = list(range(_size(how), len(body), _size(how)))
+        ends = list(range(_check_size(how), len(body), _check_size(how)))
     if not body:
         return []
     if not ends or ends[-1] < len(body):
@@ -84,25 +85,18 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
     return ends
 
 
-def pieces_of(body: bytes, ends: Sequence[int]) -> list[bytes]:
+def split_at(body: bytes, ends: Sequence[int]) -> list[bytes]:
     """Return the chunks of a body that end at these offsets."""
     return [body[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _size(how: Rechunk) -> int:
+def _check_size(how: Rechunk) -> int:
     size = 1 if how == "byte" else how
     if not isinstance(size, int) or size < 1:
         raise ValueError(
             f"rechunk {how!r}, expected recorded, event, byte, hostile, random:<seed> or a size"
         )
     return size
-
-
-def _sums(sizes: Sequence[int]) -> Iterator[int]:
-    end = 0
-    for size in sizes:
-        end += size
-        yield end
 
 
 def _random_ends(length: int, seed: str) -> Iterator[int]:
@@ -267,7 +261,7 @@ class Recording:
         Raises:
             ValueError: `rechunk` is none of these.
         """
-        return pieces_of(self.body, self._ends(rechunk))
+        return split_at(self.body, self._ends(rechunk))
 
     def playback(self, rechunk: Rechunk = "recorded") -> Playback:
         """Return the answer to play, with its recorded timing.
@@ -280,7 +274,7 @@ class Recording:
         steps = tuple(
             Step((now - before) / 1000, data)
             for (before, now), data in zip(
-                pairwise([0, *arrivals]), pieces_of(self.body, ends), strict=True
+                itertools.pairwise([0, *arrivals]), split_at(self.body, ends), strict=True
             )
         )
         return Playback(
@@ -367,11 +361,10 @@ class Recording:
         return arrivals
 
     def _headers(self) -> dict[str, str]:
-        if self.response.headers:
-            return self.response.headers
-        kinds = {".sse": "text/event-stream", ".body.json": "application/json"}
-        kind = kinds.get(self.response.body)
-        return {} if kind is None else {"content-type": kind}
+        response = self.response
+        if response.headers or response.body == ".body.bin":
+            return response.headers
+        return {"content-type": CONTENT_TYPES[response.body]}
 
     def _playback_end(self) -> PlaybackEnd:
         match self.response.end:

@@ -51,7 +51,7 @@ class Finding(Struct, frozen=True):
     kind: str
 
 
-def scanned_files(path: Path) -> Iterator[Path]:
+def find_files(path: Path) -> Iterator[Path]:
     """Yield the regular files in a directory and below, by name; or the path of a file itself.
 
     Hidden directories are omitted, and links are not followed.
@@ -65,7 +65,7 @@ def scanned_files(path: Path) -> Iterator[Path]:
     for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith("."):
-                yield from scanned_files(path / entry.name)
+                yield from find_files(path / entry.name)
         elif entry.is_file(follow_symlinks=False):
             yield path / entry.name
 
@@ -83,15 +83,15 @@ def scan_file(path: Path) -> Iterator[Finding]:
     with path.open("rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return
-        for place, value, kind in _secrets_in(file):
+        for place, value, kind in _find_shapes(file):
             known.add(value)
             yield Finding(path, place, kind)
-    yield from _at_positions(path, known)
+    yield from _find_at_positions(path, known)
 
 
-def _secrets_in(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
+def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
     """Yield place, value and kind of what has the shape of a secret."""
-    places = _Places()
+    places = _LineCounter()
     data, low = b"", 0
     last = Secret(0, 0, "")
     while low < len(data) or not data:
@@ -117,7 +117,7 @@ def _secrets_in(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
         last = Secret(last.start - cut, last.end - cut, last.kind)
 
 
-class _Places:
+class _LineCounter:
     """Lines and columns of offsets in a file that is read in pieces."""
 
     def __init__(self) -> None:
@@ -140,10 +140,10 @@ class _Places:
         return self._line + lines, size - data.rindex(b"\n", 0, size)
 
 
-def _at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
+def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
     """Yield the credentials at known positions; `known` are those that were found before."""
     reported: set[tuple[str, str]] = set()
-    for place, kind, value in _positions(path):
+    for place, kind, value in _credentials_of(path):
         octets = value.encode(errors="replace")
         if (place, kind) in reported or any(
             secret in octets or octets in secret for secret in known
@@ -154,15 +154,15 @@ def _at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
         yield Finding(path, place, kind)
 
 
-def _positions(path: Path) -> Iterator[Position]:
+def _credentials_of(path: Path) -> Iterator[Credential]:
     try:
         data = read_bounded(path, _LIMITS.max_companion_bytes)
     except RecordingError:  # too large to decode
         return iter(())
-    return positions_in(_decoded(data, path))
+    return find_credentials(_decode_file(data, path))
 
 
-def _decoded(data: bytes, path: Path) -> Any:
+def _decode_file(data: bytes, path: Path) -> Any:
     """Return the content of a JSON or YAML file; None if it is neither."""
     text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     try:
@@ -191,7 +191,7 @@ _REPLACED = re.compile(
 _NAME = re.compile("[A-Za-z_-]{1,40}|[A-Za-z_][A-Za-z0-9_-]{0,14}")
 
 
-class Position(NamedTuple):
+class Credential(NamedTuple):
     """A credential at a position that is known to hold one.
 
     Attributes:
@@ -205,9 +205,9 @@ class Position(NamedTuple):
     value: str
 
 
-def positions_in(value: Any) -> Iterator[Position]:
+def find_credentials(value: Any) -> Iterator[Credential]:
     """Yield the credentials in the decoded JSON or YAML of a file, in its order."""
-    for position in _positions_in(value, ""):
+    for position in _find_in_value(value, ""):
         if len(position.value) >= _SHORTEST and not is_replaced(position.value):
             yield position
 
@@ -217,50 +217,52 @@ def is_replaced(value: str) -> bool:
     return _REPLACED.fullmatch(value) is not None
 
 
-def _positions_in(value: Any, path: str) -> Iterator[Position]:
+def _find_in_value(value: Any, path: str) -> Iterator[Credential]:
     if is_array(value):
         for number, item in enumerate(value):
-            yield from _positions_in(item, f"{path}[{number}]")
+            yield from _find_in_value(item, f"{path}[{number}]")
     elif is_object(value):
         for number, (name, item) in enumerate(value.items()):
-            where = _joined(path, name, number)
+            where = _field_path(path, name, number)
             # Other URLs are those of pictures and citations.
             if "method" in value and name.lower() in _URL_FIELDS and isinstance(item, str):
                 found = find_in_url(item, is_secret=_is_secret_parameter)
-                yield from _all(where, "credential in a URL", found)
+                yield from _credentials_at(where, "credential in a URL", found)
             else:
-                yield from _in_field(name, item, where)
+                yield from _find_in_field(name, item, where)
 
 
-def _in_field(name: str, value: Any, path: str) -> Iterator[Position]:
+def _find_in_field(name: str, value: Any, path: str) -> Iterator[Credential]:
     lower = name.lower()
     if is_secret_field(name):
-        yield from _all(path, "secret field", find_in_json({name: value}))
+        yield from _credentials_at(path, "secret field", find_in_json({name: value}))
     elif lower.endswith("headers"):
-        for where, header, text in _pairs(value, path):
+        for where, header, text in _name_value_pairs(value, path):
             if not is_replaced(text):
-                yield from _all(where, "credential in a header", find_in_header(header, text))
+                yield from _credentials_at(
+                    where, "credential in a header", find_in_header(header, text)
+                )
     elif lower == "cookies":
-        for where, _, text in _pairs(value, path):
-            yield Position(where, "cookie", text)
+        for where, _, text in _name_value_pairs(value, path):
+            yield Credential(where, "cookie", text)
     elif lower in _PARAMETER_FIELDS:
-        for where, parameter, text in _pairs(value, path):
+        for where, parameter, text in _name_value_pairs(value, path):
             if _is_secret_parameter(parameter):
-                yield Position(where, "credential in a URL", text)
+                yield Credential(where, "credential in a URL", text)
     elif lower in _TEXT_FIELDS and isinstance(value, str):
         # A text may be JSON, such as a body in a cassette.
-        yield from _all(path, "secret field", find_in_json(decode_container(value)))
+        yield from _credentials_at(path, "secret field", find_in_json(decode_container(value)))
     else:
-        yield from _positions_in(value, path)
+        yield from _find_in_value(value, path)
 
 
-def _pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
+def _name_value_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
     """Yield position, name and value of headers or the like, as each tool stores them."""
     if is_object(value):
         for number, (name, item) in enumerate(value.items()):
             for text in item if is_array(item) else [item]:
                 if isinstance(text, str):
-                    yield _joined(path, name, number), name, text
+                    yield _field_path(path, name, number), name, text
     elif is_array(value):
         for number, item in enumerate(value):
             pair = (item.get("name"), item.get("value")) if is_object(item) else ()
@@ -271,17 +273,17 @@ def _pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
                     pass
 
 
-def _all(path: str, kind: str, values: Iterable[str]) -> Iterator[Position]:
+def _credentials_at(path: str, kind: str, values: Iterable[str]) -> Iterator[Credential]:
     """Yield the credentials of one position; a longer one is what shorter ones are parts of."""
     for value in sorted(dict.fromkeys(values), key=len, reverse=True):
-        yield Position(path, kind, value)
+        yield Credential(path, kind, value)
 
 
 def _is_secret_parameter(name: str) -> bool:
     return is_secret_header(name) or name.lower() in ("sig", "x-amz-signature")
 
 
-def _joined(path: str, name: str, number: int) -> str:
+def _field_path(path: str, name: str, number: int) -> str:
     """Return the path of a field; by its number if its name might be a secret."""
     if not _NAME.fullmatch(name):
         return f"{path}[{number}]"

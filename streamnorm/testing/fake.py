@@ -162,7 +162,7 @@ class FakeProvider:
             TypeError: A function of the script returned a value that is no turn.
             ValueError: The answer lacks what a fault needs.
         """
-        received = _received_request(request, self._dialect)
+        received = _parse_request(request, self._dialect)
         with self._lock:
             self._requests.append(received)
         writer = self._writer(received)
@@ -283,7 +283,7 @@ class FakeProvider:
             return answer.with_call_ids(self._call_numbers)
 
 
-def _received_request(request: WireRequest, dialect: str | None) -> FakeRequest:
+def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
     headers = {name.lower(): value for name, value in request.headers}
     text = str(request.body or b"", "utf-8", "replace")
     try:

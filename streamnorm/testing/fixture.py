@@ -302,7 +302,7 @@ class RecordingFixture:
         return problems
 
 
-def recording_of(item: pytest.Item, mode: Mode) -> RecordingFixture:
+def open_recordings(item: pytest.Item, mode: Mode) -> RecordingFixture:
     """Return the recordings of a test.
 
     Raises:

@@ -128,10 +128,10 @@ def _mode(config: pytest.Config) -> Mode:
 @pytest.fixture
 def streamnorm_recording(request: pytest.FixtureRequest) -> Iterator[RecordingFixture]:
     """The recordings of this test: HTTP clients and transports that replay or record them."""
-    from streamnorm.testing.fixture import recording_of
+    from streamnorm.testing.fixture import open_recordings
 
     config, item = request.config, request.node
-    recording = recording_of(item, config.stash[_MODE])
+    recording = open_recordings(item, config.stash[_MODE])
     yield recording
     try:
         problems = recording.finish(passed=item.stash.get(_PASSED, False))
@@ -233,12 +233,12 @@ def marker_options(item: pytest.Item) -> MarkerOptions:
                 f"marker streamnorm of {item.nodeid} has {', '.join(unknown)},"
                 f" expected {', '.join(_KEYWORDS)}"
             )
-        name = _checked_name(marker.args[0], item) if marker.args else name
+        name = _check_name(marker.args[0], item) if marker.args else name
         options |= marker.kwargs
     return MarkerOptions(name, options, bool(options.pop("allow_unplayed", False)))
 
 
-def _checked_name(name: object, item: pytest.Item) -> str:
+def _check_name(name: object, item: pytest.Item) -> str:
     """Return a name after checking that it stays within its folder on every system."""
     inside = (
         isinstance(name, str)

@@ -208,7 +208,7 @@ def parse_answer(turn: object, where: str) -> Answer:
     faults = tuple(item for item in items if isinstance(item, Fault))
     parts = [item for item in items if not isinstance(item, Fault)]
     if _has_events(parts):
-        return EventAnswer(_checked_events(parts, where), faults)
+        return EventAnswer(_check_events(parts, where), faults)
     match parts:
         case [Message() as message]:
             return BlockAnswer(message, None, faults)
@@ -237,7 +237,7 @@ def _has_events(parts: Iterable[object]) -> bool:
     return any(isinstance(part, _EVENTS) and not isinstance(part, StreamError) for part in parts)
 
 
-def _checked_events(events: list[Any], where: str) -> tuple[Event, ...]:
+def _check_events(events: list[Any], where: str) -> tuple[Event, ...]:
     other = next((event for event in events if not isinstance(event, _EVENTS)), None)
     if other is not None:
         raise TypeError(f"{where}: {type(other).__name__} among events, expected none but events")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamnorm.recording.recording import cut_points, pieces_of
+from streamnorm.recording.recording import cut_points, split_at
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -35,7 +35,7 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
         return st.just([])
 
     def cut(points: list[int]) -> list[bytes]:
-        return pieces_of(data, [*sorted(points), len(data)])
+        return split_at(data, [*sorted(points), len(data)])
 
     if len(data) == 1:
         return st.just([data])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.recording.recording import Rechunk, cut_points, event_ends, pieces_of
+from streamnorm.recording.recording import Rechunk, cut_points, event_ends, split_at
 
 CHUNKINGS: list[Rechunk] = [
     "recorded",
@@ -28,7 +28,7 @@ bodies = st.lists(
 
 
 def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[bytes]:
-    return pieces_of(body, cut_points(body, how, recorded))
+    return split_at(body, cut_points(body, how, recorded))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[by
     ],
 )
 def test_event_ends_after_its_blank_lines(body: bytes, events: list[bytes]) -> None:
-    assert pieces_of(body, event_ends(body)) == events
+    assert split_at(body, event_ends(body)) == events
     assert cut(body, "event") == cut(body, "recorded") == events
     assert cut(body, "event", [1] * len(body)) == events
 
@@ -103,7 +103,7 @@ def test_random_pieces_are_the_same_on_every_version_of_python() -> None:
 @given(body=bodies)
 def test_every_chunking_preserves_the_bytes_without_empty_chunks(how: Rechunk, body: bytes) -> None:
     ends = cut_points(body, how, None)
-    assert b"".join(pieces_of(body, ends)) == body
+    assert b"".join(split_at(body, ends)) == body
     assert all(start < end for start, end in pairwise([0, *ends]))
 
 

@@ -10,10 +10,10 @@ from msgspec import UNSET
 
 from streamnorm.recording.format import RecordedRequest
 from streamnorm.recording.matching import (
+    mask_secrets,
     normalise,
     same_operation,
     same_request,
-    without_secrets,
 )
 
 CHAT = "https://api.example.com/v1/chat/completions"
@@ -322,7 +322,7 @@ def test_scrubbed_runs_match_at_any_length() -> None:
     assert not same(says("key xxxxxxxx."), says("key xxxxxxxx!"))
 
 
-@pytest.mark.parametrize("compared", [normalise, without_secrets])
+@pytest.mark.parametrize("compared", [normalise, mask_secrets])
 @pytest.mark.parametrize("place", ["tools", "input_schema"])
 def test_secret_fields_match_at_any_length(compared: Any, place: str) -> None:
     def server(name: str, value: str) -> RecordedRequest:
@@ -346,7 +346,7 @@ def test_ignored_patterns_are_removed_from_strings() -> None:
 def test_exact_match_ignores_only_secrets() -> None:
     body = {"prompt_cache_key": "k", "text": "Current date: 2026-11-21 xxxxxxxxxx"}
     request = RecordedRequest("POST", CHAT + "?key=xxxxxxxxx", {"a": "b"}, body, text=None)
-    assert without_secrets(request) == RecordedRequest(
+    assert mask_secrets(request) == RecordedRequest(
         "POST",
         "/v1/chat/completions?key=xxxxxxxx",
         {},

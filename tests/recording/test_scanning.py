@@ -14,7 +14,7 @@ from support.secret_shapes import SHAPED
 from streamnorm.recording import Companion, RecordedRequest, Recording, scanning
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.recorder import Recorder
-from streamnorm.recording.scanning import Finding, scan_file, scanned_files
+from streamnorm.recording.scanning import Finding, find_files, scan_file
 
 KEY = "cAn4ry-qX8zuk7-wNd51"
 
@@ -211,7 +211,7 @@ def test_what_the_recorder_writes_has_no_findings(tmp_path: Path) -> None:
         writer.begin(200, [("content-type", "text/event-stream"), ("set-cookie", f"a={KEY}")])
         writer.write(f"data: {KEY} {SHAPED['openai']}\n\n".encode())
         writer.end("eof")
-    files = list(scanned_files(tmp_path))
+    files = list(find_files(tmp_path))
     assert len(files) == 4
     assert [finding for file in files for finding in scan_file(file)] == []
 
@@ -223,9 +223,9 @@ def test_all_regular_files_of_a_directory_are_scanned_in_order(tmp_path: Path) -
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "a.json")
     (tmp_path / "loop").symlink_to(tmp_path)
-    files = [str(path.relative_to(tmp_path)) for path in scanned_files(tmp_path)]
+    files = [str(path.relative_to(tmp_path)) for path in find_files(tmp_path)]
     assert files == [".env", "a/é", "a.json", "b/10.sse", "b/2.sse"]
-    assert list(scanned_files(tmp_path / "a.json")) == [tmp_path / "a.json"]
+    assert list(find_files(tmp_path / "a.json")) == [tmp_path / "a.json"]
 
 
 def test_finding_holds_no_secret() -> None:

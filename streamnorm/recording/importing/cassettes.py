@@ -24,12 +24,12 @@ from msgspec import UNSET, Struct, UnsetType
 from streamnorm._core.json import InvalidJSON, convert, is_array, is_object
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.importing.entries import (
-    Entry,
-    Foreign,
+    ForeignExchange,
     Unreadable,
-    checked,
+    UnsupportedValue,
+    check_exchange,
     decode_body,
-    json_value,
+    resolve_scalars,
 )
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class _CassetteStatus(Struct):
     code: int
 
 
-def cassette_entries(value: dict[str, Any], max_bytes: int) -> Iterator[Entry]:
+def read_cassette(value: dict[str, Any], max_bytes: int) -> Iterator[ForeignExchange]:
     """Yield the exchanges of a cassette in the order in which they were recorded.
 
     That is the order of the file, except for cassetter, which sorts them and stores times.
@@ -89,16 +89,16 @@ def cassette_entries(value: dict[str, Any], max_bytes: int) -> Iterator[Entry]:
     cassette = _convert(value, _Cassette)
     if cassette.version != 1:
         raise Unreadable(f"a cassette of version {cassette.version}, expected 1")
-    for number, interaction in _recorded_order(cassette.interactions):
+    for number, interaction in _sort_by_time(cassette.interactions):
         try:
-            entry = checked(_entry(interaction, max_bytes))
+            exchange = check_exchange(_read_interaction(interaction, max_bytes))
         except Unreadable as exc:
             raise Unreadable(f"interactions[{number}]: {exc}") from exc
-        max_bytes -= len(entry.body)
-        yield entry
+        max_bytes -= len(exchange.body)
+        yield exchange
 
 
-def _recorded_order(
+def _sort_by_time(
     interactions: list[_CassetteInteraction],
 ) -> list[tuple[int, _CassetteInteraction]]:
     """Return interactions with their positions in the file, sorted by time if all have one."""
@@ -110,13 +110,15 @@ def _recorded_order(
         return numbered
 
 
-def _entry(interaction: _CassetteInteraction, max_bytes: int) -> Entry:
+def _read_interaction(interaction: _CassetteInteraction, max_bytes: int) -> ForeignExchange:
     asked, response = interaction.request, interaction.response
     headers = _headers(response.headers)
-    # `str` turns `Plain` into str.
+    # `str` turns `PlainScalar` into str.
     method, url = str(asked.method), str(asked.uri)
-    request = WireRequest(method, url, _headers(asked.headers), _asked_body(asked))
-    return Entry(request, _status(response), headers, _body(response, headers, max_bytes))
+    request = WireRequest(method, url, _headers(asked.headers), _request_body(asked))
+    return ForeignExchange(
+        request, _status(response), headers, _response_body(response, headers, max_bytes)
+    )
 
 
 def _status(response: _CassetteResponse) -> int:
@@ -150,22 +152,22 @@ def _header(value: Any) -> str:
             raise Unreadable("a header that is no text")
 
 
-def _asked_body(request: _CassetteRequest) -> bytes | None:
+def _request_body(request: _CassetteRequest) -> bytes | None:
     if request.parsed_body is not UNSET:
-        return _dumped(request.parsed_body)
-    if isinstance(request.body, Foreign):
+        return _encode_json(request.parsed_body)
+    if isinstance(request.body, UnsupportedValue):
         return None  # an upload, which vcrpy stores as a Python object
-    body = _stored(request.body)
+    body = _read_body(request.body)
     return body.encode() if isinstance(body, str) else body
 
 
-def _body(
+def _response_body(
     response: _CassetteResponse, headers: tuple[tuple[str, str], ...], max_bytes: int
 ) -> bytes:
     if response.parsed_body is not UNSET:
-        body = _dumped(response.parsed_body)
+        body = _encode_json(response.parsed_body)
     else:
-        stored = _stored(response.content if response.body is None else response.body)
+        stored = _read_body(response.content if response.body is None else response.body)
         # A text is not compressed, whatever its headers say.
         body = (
             stored.encode() if isinstance(stored, str) else decode_body(stored, headers, max_bytes)
@@ -175,13 +177,13 @@ def _body(
     return body
 
 
-def _stored(body: Any) -> str | bytes:
+def _read_body(body: Any) -> str | bytes:
     """Return a stored body of either tool, as text or bytes."""
     if is_object(body):
         if body.keys() == {"type"} or body.keys() == {"type", "content"}:
-            return _typed(body["type"], body.get("content"))
+            return _read_typed_body(body["type"], body.get("content"))
         if "string" not in body:
-            return _dumped(body)
+            return _encode_json(body)
         body = body["string"]
     match body:
         case None:
@@ -194,13 +196,13 @@ def _stored(body: Any) -> str | bytes:
             raise Unreadable("a body that is neither text nor bytes")
 
 
-def _typed(kind: Any, content: Any) -> str | bytes:
+def _read_typed_body(kind: Any, content: Any) -> str | bytes:
     """Return a stored body of cassetter."""
     match kind:
         case "none":
             return b""
         case "json":
-            return _dumped(content)
+            return _encode_json(content)
         case "text" if content is None or isinstance(content, str):
             return str(content or "")
         case "binary" if isinstance(content, str):
@@ -212,8 +214,8 @@ def _typed(kind: Any, content: Any) -> str | bytes:
             raise Unreadable("a body that is not of type json, text, binary or none")
 
 
-def _dumped(value: Any) -> bytes:
-    return json.dumps(json_value(value)).encode()
+def _encode_json(value: Any) -> bytes:
+    return json.dumps(resolve_scalars(value)).encode()
 
 
 def _convert(value: Any, type: type[T]) -> T:

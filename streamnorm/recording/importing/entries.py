@@ -22,6 +22,8 @@ from streamnorm.recording.format import (
     RecordedRequest,
     RecordedResponse,
     Suffix,
+    content_type_of,
+    suffix_of,
 )
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
@@ -50,13 +52,13 @@ class Unreadable(Exception):
     """A file cannot be imported; the text has neither its name nor any of its content."""
 
 
-class Plain(str):
+class PlainScalar(str):
     """A plain (unquoted) scalar, which may mean a number."""
 
     __slots__ = ()
 
 
-class Foreign(Struct, frozen=True):
+class UnsupportedValue(Struct, frozen=True):
     """A value with an unsupported tag, such as a Python object."""
 
 
@@ -76,7 +78,7 @@ class _ParserEvent(Protocol):
 def read_yaml(data: bytes, *, max_depth: int) -> Any:
     """Return the document of a YAML file.
 
-    Scalars are `str`, plain ones `Plain`; `!!binary` is bytes, a plain null is None.
+    Scalars are `str`, plain ones `PlainScalar`; `!!binary` is bytes, a plain null is None.
 
     Raises:
         Unreadable: It is no YAML, nests deeper, or repeats itself too often.
@@ -108,24 +110,24 @@ def _loader(yaml: Any) -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def json_value(value: Any) -> Any:
+def resolve_scalars(value: Any) -> Any:
     """Return a YAML value as JSON, with plain scalars resolved to numbers and booleans.
 
     Raises:
         Unreadable: It holds a value that JSON has not.
     """
-    if isinstance(value, Plain):
-        return _word(value)
+    if isinstance(value, PlainScalar):
+        return _resolve_scalar(value)
     if is_array(value):
-        return [json_value(item) for item in value]
+        return [resolve_scalars(item) for item in value]
     if is_object(value):
-        return {key: json_value(item) for key, item in value.items()}
-    if isinstance(value, (bytes, Foreign)):
+        return {key: resolve_scalars(item) for key, item in value.items()}
+    if isinstance(value, (bytes, UnsupportedValue)):
         raise Unreadable("a JSON body with a value that JSON has not")
     return value
 
 
-def _word(text: str) -> Any:
+def _resolve_scalar(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -175,7 +177,7 @@ class _DocumentBuilder:
         match type(event).__name__:
             case "ScalarEvent":
                 self._size += 1 + len(event.value)
-                self._put(_scalar(event), event.anchor, 1 + len(event.value))
+                self._put(_read_scalar(event), event.anchor, 1 + len(event.value))
             case "MappingStartEvent":
                 self._start(event, is_mapping=True)
             case "SequenceStartEvent":
@@ -202,7 +204,7 @@ class _DocumentBuilder:
         done = self._open.pop()
         value: Any = done.items
         if done.is_foreign:
-            value = Foreign()
+            value = UnsupportedValue()
         elif done.is_mapping:
             keys = done.items[::2]
             if not all(isinstance(key, str) for key in keys):
@@ -232,19 +234,19 @@ class _DocumentBuilder:
             self.document = value
 
 
-def _scalar(event: _ParserEvent) -> Any:
+def _read_scalar(event: _ParserEvent) -> Any:
     # YAML has escapes for lone surrogates, which are no characters.
     text = event.value if event.value.isascii() else clean(event.value)
     if event.tag is None and event.implicit[0]:
-        return None if text in _NULLS else Plain(text)
+        return None if text in _NULLS else PlainScalar(text)
     if event.tag in _TEXT_TAGS:
         return text
     if event.tag in _WORD_TAGS:
-        return Plain(text)
+        return PlainScalar(text)
     if event.tag == _TAG + "null":
         return None
     if event.tag != _TAG + "binary":
-        return Foreign()
+        return UnsupportedValue()
     try:
         return binascii.a2b_base64("".join(text.split()), strict_mode=True)
     except ValueError as exc:
@@ -255,7 +257,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 
 
-class Entry(Struct, frozen=True):
+class ForeignExchange(Struct, frozen=True):
     """An exchange of a foreign file, credentials included.
 
     Attributes:
@@ -275,16 +277,16 @@ class Entry(Struct, frozen=True):
     reads: list[RecordedRead] | None = None
 
     def __repr__(self) -> str:
-        return f"Entry({self.request!r}, {self.status}, …)"
+        return f"ForeignExchange({self.request!r}, {self.status}, …)"
 
 
-def checked(entry: Entry) -> Entry:
-    """Return an entry after checking that it is an HTTP exchange.
+def check_exchange(exchange: ForeignExchange) -> ForeignExchange:
+    """Check that an exchange of a file is one of HTTP, and return it.
 
     Raises:
-        Unreadable: It is none.
+        Unreadable: Its URL, its method or its status is not one of HTTP.
     """
-    request = entry.request
+    request = exchange.request
     try:
         url = urlsplit(request.url)
         is_http = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
@@ -294,41 +296,42 @@ def checked(entry: Entry) -> Entry:
         raise Unreadable("no http or https URL")
     if not (request.method.isascii() and request.method.isalpha()):
         raise Unreadable("no HTTP method")
-    if not 100 <= entry.status <= 999:
+    if not 100 <= exchange.status <= 999:
         raise Unreadable("no HTTP status of three digits")
-    return entry
+    return exchange
 
 
-def recording_of(entry: Entry) -> Recording:
+def make_recording(exchange: ForeignExchange) -> Recording:
     """Return the recording of an exchange, without its secrets."""
     secrets = Secrets()
-    if entry.companion is not None:
-        return _restored(entry, entry.companion, secrets)
-    request = secrets.request(entry.request)
-    headers = secrets.response_headers(entry.headers)
-    body = secrets.scrub(entry.body)
-    response = RecordedResponse(entry.status, headers, _suffix(kind_of(entry.headers), body))
-    url = entry.request.url
+    if exchange.companion is not None:
+        return _restore(exchange, exchange.companion, secrets)
+    request = secrets.request(exchange.request)
+    headers = secrets.response_headers(exchange.headers)
+    body = secrets.scrub(exchange.body)
+    suffix = suffix_of(content_type_of(exchange.headers)) or _suffix_by_content(body)
+    response = RecordedResponse(exchange.status, headers, suffix)
+    url = exchange.request.url
     companion = Companion(1, detect_url(url), server_of(url), "recorded", request, response)
     return Recording(body, structs.replace(companion, redacted=secrets.count))
 
 
-def _restored(entry: Entry, companion: Companion, secrets: Secrets) -> Recording:
+def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) -> Recording:
     """Return a recording that was exported; secrets are removed, as the file may be edited."""
-    asked = companion.request
-    request = None if asked is None else _scrubbed(asked, secrets)
+    before = companion.request
+    request = None if before is None else _scrub_request(before, secrets)
     headers = secrets.response_headers(companion.response.headers.items())
     response = structs.replace(companion.response, headers=headers)
-    body = secrets.scrub(entry.body)
+    body = secrets.scrub(exchange.body)
     # A field named as a secret counts again although its value was replaced before.
-    if (request, response, body) == (asked, companion.response, entry.body):
-        return Recording(body, companion, reads=entry.reads)
+    if (request, response, body) == (before, companion.response, exchange.body):
+        return Recording(body, companion, reads=exchange.reads)
     redacted = companion.redacted + secrets.count
     changed = structs.replace(companion, request=request, response=response, redacted=redacted)
-    return Recording(body, changed, reads=entry.reads)
+    return Recording(body, changed, reads=exchange.reads)
 
 
-def _scrubbed(request: RecordedRequest, secrets: Secrets) -> RecordedRequest:
+def _scrub_request(request: RecordedRequest, secrets: Secrets) -> RecordedRequest:
     text = request.text or ""
     body = text.encode() if request.body is UNSET else json.encode(request.body)
     headers = tuple(request.headers.items())
@@ -340,22 +343,10 @@ def _scrubbed(request: RecordedRequest, secrets: Secrets) -> RecordedRequest:
     return structs.replace(clean, body=UNSET, text=kept, bytes=request.bytes)
 
 
-def kind_of(headers: Iterable[tuple[str, str]]) -> str:
-    """Return the content type of headers, in lower case without parameters; empty if none."""
-    for name, value in headers:
-        if name.lower() == "content-type":
-            return value.partition(";")[0].strip().lower()
-    return ""
-
-
-def _suffix(kind: str, body: bytes) -> Suffix:
-    """Return the suffix of a body, by its content type or else by its content."""
-    if kind == "text/event-stream" or (not kind and _EVENT_START.match(body)):
+def _suffix_by_content(body: bytes) -> Suffix:
+    if _EVENT_START.match(body):
         return ".sse"
-    is_json_type = kind == "application/json" or kind.endswith("+json")
-    if is_json_type or (not kind and is_json(body.decode(errors="replace"))):
-        return ".body.json"
-    return ".body.bin"
+    return ".body.json" if is_json(body.decode(errors="replace")) else ".body.bin"
 
 
 def decode_body(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int) -> bytes:

@@ -11,9 +11,14 @@ from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.format import read_bounded, split_name
-from streamnorm.recording.importing.cassettes import cassette_entries
-from streamnorm.recording.importing.entries import Entry, Unreadable, read_yaml, recording_of
-from streamnorm.recording.importing.har import har_entries
+from streamnorm.recording.importing.cassettes import read_cassette
+from streamnorm.recording.importing.entries import (
+    ForeignExchange,
+    Unreadable,
+    make_recording,
+    read_yaml,
+)
+from streamnorm.recording.importing.har import read_har
 from streamnorm.recording.recorder import Recorder, slug_of
 from streamnorm.recording.recording import Recording
 
@@ -52,21 +57,21 @@ def import_file(
     path = Path(path)
     data = read_bounded(path, _LIMITS.max_companion_bytes)
     try:
-        entries = list(_entries(data, path))
-        recordings = [recording_of(entry) for entry in entries]
+        exchanges = list(_read_exchanges(data, path))
+        recordings = [make_recording(exchange) for exchange in exchanges]
     except Unreadable as exc:
         raise RecordingError(f"{path}: {exc}") from exc
     _save(recordings, Path(directory), on_present or (lambda recording: None))
     return recordings
 
 
-def _entries(data: bytes, path: Path) -> Iterator[Entry]:
+def _read_exchanges(data: bytes, path: Path) -> Iterator[ForeignExchange]:
     is_yaml = _is_yaml(data, path)
-    value = read_yaml(data, max_depth=_MAX_DEPTH) if is_yaml else _json_value(data)
+    value = read_yaml(data, max_depth=_MAX_DEPTH) if is_yaml else _decode_json(data)
     if is_object(value) and "interactions" in value:
-        return cassette_entries(value, _LIMITS.max_recording_bytes)
+        return read_cassette(value, _LIMITS.max_recording_bytes)
     if is_object(value) and "log" in value and not is_yaml:
-        return har_entries(value, path, _LIMITS)
+        return read_har(value, path, _LIMITS)
     raise Unreadable("neither a cassette of version 1 nor a HAR file")
 
 
@@ -76,7 +81,7 @@ def _is_yaml(data: bytes, path: Path) -> bool:
     return not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
 
 
-def _json_value(data: bytes) -> Any:
+def _decode_json(data: bytes) -> Any:
     try:
         return decode_any(data.decode("utf-8-sig"), max_depth=_MAX_DEPTH)
     except InvalidJSON as exc:
@@ -89,7 +94,7 @@ def _save(
     recordings: list[Recording], directory: Path, on_present: Callable[[Recording], None]
 ) -> None:
     """Save all recordings that the directory lacks, or none."""
-    present = _present(directory, {len(recording.body) for recording in recordings})
+    present = _find_saved(directory, {len(recording.body) for recording in recordings})
     recorder = Recorder(directory)
     saved: list[tuple[str, Recording]] = []
     try:
@@ -112,7 +117,7 @@ def _save(
         raise
 
 
-def _present(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
+def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], list[Path]]:
     """Return the recordings of a directory whose bodies have one of these sizes."""
     present: dict[tuple[str, bytes], list[Path]] = {}
     with suppress(OSError):  # there is no such directory yet

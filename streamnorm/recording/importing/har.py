@@ -25,12 +25,18 @@ from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
+    CONTENT_TYPES,
     RecordedRead,
     RecordedRequest,
+    content_type_of,
     decode_companion,
     replace_file,
 )
-from streamnorm.recording.importing.entries import Entry, Unreadable, checked, kind_of
+from streamnorm.recording.importing.entries import (
+    ForeignExchange,
+    Unreadable,
+    check_exchange,
+)
 from streamnorm.recording.recording import Recording, companion_of
 
 # HAR requires a date; recordings have none, and exports must be reproducible.
@@ -38,11 +44,6 @@ _DATE = "1970-01-01T00:00:00.000Z"
 _COMMENT = "recordings keep no dates: each startedDateTime stands for an unknown one"
 # URL of a recording without a request.
 _UNKNOWN_URL = "http://unknown.invalid/"
-_KINDS = {
-    ".sse": "text/event-stream",
-    ".body.json": "application/json",
-    ".body.bin": "application/octet-stream",
-}
 _NO_KIND = "x-unknown"  # written by browsers
 
 
@@ -91,7 +92,7 @@ class _HAR(Struct):
     log: _HARLog
 
 
-def har_entries(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Entry]:
+def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[ForeignExchange]:
     """Yield the exchanges of a HAR file, in its order.
 
     Args:
@@ -111,41 +112,41 @@ def har_entries(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[E
     for number, item in enumerate(har.log.entries):
         where = f"log.entries[{number}]"
         try:
-            entry = _exported(_entry(item), item, Path(f"{path}: {where}"), limits)
+            exchange = _restore_companion(_read_entry(item), item, Path(f"{path}: {where}"), limits)
         except Unreadable as exc:
             raise Unreadable(f"{where}: {exc}") from exc
-        size += len(entry.body)
+        size += len(exchange.body)
         if size > limits.max_recording_bytes:
             raise Unreadable(f"{where}: bodies of more than {limits.max_recording_bytes} bytes")
-        yield entry
+        yield exchange
 
 
-def _entry(item: _HAREntry) -> Entry:
+def _read_entry(item: _HAREntry) -> ForeignExchange:
     asked, content = item.request, item.response.content
     headers = _pairs(item.response.headers)
-    if not kind_of(headers) and content.mime_type not in ("", _NO_KIND):
+    if not content_type_of(headers) and content.mime_type not in ("", _NO_KIND):
         headers += (("content-type", content.mime_type),)
     if content.text is None and content.size > 0:
         raise Unreadable("a response whose body was not kept")
-    body = _bytes(content.text or "", content.encoding)
-    request = WireRequest(asked.method, asked.url, _pairs(asked.headers), _asked_body(asked))
-    return Entry(request, item.response.status, headers, body)
+    body = _decode_text(content.text or "", content.encoding)
+    request = WireRequest(asked.method, asked.url, _pairs(asked.headers), _request_body(asked))
+    return ForeignExchange(request, item.response.status, headers, body)
 
 
 def _pairs(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
     return tuple((header.name, header.value) for header in headers)
 
 
-def _asked_body(request: _HARRequest) -> bytes | None:
+def _request_body(request: _HARRequest) -> bytes | None:
     data = request.post_data
     if data is None:
         return b""
     if data.text is None:
         return None  # an upload, of which only the form fields are stored
-    return _bytes(data.text, data.encoding)
+    return _decode_text(data.text, data.encoding)
 
 
-def _bytes(text: str, encoding: str | None) -> bytes:
+def _decode_text(text: str, encoding: str | None) -> bytes:
     if encoding != "base64":
         return text.encode()
     try:
@@ -154,17 +155,19 @@ def _bytes(text: str, encoding: str | None) -> bytes:
         raise Unreadable("a body that is no base64") from exc
 
 
-def _exported(entry: Entry, item: _HAREntry, where: Path, limits: Limits) -> Entry:
+def _restore_companion(
+    exchange: ForeignExchange, item: _HAREntry, where: Path, limits: Limits
+) -> ForeignExchange:
     """Return an entry with companion and reads from our custom fields."""
     if item.companion is None:
-        return checked(entry)
+        return check_exchange(exchange)
     if not is_object(item.companion):
         raise Unreadable("_streamnorm that is no object")
     text = msgspec.json.encode({**item.companion, "chunks": item.chunks})
     companion, reads = decode_companion(text, where, limits)
-    if reads is not None and sum(read.size for read in reads) != len(entry.body):
+    if reads is not None and sum(read.size for read in reads) != len(exchange.body):
         raise Unreadable("_chunks of another size than the body")
-    return structs.replace(entry, companion=companion, reads=reads)
+    return structs.replace(exchange, companion=companion, reads=reads)
 
 
 def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
@@ -179,7 +182,7 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
     log = {
         "version": "1.2",
         "creator": {"name": "streamnorm", "version": streamnorm.__version__},
-        "entries": [_exchange(recording) for recording in recordings],
+        "entries": [_entry_fields(recording) for recording in recordings],
         "comment": _COMMENT,
     }
     text = msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
@@ -189,26 +192,26 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
         raise RecordingError(f"{path}: {exc.strerror}") from exc
 
 
-def _exchange(recording: Recording) -> dict[str, Any]:
+def _entry_fields(recording: Recording) -> dict[str, Any]:
     reads = recording.reads
     companion: dict[str, Any] = msgspec.to_builtins(companion_of(recording))
     del companion["chunks"]
     gaps_ms = [read.gap_ms for read in reads or [RecordedRead(0, 0)]] or [0]
-    exchange: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "startedDateTime": _DATE,
         "time": sum(gaps_ms),
-        "request": _request(recording.request),
-        "response": _response(recording),
+        "request": _request_fields(recording.request),
+        "response": _response_fields(recording),
         "cache": {},
         "timings": {"send": 0, "wait": gaps_ms[0], "receive": sum(gaps_ms[1:])},
         "_streamnorm": companion,
     }
     if reads is not None:
-        exchange["_chunks"] = [str(read) for read in reads]
-    return exchange
+        entry["_chunks"] = [str(read) for read in reads]
+    return entry
 
 
-def _request(request: RecordedRequest | None) -> dict[str, Any]:
+def _request_fields(request: RecordedRequest | None) -> dict[str, Any]:
     request = request or RecordedRequest("POST", _UNKNOWN_URL, {})
     body = request.text
     if request.body is not UNSET:
@@ -219,8 +222,8 @@ def _request(request: RecordedRequest | None) -> dict[str, Any]:
         "url": request.url,
         "httpVersion": "unknown",
         "cookies": [],
-        "headers": _named(request.headers.items()),
-        "queryString": _named(parse_qsl(query, keep_blank_values=True)),
+        "headers": _name_value_pairs(request.headers.items()),
+        "queryString": _name_value_pairs(parse_qsl(query, keep_blank_values=True)),
         "headersSize": -1,
         "bodySize": len((body or "").encode()) if request.bytes is None else request.bytes,
     }
@@ -230,9 +233,9 @@ def _request(request: RecordedRequest | None) -> dict[str, Any]:
     return fields
 
 
-def _response(recording: Recording) -> dict[str, Any]:
+def _response_fields(recording: Recording) -> dict[str, Any]:
     response = recording.response
-    kind = response.headers.get("content-type", _KINDS[response.body])
+    kind = response.headers.get("content-type", CONTENT_TYPES[response.body])
     content: dict[str, Any] = {"size": len(recording.body), "mimeType": kind}
     try:
         content["text"] = recording.body.decode()
@@ -241,10 +244,10 @@ def _response(recording: Recording) -> dict[str, Any]:
         content["encoding"] = "base64"
     return {
         "status": response.status,
-        "statusText": _phrase(response.status),
+        "statusText": _reason_phrase(response.status),
         "httpVersion": "unknown",
         "cookies": [],
-        "headers": _named(response.headers.items()),
+        "headers": _name_value_pairs(response.headers.items()),
         "content": content,
         "redirectURL": "",
         "headersSize": -1,
@@ -252,11 +255,11 @@ def _response(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _named(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+def _name_value_pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in pairs]
 
 
-def _phrase(status: int) -> str:
+def _reason_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -102,7 +102,7 @@ def find_in_text(text: str, kind: str) -> Iterator[Field]:
     yield from _find_in_lines(text)
     for match in _JSON_FIELD.finditer(text):
         if is_secret_field(match[1]):
-            yield Field(*match.span(2), _unquoted(match[2]))
+            yield Field(*match.span(2), _unquote(match[2]))
 
 
 def _find_in_form(text: str) -> Iterator[Field]:
@@ -149,7 +149,7 @@ def _find_in_lines(text: str) -> Iterator[Field]:
             yield Field(0, 0, credential)
 
 
-def _unquoted(quoted: str) -> str:
+def _unquote(quoted: str) -> str:
     """Return the meaning of a JSON string without its quotes; itself if it is no JSON."""
     try:
         value = decode_any(f'"{quoted}"', max_depth=1)

@@ -109,7 +109,7 @@ def is_secret_header(name: str) -> bool:
 
 def is_secret_field(name: str) -> bool:
     """Return whether a field of JSON or of a form with this name holds a secret."""
-    name = _normalised(name)
+    name = _normalise(name)
     return name in _SECRET_FIELDS or name.endswith(_SECRET_ENDS)
 
 
@@ -154,13 +154,13 @@ def _position_below(position: Position, name: str, value: Any) -> Position:
 
 def _public_fields(value: dict[str, Any]) -> frozenset[str]:
     """Return the fields of an object in a secret field that are not secret themselves."""
-    names = {name: _normalised(name) for name in value}
+    names = {name: _normalise(name) for name in value}
     is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
     public = _DESCRIPTIONS | _SCHEMA_FIELDS if is_schema else _DESCRIPTIONS
     return frozenset(name for name, normalised in names.items() if normalised in public)
 
 
-def _normalised(name: str) -> str:
+def _normalise(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 

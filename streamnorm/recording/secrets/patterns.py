@@ -173,7 +173,7 @@ def find_tokens(data: bytes, low: int, high: int) -> Iterator[Secret]:
     for start, shape in _candidates(data, low, high):
         match = shape.pattern.match(data, start, start + _MAX_MATCH)
         if match is not None:
-            yield from _lines_of(data, *match.span(shape.pattern.groups), shape.kind)
+            yield from _split_lines(data, *match.span(shape.pattern.groups), shape.kind)
 
 
 def _candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]]:
@@ -186,11 +186,11 @@ def _candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]
                 yield at - shape.offset, shape
         at = classes.find(_PREFIX, at + 1, high + _LONGEST_PREFIX)
     for word, shape in _BY_WORD:
-        for start in _all(word, data, low + shape.offset, high + shape.offset):
+        for start in _find_all(word, data, low + shape.offset, high + shape.offset):
             yield start - shape.offset, shape
 
 
-def _lines_of(data: bytes, start: int, end: int, kind: str) -> Iterator[Secret]:
+def _split_lines(data: bytes, start: int, end: int, kind: str) -> Iterator[Secret]:
     """Yield the lines of a secret: line ends frame the events of a body, and stay."""
     for line in _LINE.finditer(data, start, end):
         yield Secret(*line.span(), kind)
@@ -199,13 +199,13 @@ def _lines_of(data: bytes, start: int, end: int, kind: str) -> Iterator[Secret]:
 def find_fields(data: bytes, low: int, high: int) -> Iterator[Secret]:
     """Yield the values of JSON fields with secret names."""
     for name in _FIELD_NAMES:
-        for start in _all(name, data, low, high):
+        for start in _find_all(name, data, low, high):
             match = _FIELD.match(data, start + len(name))
             if match is not None:
                 yield Secret(*match.span(1 if match[1] is not None else 3), "secret field")
 
 
-def _all(word: bytes, data: bytes, low: int, high: int) -> Iterator[int]:
+def _find_all(word: bytes, data: bytes, low: int, high: int) -> Iterator[int]:
     start = data.find(word, low, high + len(word) - 1)
     while start >= 0:
         yield start
@@ -235,7 +235,7 @@ class Forms:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        texts = {text for value in values for text in _texts(value)}
+        texts = {text for value in values for text in _spellings(value)}
         # The same order in every run, whatever the hash seed.
         self._needles = sorted(text.encode() for text in texts)
         self._escapes = _Escapes(frozenset("".join(texts))) if texts else None
@@ -243,7 +243,7 @@ class Forms:
     def find(self, data: bytes, low: int, high: int) -> Iterator[Span]:
         """Yield the spans of values that start at or after `low` and before `high`."""
         yield from self._raw(data, low, high)
-        if self._escapes is not None and self._escapes.stand_in(data, low):
+        if self._escapes is not None and self._escapes.occur_in(data, low):
             plain = _Unescaped(data, low, self._escapes.pattern)
             for start, end in self._raw(plain.data, 0, len(plain.data)):
                 span = plain.origin(start, end)
@@ -270,8 +270,10 @@ class _Escapes:
         # Cheap searches that most bodies fail, so that `pattern` need not run.
         common = b"00" if all(unit.startswith(b"00") for unit in units) else b""
         self._gates = (
-            re.compile(rb"\\u%b(?i:%b)" % (common, _any(u.removeprefix(common) for u in units))),
-            re.compile(rb"%%(?:25){0,3}(?i:%b)" % _any(octets)),
+            re.compile(
+                rb"\\u%b(?i:%b)" % (common, _alternatives(u.removeprefix(common) for u in units))
+            ),
+            re.compile(rb"%%(?:25){0,3}(?i:%b)" % _alternatives(octets)),
         )
         self._pairs = [b"\\" + character.encode() for character in short]
         named = rb"|[%b]" % re.escape(short.encode()) if short else b""
@@ -280,14 +282,14 @@ class _Escapes:
             rb"|%%(?:25){0,3}((?i:%(octets)b))"
             % {
                 b"s": _BACKSLASHES,
-                b"units": _any(units),
+                b"units": _alternatives(units),
                 b"named": named,
-                b"octets": _any(octets),
+                b"octets": _alternatives(octets),
             },
             re.DOTALL,
         )
 
-    def stand_in(self, data: bytes, low: int) -> bool:
+    def occur_in(self, data: bytes, low: int) -> bool:
         """Return whether `data` may contain such an escape from `low` on."""
         return any(gate.search(data, low) is not None for gate in self._gates) or any(
             data.find(pair, low) >= 0 for pair in self._pairs
@@ -304,7 +306,7 @@ class _Unescaped:
         self._origins = [(low, low)]  # span of the escape in the original bytes
         at, size = low, 0
         for match in pattern.finditer(data, low):
-            meant = _meaning(match)
+            meant = _decode_escape(match)
             pieces += (data[at : match.start()], meant)
             size += match.start() - at
             self._starts.append(size)
@@ -328,7 +330,7 @@ class _Unescaped:
         )
 
 
-def _meaning(match: re.Match[bytes]) -> bytes:
+def _decode_escape(match: re.Match[bytes]) -> bytes:
     high, low, unit, octet = match.groups()
     if octet:
         return bytes.fromhex(octet.decode())
@@ -338,11 +340,11 @@ def _meaning(match: re.Match[bytes]) -> bytes:
     return _MEANT[match[0][-1:]]
 
 
-def _any(words: Iterable[bytes]) -> bytes:
+def _alternatives(words: Iterable[bytes]) -> bytes:
     return b"|".join(sorted(set(words)))
 
 
-def _texts(value: str) -> Iterator[str]:
+def _spellings(value: str) -> Iterator[str]:
     for piece in _pieces(value):
         yield piece
         if " " in piece:

@@ -137,9 +137,9 @@ class Secrets:
         self._learn(field.value for field in fields)
         if not is_whole:
             return {"bytes": len(request.body)}
-        return {"text": self._scrub_text(self._without(fields, text))}
+        return {"text": self._scrub_text(self._hide_fields(fields, text))}
 
-    def _without(self, fields: Iterable[Field], text: str) -> str:
+    def _hide_fields(self, fields: Iterable[Field], text: str) -> str:
         """Return a text with the fields replaced; they are in order, and may overlap."""
         pieces: list[str] = []
         at = 0

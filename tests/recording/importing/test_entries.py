@@ -9,11 +9,11 @@ import pytest
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.importing.entries import (
-    Entry,
+    ForeignExchange,
     Unreadable,
-    checked,
+    check_exchange,
     decode_body,
-    recording_of,
+    make_recording,
 )
 
 CHAT_URL = "https://api.deepseek.com/v1/chat/completions"
@@ -26,10 +26,10 @@ def entry(
     status: int = 200,
     kind: str = "",
     body: bytes = b"",
-) -> Entry:
+) -> ForeignExchange:
     headers = (("Content-Type", kind),) if kind else ()
     request = WireRequest(method, url, (("Content-Type", "application/json"),), b'{"n": 1}')
-    return Entry(request, status, headers, body)
+    return ForeignExchange(request, status, headers, body)
 
 
 def gzipped(data: bytes) -> bytes:
@@ -62,12 +62,12 @@ def bare_deflate(data: bytes) -> bytes:
     ],
 )
 def test_suffix_of_the_body_file_is_that_of_its_kind(kind: str, body: bytes, suffix: str) -> None:
-    recording = recording_of(entry(kind=kind, body=body))
+    recording = make_recording(entry(kind=kind, body=body))
     assert (recording.response.body, recording.body) == (suffix, body)
 
 
 def test_imported_recording_has_the_exchange_without_timing() -> None:
-    recording = recording_of(entry(kind="text/event-stream", status=201))
+    recording = make_recording(entry(kind="text/event-stream", status=201))
     assert recording.request is not None
     assert (recording.request.method, recording.request.url) == ("POST", CHAT_URL)
     assert recording.request.headers == {"content-type": "application/json"}
@@ -81,7 +81,7 @@ def test_imported_recording_has_the_exchange_without_timing() -> None:
 def test_headers_of_the_transfer_are_left_out() -> None:
     told = entry(kind="text/event-stream")
     sent = (("Content-Encoding", "gzip"), ("content-length", "3"), ("Transfer-Encoding", "chunked"))
-    recording = recording_of(Entry(told.request, 200, told.headers + sent, b""))
+    recording = make_recording(ForeignExchange(told.request, 200, told.headers + sent, b""))
     assert recording.response.headers == {"content-type": "text/event-stream"}
 
 
@@ -101,29 +101,29 @@ def test_headers_of_the_transfer_are_left_out() -> None:
 )
 def test_exchange_without_an_http_url_is_refused(url: str) -> None:
     with pytest.raises(Unreadable, match="no http or https URL"):
-        checked(entry(url=url))
+        check_exchange(entry(url=url))
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/", "https://h", "http://[::1]:80/x?y#z"])
 def test_exchange_with_an_http_url_passes(url: str) -> None:
-    assert checked(entry(url=url)).request.url == url
+    assert check_exchange(entry(url=url)).request.url == url
 
 
 @pytest.mark.parametrize("method", ["", "GET /", "PÖST", "PO\nST"])
 def test_exchange_without_a_method_is_refused(method: str) -> None:
     with pytest.raises(Unreadable, match="no HTTP method"):
-        checked(entry(method=method))
+        check_exchange(entry(method=method))
 
 
 @pytest.mark.parametrize("status", [-1, 0, 99, 1000, 10**30])
 def test_status_of_other_than_three_digits_is_refused(status: int) -> None:
     with pytest.raises(Unreadable, match="no HTTP status"):
-        checked(entry(status=status))
+        check_exchange(entry(status=status))
 
 
 @pytest.mark.parametrize("status", [100, 999])
 def test_status_of_three_digits_passes(status: int) -> None:
-    assert checked(entry(status=status)).status == status
+    assert check_exchange(entry(status=status)).status == status
 
 
 @pytest.mark.parametrize(
@@ -189,5 +189,5 @@ def test_decoded_size_is_bounded(compress: object) -> None:
 
 def test_repr_shows_no_secret() -> None:
     request = WireRequest("GET", "https://h/?key=canary", (("authorization", "canary"),), b"canary")
-    shown = repr(Entry(request, 200, (("set-cookie", "canary"),), b"canary"))
+    shown = repr(ForeignExchange(request, 200, (("set-cookie", "canary"),), b"canary"))
     assert "canary" not in shown

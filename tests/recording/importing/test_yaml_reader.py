@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from streamnorm.recording.importing.entries import (
-    Foreign,
-    Plain,
+    PlainScalar,
     Unreadable,
-    json_value,
+    UnsupportedValue,
     read_yaml,
+    resolve_scalars,
 )
 
 
@@ -20,7 +20,7 @@ def read(text: str) -> object:
 
 
 def value(text: str) -> object:
-    return json_value(read(text))
+    return resolve_scalars(read(text))
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_yaml_value_equals_the_json_value(text: str, meant: object) -> None:
 
 
 def test_plain_scalars_differ_from_quoted_ones() -> None:
-    assert isinstance(read("12"), Plain)
-    assert not isinstance(read("'12'"), Plain)
+    assert isinstance(read("12"), PlainScalar)
+    assert not isinstance(read("'12'"), PlainScalar)
     assert [type(key) for key in read_yaml(b"a: 1", max_depth=8)] == [str]
 
 
@@ -95,7 +95,7 @@ def test_binary_that_is_no_base64_is_refused(text: str) -> None:
     ],
 )
 def test_unknown_tag_is_not_constructed(text: str) -> None:
-    assert read(f"- {text}") == [Foreign()]
+    assert read(f"- {text}") == [UnsupportedValue()]
     with pytest.raises(Unreadable, match="JSON has not"):
         value(f"- {text}")
 

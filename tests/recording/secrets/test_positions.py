@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.secret_shapes import SHAPED
 
-from streamnorm.recording.scanning import is_replaced, positions_in
+from streamnorm.recording.scanning import find_credentials, is_replaced
 
 KEY = "cAn4ry-qX8zuk7-wNd51"
 URL = "https://api.example/v1"
@@ -54,7 +54,7 @@ def request(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_credential_is_found_at_its_position(value: Any, path: str, kind: str) -> None:
-    assert list(positions_in(value)) == [(path, kind, KEY)]
+    assert list(find_credentials(value)) == [(path, kind, KEY)]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_credential_is_found_at_its_position(value: Any, path: str, kind: str) -
     ],
 )
 def test_other_values_are_not_found(value: Any) -> None:
-    assert list(positions_in(value)) == []
+    assert list(find_credentials(value)) == []
 
 
 def test_parts_of_a_credential_stand_behind_it() -> None:
     value = {"headers": {"authorization": "Basic dXNlci0xOmNBbjRyeQ=="}}
-    assert [position.value for position in positions_in(value)] == [
+    assert [position.value for position in find_credentials(value)] == [
         "dXNlci0xOmNBbjRyeQ==",
         "user-1:cAn4ry",
         "user-1",
@@ -95,14 +95,14 @@ def test_parts_of_a_credential_stand_behind_it() -> None:
 )
 def test_name_that_might_be_a_secret_is_shown_by_its_number(name: str) -> None:
     value = {"n": 1, name: {"api_key": KEY}}
-    assert [position.path for position in positions_in(value)] == ["[1].api_key"]
-    assert [position.path for position in positions_in({"a": value})] == ["a[1].api_key"]
+    assert [position.path for position in find_credentials(value)] == ["[1].api_key"]
+    assert [position.path for position in find_credentials({"a": value})] == ["a[1].api_key"]
 
 
 @pytest.mark.parametrize("name", ["a", "a" * 40, "a" * 14 + "1", "x-request-id", "_b_2"])
 def test_usual_name_is_shown(name: str) -> None:
     path = f"a.{name}.api_key"
-    assert [p.path for p in positions_in({"a": {name: {"api_key": KEY}}})] == [path]
+    assert [p.path for p in find_credentials({"a": {name: {"api_key": KEY}}})] == [path]
 
 
 @pytest.mark.parametrize("value", ["xxxxxx", "XXX", "***", "...", "<key>", "a ${KEY} b", "a{{b}}"])
