@@ -25,7 +25,7 @@ from streamnorm._registry import encoder, lookup
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
-class ErrorAnswer(Struct, frozen=True):
+class ErrorResponse(Struct, frozen=True):
     """An error response.
 
     Attributes:
@@ -37,7 +37,7 @@ class ErrorAnswer(Struct, frozen=True):
     body: bytes
 
 
-class WholeAnswer(Struct, frozen=True):
+class TranslatedAnswer(Struct, frozen=True):
     """A whole answer in the client's dialect.
 
     Attributes:
@@ -66,7 +66,9 @@ def error_status(error: StreamError, client: str, *, upstream: str | None) -> in
     return response_status(error, lookup(client).overloaded_status)
 
 
-def error_answer(error: StreamError, client: str, *, upstream: str | None) -> ErrorAnswer:
+def encode_error_response(
+    error: StreamError, client: str, *, upstream: str | None
+) -> ErrorResponse:
     """Return the response that reports an error before a stream begins.
 
     Args:
@@ -78,15 +80,15 @@ def error_answer(error: StreamError, client: str, *, upstream: str | None) -> Er
     is_own = upstream is None or lookup(upstream) is lookup(client)
     status = error_status(error, client, upstream=upstream)
     body = encoder(client, extras=is_own).error_body(structs.replace(error, status_hint=status))
-    return ErrorAnswer(status, body)
+    return ErrorResponse(status, body)
 
 
-def reported_error(exc: UpstreamError) -> StreamError:
+def error_of_body(exc: UpstreamError) -> StreamError:
     """Return the error that a whole body reports."""
     return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
 
 
-def whole_answer(
+def translate_answer(
     data: bytes,
     client: str,
     upstream: str,
@@ -96,7 +98,7 @@ def whole_answer(
     created: float | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     on_loss: OnLoss | None = None,
-) -> WholeAnswer | StreamError:
+) -> TranslatedAnswer | StreamError:
     """Return the body of a successful response in the client's dialect, or why there is none.
 
     The body may also be a stream: some servers stream whatever they are asked for.  An answer
@@ -124,7 +126,9 @@ def whole_answer(
     outcome = Completed(message.stop_reason or "other", message.usage)
     if is_whole and lookup(client) is lookup(upstream) and reply == Reply():
         has_blocks = bool(message.blocks)
-        return WholeAnswer(data, outcome, (), has_blocks)  # also one that goes on in the background
+        return TranslatedAnswer(
+            data, outcome, (), has_blocks
+        )  # also one that goes on in the background
     if message.stop_reason is None:
         return StreamError("malformed", "an answer that has not ended, expected its end")
     try:
@@ -132,7 +136,7 @@ def whole_answer(
     except EncodeError as exc:
         return answer_failure(exc)
     body = encode_pieces(encoded.body, len(data))
-    return WholeAnswer(body, outcome, encoded.losses, bool(message.blocks))
+    return TranslatedAnswer(body, outcome, encoded.losses, bool(message.blocks))
 
 
 def _whole_message(
@@ -141,7 +145,7 @@ def _whole_message(
     try:
         return decode_message(data, dialect, server=server, limits=limits)
     except UpstreamError as exc:
-        return reported_error(exc)
+        return error_of_body(exc)
     except DecodeError as exc:
         return StreamError("malformed", f"an answer that is not of {dialect}: {exc}")
 

@@ -65,7 +65,7 @@ def _refuses_reasoning(upstream: Upstream) -> bool:
     return base.reasoning_issuer is None and upstream.server in (base.file_issuer, base.dialect)
 
 
-def without_owner(request: Request, upstream: Upstream) -> Request:
+def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
     """Return a request whose turns of other vendors are written as those of another dialect.
 
     The same object is returned if there are none.
@@ -104,7 +104,7 @@ class _Target(NamedTuple):
     @classmethod
     def of(cls, request: Request, upstream: Upstream) -> Self:
         base = codec_of(upstream.dialect).capabilities
-        model, server = upstream.own_model(request.model), upstream.server
+        model, server = upstream.upstream_model(request.model), upstream.server
         profiles = upstream.profiles or shipped_profiles()
         target = profiles.resolve(base, server=server, model=model, version=None)
         signs_calls = base.signature_placeholder is not None

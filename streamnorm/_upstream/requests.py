@@ -148,7 +148,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
         model_map: Names of its models by the names that clients use.
         model: Name of the model that all requests ask for; None for that of `model_map`.
         headers: Headers of every request to it, names in lower case; they may hold its key.
-        passes_key: Whether the client's own key is sent, if `headers` holds none.
+        forwards_key: Whether the client's own key is sent, if `headers` holds none.
     """
 
     dialect: str
@@ -158,18 +158,18 @@ class Upstream(Struct, frozen=True, kw_only=True):
     model_map: Mapping[str, str] = {}
     model: str | None = None
     headers: Mapping[str, str] = {}
-    passes_key: bool = True
+    forwards_key: bool = True
 
     def __repr__(self) -> str:
         return f"Upstream({self.dialect!r}, …)"
 
-    def own_model(self, name: str) -> str:
+    def upstream_model(self, name: str) -> str:
         """Return the provider's name of a model."""
         return self.model_map.get(name, name) if self.model is None else self.model
 
-    def with_own_model(self, request: Request) -> Request:
+    def with_upstream_model(self, request: Request) -> Request:
         """Return a request with the provider's name of its model."""
-        name = self.own_model(request.model)
+        name = self.upstream_model(request.model)
         return request if name == request.model else structs.replace(request, model=name)
 
 
@@ -232,7 +232,7 @@ class RequestRefused(StreamnormError):
         self.headers = dict(headers or {})
 
 
-def upstream_request(
+def build_upstream_request(
     received: ClientRequest,
     client: str,
     upstream: Upstream,
@@ -261,11 +261,11 @@ def upstream_request(
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
         data = json_body(received)
-        body = decoded_body(received, limits)
+        body = decode_request_body(received, limits)
         request = request_of(
             body, known.name, path=received.path, headers=received.headers, limits=limits
         )
-        request = upstream.with_own_model(request)
+        request = upstream.with_upstream_model(request)
         if adjust is not None:
             request = adjust(request)
         encoded = encode_request(
@@ -286,7 +286,7 @@ def upstream_request(
         target,
         body=encoded.headers,
         own=upstream.headers,
-        passes_key=upstream.passes_key,
+        forwards_key=upstream.forwards_key,
     )
     return UpstreamRequest(
         url=url,
@@ -316,7 +316,7 @@ def asks_for_usage(body: object) -> bool:
     return is_object(options) and options.get("include_usage") is True
 
 
-def asked_of(received: ClientRequest, client: str) -> RequestedOperation:
+def match_operation(received: ClientRequest, client: str) -> RequestedOperation:
     """Return what a request asks for, by its method and path.
 
     Raises:
@@ -364,7 +364,7 @@ def json_body(received: ClientRequest) -> bytes:
     return received.body
 
 
-def decoded_body(received: ClientRequest, limits: Limits) -> dict[str, Any]:
+def decode_request_body(received: ClientRequest, limits: Limits) -> dict[str, Any]:
     """Return the body of a request as a decoded object.
 
     Raises:

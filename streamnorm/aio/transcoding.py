@@ -13,7 +13,7 @@ from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
 from streamnorm._registry import encoder
 from streamnorm._transcoder import TranscodeOptions, Transcoder
-from streamnorm._upstream.passing import PassedStream
+from streamnorm._upstream.passthrough import PassthroughStream
 from streamnorm.aio.pump import Head, OnEnd, Pump
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
@@ -168,8 +168,8 @@ def iter_transcode(
     return SyncStream(TranscodePump(reader, dialect, to, on_end=on_end, **options), reader)
 
 
-class PassingPump(TranscodePump):
-    """Pump of a response that is passed on from whichever event it begins with; see `PassedStream`.
+class PassthroughPump(TranscodePump):
+    """Pump of a stream that a `PassthroughStream` passes on.
 
     Args:
         head: Status and content type.
@@ -179,4 +179,4 @@ class PassingPump(TranscodePump):
 
     def __init__(self, head: Head, dialect: str, *, on_end: OnEnd | None = None) -> None:
         super().__init__(head, dialect, dialect, on_end=on_end, keep_message=False)
-        self._core = self._transcoder = PassedStream(dialect, limits=Limits())
+        self._core = self._transcoder = PassthroughStream(dialect, limits=Limits())

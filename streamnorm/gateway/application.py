@@ -17,7 +17,7 @@ from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Abandoned
 from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
-from streamnorm._upstream.answers import error_answer
+from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, RequestRefused
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, encode_headers, open_exchange
 from streamnorm.asgi.responses import send_json
@@ -197,7 +197,7 @@ class Gateway:
             try:
                 self._admission.check_sender(scope, received)
             except RequestRefused as refused:
-                refusal = error_answer(refused.error, DEFAULT_ERROR_DIALECT, upstream=None)
+                refusal = encode_error_response(refused.error, DEFAULT_ERROR_DIALECT, upstream=None)
                 status, headers, body = refusal.status, _JSON, refusal.body
             if status == _NO_CONTENT:  # which has no length
                 await exchange.start(status, headers)
@@ -272,7 +272,7 @@ class Gateway:
     async def _refuse(
         self, refused: RequestRefused, client: Dialect, exchange: Exchange, call: CallRecord
     ) -> None:
-        answer = error_answer(refused.error, client.name, upstream=None)
+        answer = encode_error_response(refused.error, client.name, upstream=None)
         call.status, call.outcome = answer.status, error_outcome(refused.error)
         await send_json(
             exchange, answer.status, [*_JSON, *encode_headers(refused.headers)], answer.body
@@ -287,7 +287,7 @@ class Gateway:
             return
         refused = refuse_websocket()
         client = client_of(received_request(scope))
-        answer = error_answer(refused.error, client.name, upstream=None)
+        answer = encode_error_response(refused.error, client.name, upstream=None)
         headers = [*_JSON, *encode_headers(refused.headers)]
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})

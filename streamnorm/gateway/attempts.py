@@ -27,10 +27,15 @@ from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status, whole_answer
-from streamnorm._upstream.foreign_turns import without_owner
-from streamnorm._upstream.passing import passed_request
-from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, upstream_request
+from streamnorm._upstream.answers import (
+    TranslatedAnswer,
+    encode_error_response,
+    error_status,
+    translate_answer,
+)
+from streamnorm._upstream.foreign_turns import disown_foreign_turns
+from streamnorm._upstream.passthrough import prepare_passthrough
+from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, build_upstream_request
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.asgi.upstream_failures import failed_request
@@ -75,7 +80,7 @@ class CompleteResponse(Struct, frozen=True):
         target: Who answered.
     """
 
-    answer: WholeAnswer
+    answer: TranslatedAnswer
     headers: dict[str, str]
     target: Target
 
@@ -278,9 +283,9 @@ class Attempts:
         turn, upstream, limits = self._turn, target.upstream, self._request_limits
         request = turn.request_for(target)
         if turn.passes(target):
-            sent = passed_request(request, upstream, limits=limits)
+            sent = prepare_passthrough(request, upstream, limits=limits)
         else:
-            sent = upstream_request(
+            sent = build_upstream_request(
                 request,
                 self._client.name,
                 upstream,
@@ -301,7 +306,7 @@ class Attempts:
         adjust = apply_options(target.options, self._report)
         if target.upstream.dialect != self._client.name:
             return adjust
-        return lambda request: adjust(without_owner(request, target.upstream))
+        return lambda request: adjust(disown_foreign_turns(request, target.upstream))
 
     def _passes_on_refusals(self, target: Target) -> bool:
         """Return whether another upstream is asked if this one refuses."""
@@ -397,7 +402,7 @@ class Attempts:
                 error, reason = broken_connection(exc, 0), failure_reason(exc)
                 return self._failure(error, target, headers, reason=reason)
         translate = partial(
-            whole_answer,
+            translate_answer,
             data,
             self._client.name,
             target.upstream.dialect,
@@ -442,7 +447,7 @@ class Attempts:
         upstream = None if target is None else target.upstream.dialect
         status = error_status(error, self._client.name, upstream=upstream)
         if error_body is None:
-            body = error_answer(error, self._client.name, upstream=upstream).body
+            body = encode_error_response(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))
         if target is not None and not self._is_of_one_upstream(error, target):

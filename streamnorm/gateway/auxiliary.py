@@ -28,18 +28,18 @@ from streamnorm._core.json import dumps
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import error_answer
-from streamnorm._upstream.passing import PassedAnswer
-from streamnorm._upstream.requests import ClientRequest, json_body, refusals
-from streamnorm._upstream.side_requests import (
-    SideAnswer,
-    SideRequest,
-    listed_models,
+from streamnorm._upstream.answers import encode_error_response
+from streamnorm._upstream.auxiliary import (
+    UpstreamCall,
+    UpstreamReply,
+    call_steps,
+    list_models,
     resumes_stream,
-    side_steps,
 )
+from streamnorm._upstream.passthrough import PassthroughAnswer
+from streamnorm._upstream.requests import ClientRequest, json_body, refusals
 from streamnorm.aio import Stream
-from streamnorm.aio.transcoding import PassingPump
+from streamnorm.aio.transcoding import PassthroughPump
 from streamnorm.asgi.exchange import Exchange, encode_headers
 from streamnorm.asgi.responses import send_json
 from streamnorm.asgi.upstream_failures import failed_request
@@ -175,7 +175,7 @@ class AuxiliaryEndpoints:
             await self._refuse(response_not_found(asked.response_id), exchange, call)
             return
         try:
-            result: _Result[Encoded | PassedAnswer]
+            result: _Result[Encoded | PassthroughAnswer]
             if resumes_stream(received, asked):
                 resumed = await self._resume(received, client, asked, exchange, call)
                 if resumed is None:
@@ -189,12 +189,12 @@ class AuxiliaryEndpoints:
             raise stopping() from exc
         value, headers = result.value, [_JSON, *encode_headers(result.headers)]
         if isinstance(value, StreamError):
-            failed = error_answer(value, client.name, upstream=result.dialect)
+            failed = encode_error_response(value, client.name, upstream=result.dialect)
             call.status, call.outcome = failed.status, error_outcome(value)
             call.reason = result.reason
             await send_json(exchange, failed.status, headers, failed.body)
             return
-        if isinstance(value, PassedAnswer):
+        if isinstance(value, PassthroughAnswer):
             call.status = value.status
             if value.error is not None:
                 call.outcome = error_outcome(value.error)
@@ -207,7 +207,7 @@ class AuxiliaryEndpoints:
 
     async def _asked(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord
-    ) -> _Result[Encoded | PassedAnswer]:
+    ) -> _Result[Encoded | PassthroughAnswer]:
         """Return what the upstream of a model says, or an estimate."""
         body: dict[str, Any] = {}
         model = asked.model
@@ -233,8 +233,8 @@ class AuxiliaryEndpoints:
             received.size,
             partial(self._compacting.open, received, body, is_own=is_own),
         )
-        steps = side_steps(received, asked, client.name, target.upstream, self._estimator)
-        result: _Result[Encoded | PassedAnswer] = await self._run(
+        steps = call_steps(received, asked, client.name, target.upstream, self._estimator)
+        result: _Result[Encoded | PassthroughAnswer] = await self._run(
             steps, received.size, target, client, call
         )
         if asked.operation == "model" and self._is_listed_unasked(call.model, result.value):
@@ -264,18 +264,18 @@ class AuxiliaryEndpoints:
         asked: RequestedOperation,
         exchange: Exchange,
         call: CallRecord,
-    ) -> _Result[Encoded | PassedAnswer] | None:
+    ) -> _Result[Encoded | PassthroughAnswer] | None:
         """Send the rest of a stored stream; return why there is none, or None."""
         target = self._routing.native(client) or self._routing.targets("", client)[0]
         upstream = target.upstream
-        request = next(side_steps(received, asked, client.name, upstream, self._estimator))
+        request = next(call_steps(received, asked, client.name, upstream, self._estimator))
         call.upstream, call.attempts = target.name, 1
         try:
             answer = await self._network.send(request, reuse=target.reuse, key=target.key)
         except _FAILURES as exc:
             return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
         headers = answer_headers(answer.headers, client, client)
-        pump = PassingPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
+        pump = PassthroughPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
         answer.watch(pump)
         async with Stream(pump, answer) as stream:
             try:
@@ -296,14 +296,14 @@ class AuxiliaryEndpoints:
 
     async def _listed(
         self, received: ClientRequest, client: Dialect, call: CallRecord
-    ) -> _Result[Encoded | PassedAnswer]:
+    ) -> _Result[Encoded | PassthroughAnswer]:
         """Return the models that the configuration names, and those that match its wildcards.
 
         An upstream that fails or is late is left out, unless nothing else is listed.
         """
         models: dict[str, ModelInfo] = {}
         of_upstreams: dict[str, list[ModelInfo]] = {}
-        failure: _Result[Encoded | PassedAnswer] | None = None
+        failure: _Result[Encoded | PassthroughAnswer] | None = None
         names = self._routing.names
         for at, (entry, targets) in enumerate(self._routing.entries):
             if is_one_name(entry.match):
@@ -334,7 +334,7 @@ class AuxiliaryEndpoints:
     async def _models_of(
         self, target: Target, received: ClientRequest, client: Dialect, call: CallRecord
     ) -> _Result[list[ModelInfo]]:
-        steps = listed_models(received, client.name, target.upstream)
+        steps = list_models(received, client.name, target.upstream)
         try:
             async with asyncio.timeout(_LISTED_S):
                 return await self._run(steps, 0, target, client, call)
@@ -344,7 +344,7 @@ class AuxiliaryEndpoints:
 
     async def _run(
         self,
-        steps: Generator[SideRequest, SideAnswer, T | StreamError],
+        steps: Generator[UpstreamCall, UpstreamReply, T | StreamError],
         size: int,
         target: Target,
         client: Dialect,
@@ -380,13 +380,13 @@ class AuxiliaryEndpoints:
         finally:
             steps.close()
 
-    async def _read(self, answer: UpstreamResponse) -> SideAnswer | StreamError:
+    async def _read(self, answer: UpstreamResponse) -> UpstreamReply | StreamError:
         """Return the answer of an upstream, or why it is none."""
         body = await answer.read_all(self._max_answer_bytes)
         if len(body) > self._max_answer_bytes:
             found = f"an answer of more than {self._max_answer_bytes} bytes, expected fewer"
             return StreamError("too_large", found)
-        return SideAnswer(
+        return UpstreamReply(
             status=answer.status or 0, content_type=answer.content_type or "", body=body
         )
 
@@ -418,8 +418,8 @@ class AuxiliaryEndpoints:
 
 
 def _next_step(
-    steps: Generator[SideRequest, SideAnswer, T | StreamError], answer: SideAnswer | None
-) -> SideRequest | _Returned[T]:
+    steps: Generator[UpstreamCall, UpstreamReply, T | StreamError], answer: UpstreamReply | None
+) -> UpstreamCall | _Returned[T]:
     """Return the next request of steps, or what they return; no thread passes `StopIteration`."""
     try:
         return next(steps) if answer is None else steps.send(answer)

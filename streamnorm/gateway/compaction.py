@@ -26,7 +26,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
 from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
-from streamnorm._upstream.answers import error_answer
+from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, refusals
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.attempts import StartedStream
@@ -44,7 +44,7 @@ from streamnorm.state.compaction import (
     summary_request,
     triggered,
 )
-from streamnorm.transports.transcoded_state import refused, stores_responses
+from streamnorm.transports.transcoded_state import refusal_of, stores_responses
 
 _LOG = logging.getLogger(__name__)
 
@@ -252,7 +252,7 @@ class Compaction:
         if stream.is_started:
             await stream.send(writer.encode(error), more=False)
             return
-        failed = error_answer(error, self._client.name, upstream=None)
+        failed = encode_error_response(error, self._client.name, upstream=None)
         call.status = failed.status
         await stream.send_body(failed.status, {}, failed.body)
 
@@ -269,4 +269,4 @@ def _refusals() -> Generator[None]:
         try:
             yield
         except StateError as exc:
-            raise refused(exc) from exc
+            raise refusal_of(exc) from exc

@@ -12,7 +12,12 @@ from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, decoded_body, refusals
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    decode_request_body,
+    refusals,
+)
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
 from streamnorm.gateway.balancing import Balancer
@@ -79,7 +84,7 @@ class MessageEndpoint:
         """
         with refusals():
             body = await self._bodies.run(
-                received.size, partial(decoded_body, received, self._request_limits)
+                received.size, partial(decode_request_body, received, self._request_limits)
             )
         asked = client.endpoints.match(received.method, received.path, body)
         if asked is None:

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from streamnorm._core.errors import RemoteProtocolError
 from streamnorm._core.failures import SourceStopped
+from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm._upstream.requests import UpstreamRequest
-from streamnorm._upstream.side_requests import SideRequest
 from streamnorm.aio.pump import Pump
 from streamnorm.asgi.upstream_failures import causes_of
 from streamnorm.gateway.body_thread import LARGE_BYTES
@@ -83,7 +83,7 @@ class Network:
 
     async def send(
         self,
-        request: UpstreamRequest | SideRequest,
+        request: UpstreamRequest | UpstreamCall,
         *,
         reuse: bool = True,
         key: UpstreamKey | None = None,
@@ -148,7 +148,7 @@ class Network:
             await session.close()
 
     async def _request(
-        self, request: UpstreamRequest | SideRequest, *, reuse: bool
+        self, request: UpstreamRequest | UpstreamCall, *, reuse: bool
     ) -> aiohttp.ClientResponse:
         while True:
             try:

@@ -30,7 +30,7 @@ from streamnorm._core.json import compact, is_object, object_in, string_of
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
+from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
@@ -215,7 +215,7 @@ class ResponseState:
             )
         except DecodeError:
             return False  # what it is is the upstream's affair
-        return without_owner(request, upstream) is not request
+        return disown_foreign_turns(request, upstream) is not request
 
     def _edited(self, target: Target) -> dict[str, Any]:
         return self.body if self.edit is None else self.edit(self.body, target)
@@ -419,7 +419,7 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     """Return whether the model of a request may reason."""
     profiles = upstream.profiles or shipped_profiles()
     base = codec_of(upstream.dialect).capabilities
-    model = upstream.own_model(string_of(body, "model"))
+    model = upstream.upstream_model(string_of(body, "model"))
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
 
 

@@ -132,17 +132,19 @@ class Routing:
         return tuple(targets)
 
     def _target_of(self, text: str, where: str) -> Target:
-        name, slash, own_model = text.partition("/")
+        name, slash, upstream_model = text.partition("/")
         target = self._targets.get(name)
         if target is None:
             known = ", ".join(self._targets)
             expected = f"{known}{did_you_mean(name, self._targets)}"
             raise ConfigError(f"{where}: upstream {name!r}, expected one of {expected}")
-        if slash and not own_model:
+        if slash and not upstream_model:
             raise ConfigError(f"{where}: no model after the slash, expected one")
-        if not own_model:
+        if not upstream_model:
             return target
-        return structs.replace(target, upstream=structs.replace(target.upstream, model=own_model))
+        return structs.replace(
+            target, upstream=structs.replace(target.upstream, model=upstream_model)
+        )
 
 
 def _shown(model: str) -> str:
@@ -190,7 +192,7 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         base_url=base_url,
         server=config.server or server_of(base_url) or _UNNAMED,
         headers=_key_header(config, dialect, f"{where}.key", environ),
-        passes_key=config.key == _OF_CLIENT,
+        forwards_key=config.key == _OF_CLIENT,
     )
     return Target(
         name=name,

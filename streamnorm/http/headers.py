@@ -23,7 +23,7 @@ def request_headers(
     *,
     body: Mapping[str, str],
     own: Mapping[str, str],
-    passes_key: bool = True,
+    forwards_key: bool = True,
 ) -> dict[str, str]:
     """Return the headers of a request to an upstream.
 
@@ -36,13 +36,13 @@ def request_headers(
         upstream: The upstream's dialect.
         body: Headers that belong to the body.
         own: Headers of the upstream; they override all others.
-        passes_key: Whether the client's key is sent.
+        forwards_key: Whether the client's key is sent.
     """
     names = _PASSED + (upstream.endpoints.vendor_headers if upstream is client else ())
     sent = {name: received[name] for name in names if name in received}
     if not own.keys().isdisjoint(upstream.endpoints.key_headers):
         sent = {name: sent[name] for name in sent if name not in upstream.endpoints.account_headers}
-    elif passes_key:
+    elif forwards_key:
         sent |= _key(received, client, upstream)
     fixed = {
         "accept": "*/*",

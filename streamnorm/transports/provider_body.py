@@ -115,7 +115,7 @@ class _DecodedReads:
         return self._decoder
 
 
-def readable(response: ResponseT) -> ResponseT | ProviderResponse:
+def open_body(response: ResponseT) -> ResponseT | ProviderResponse:
     """Return a response to read its decoded body from."""
     return response if response.is_closed else ProviderResponse(response)
 
@@ -125,7 +125,7 @@ def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes | S
 
     A body that cannot be decoded is an error.
     """
-    reader = Reader(readable(response))
+    reader = Reader(open_body(response))
     parts: list[bytes] = []
     size = 0
     try:
@@ -146,7 +146,7 @@ async def read_whole_async(
     response: HTTPResponse, max_bytes: int = _MAX_BYTES
 ) -> bytes | StreamError:
     """Return the whole body of a response; the twin of `read_whole`."""
-    reader = AsyncReader(readable(response))
+    reader = AsyncReader(open_body(response))
     parts: list[bytes] = []
     size = 0
     try:

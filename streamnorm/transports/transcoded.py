@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Generic, Self
@@ -19,17 +19,17 @@ from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import object_in
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import WholeAnswer, whole_answer
+from streamnorm._upstream.answers import TranslatedAnswer, translate_answer
+from streamnorm._upstream.auxiliary import CallSteps, UpstreamCall, UpstreamReply, call_steps
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
     Upstream,
     UpstreamRequest,
-    asked_of,
-    upstream_request,
+    build_upstream_request,
+    match_operation,
 )
-from streamnorm._upstream.side_requests import SideRequest
-from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.aio.transcoding import PassthroughPump, TranscodePump
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import check_base_url, path_of, query_of
 from streamnorm.profiles import Profiles
@@ -38,14 +38,13 @@ from streamnorm.transports.family import (
     AnyTransport,
     AsyncTransport,
     Family,
+    HTTPResponse,
     RequestT,
     ResponseT,
     SyncTransport,
 )
 from streamnorm.transports.provider_body import read_whole, read_whole_async
-from streamnorm.transports.transcoded_exchange import Exchange
-from streamnorm.transports.transcoded_responses import ClientResponses
-from streamnorm.transports.transcoded_side import SideRequests
+from streamnorm.transports.transcoded_responses import ClientResponses, TranscodedExchange
 from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
 
 _MESSAGES = ("message", "stream")
@@ -123,9 +122,9 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._strict = strict
         self._missing_tools: MissingTools = missing_tools
         self._on_loss = on_loss
-        self._last = Exchange()
+        self._last = TranscodedExchange()
         self._estimator = TokenEstimator()
-        self._side = SideRequests(
+        self._auxiliary = AuxiliaryRequests(
             self._responses,
             self._client.name,
             self._upstream,
@@ -150,48 +149,52 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     def handle_request(self, request: RequestT) -> ResponseT:
         """Send a request to the provider, and return its answer in the client's dialect."""
-        self._last = exchange = Exchange()
+        self._last = exchange = TranscodedExchange()
         with exchange:
             try:
-                received = self._received(request)
-                asked = asked_of(received, self._client.name)
+                received = self._read_request(request)
+                asked = match_operation(received, self._client.name)
                 if asked.operation not in _MESSAGES:
-                    return self._answer_beside(received, asked, request, exchange)
+                    return self._answer_auxiliary(received, asked, request, exchange)
                 turn = self._turn(received)
-                sent = self._translate(received if turn is None else turn.expand(), turn, exchange)
+                sent = self._translate_request(
+                    received if turn is None else turn.expand(), turn, exchange
+                )
             except RequestRefused as refused:
                 return self._refuse(refused, exchange)
-            response = self._network.handle_request(self._sent(request, sent))
+            response = self._network.handle_request(self._build_request(request, sent))
             if sent.streams or not response.is_success:
                 pump = partial(TranscodePump, **self._options(sent))
-                return self._responses.streamed(pump, turn, response, exchange)
-            answer = self._whole(read_whole(response), sent, exchange)
-            if turn is not None and turn.stores and isinstance(answer, WholeAnswer):
+                return self._responses.stream(pump, turn, response, exchange)
+            answer = self._translate_answer(read_whole(response), sent, exchange)
+            if turn is not None and turn.stores and isinstance(answer, TranslatedAnswer):
                 turn.put(object_in(answer.body.decode()))
-            return self._responses.whole(answer, response)
+            return self._responses.complete(answer, response)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send a request to the provider, and return its answer in the client's dialect."""
-        self._last = exchange = Exchange()
+        self._last = exchange = TranscodedExchange()
         with exchange:
             try:
-                received = self._received(request)
-                asked = asked_of(received, self._client.name)
+                received = self._read_request(request)
+                asked = match_operation(received, self._client.name)
                 if asked.operation not in _MESSAGES:
-                    return await self._answer_beside_async(received, asked, request, exchange)
+                    return await self._answer_auxiliary_async(received, asked, request, exchange)
                 turn = self._turn(received)
                 whole = received if turn is None else await turn.expand_async()
-                sent = self._translate(whole, turn, exchange)
+                sent = self._translate_request(whole, turn, exchange)
             except RequestRefused as refused:
                 return self._refuse(refused, exchange)
-            response = await self._async_network.handle_async_request(self._sent(request, sent))
+            response = await self._async_network.handle_async_request(
+                self._build_request(request, sent)
+            )
             if sent.streams or not response.is_success:
                 pump = partial(TranscodePump, **self._options(sent))
-                return await self._responses.streamed_async(pump, turn, response, exchange)
-            answer = self._whole(await read_whole_async(response), sent, exchange)
-            if turn is not None and turn.stores and isinstance(answer, WholeAnswer):
+                return await self._responses.stream_async(pump, turn, response, exchange)
+            answer = self._translate_answer(await read_whole_async(response), sent, exchange)
+            if turn is not None and turn.stores and isinstance(answer, TranslatedAnswer):
                 await turn.put_async(object_in(answer.body.decode()))
-            return self._responses.whole(answer, response)
+            return self._responses.complete(answer, response)
 
     def __enter__(self) -> Self:
         self._network.__enter__()
@@ -239,7 +242,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     # Requests
 
-    def _received(self, request: RequestT) -> ClientRequest:
+    def _read_request(self, request: RequestT) -> ClientRequest:
         wire = self._family.wire_request(request)
         headers: dict[str, str] = {}
         for name, value in wire.headers:
@@ -257,15 +260,15 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         """Return the turn of a client that has its responses stored."""
         return None if self._store is None else StoredTurn(received, self._client, self._store)
 
-    def _translate(
-        self, received: ClientRequest, turn: StoredTurn | None, exchange: Exchange
+    def _translate_request(
+        self, received: ClientRequest, turn: StoredTurn | None, exchange: TranscodedExchange
     ) -> UpstreamRequest:
         """Return a client's request as the request for the provider.
 
         Raises:
             RequestRefused: It has none.
         """
-        sent = upstream_request(
+        sent = build_upstream_request(
             received,
             self._client.name,
             self._upstream,
@@ -277,7 +280,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             return sent
         return structs.replace(sent, reply=turn.turn.reply(sent.reply))
 
-    def _sent(self, request: RequestT, sent: UpstreamRequest | SideRequest) -> RequestT:
+    def _build_request(self, request: RequestT, sent: UpstreamRequest | UpstreamCall) -> RequestT:
         return self._family.request(
             sent.method,
             sent.url,
@@ -286,39 +289,41 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             extensions=request.extensions,
         )
 
-    def _answer_beside(
+    def _answer_auxiliary(
         self,
         received: ClientRequest,
         asked: RequestedOperation,
         request: RequestT,
-        exchange: Exchange,
+        exchange: TranscodedExchange,
     ) -> ResponseT:
         """Answer a request for no message."""
         operation = read_operation(received.method, received.path, dict(received.query))
         if operation is not None and (turn := self._turn(received)) is not None:
-            return self._responses.beside(Encoded(turn.answer(operation)), None)
+            return self._responses.auxiliary(Encoded(turn.answer(operation)), None)
 
-        def send(sent: SideRequest) -> ResponseT:
-            return self._network.handle_request(self._sent(request, sent))
+        def send(sent: UpstreamCall) -> ResponseT:
+            return self._network.handle_request(self._build_request(request, sent))
 
-        return self._side.answer(received, asked, send, exchange)
+        return self._auxiliary.answer(received, asked, send, exchange)
 
-    async def _answer_beside_async(
+    async def _answer_auxiliary_async(
         self,
         received: ClientRequest,
         asked: RequestedOperation,
         request: RequestT,
-        exchange: Exchange,
+        exchange: TranscodedExchange,
     ) -> ResponseT:
         """Answer a request for no message."""
         operation = read_operation(received.method, received.path, dict(received.query))
         if operation is not None and (turn := self._turn(received)) is not None:
-            return self._responses.beside(Encoded(await turn.answer_async(operation)), None)
+            return self._responses.auxiliary(Encoded(await turn.answer_async(operation)), None)
 
-        async def send(sent: SideRequest) -> ResponseT:
-            return await self._async_network.handle_async_request(self._sent(request, sent))
+        async def send(sent: UpstreamCall) -> ResponseT:
+            return await self._async_network.handle_async_request(
+                self._build_request(request, sent)
+            )
 
-        return await self._side.answer_async(received, asked, send, exchange)
+        return await self._auxiliary.answer_async(received, asked, send, exchange)
 
     # Answers
 
@@ -334,9 +339,9 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             "on_end": partial(self._observe, sent),
         }
 
-    def _whole(
-        self, data: bytes | StreamError, sent: UpstreamRequest, exchange: Exchange
-    ) -> WholeAnswer | StreamError:
+    def _translate_answer(
+        self, data: bytes | StreamError, sent: UpstreamRequest, exchange: TranscodedExchange
+    ) -> TranslatedAnswer | StreamError:
         answer = data if isinstance(data, StreamError) else self._translated(data, sent)
         if isinstance(answer, StreamError):
             exchange.end(error_outcome(answer))
@@ -346,8 +351,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._observe(sent, answer.outcome)
         return answer
 
-    def _translated(self, data: bytes, sent: UpstreamRequest) -> WholeAnswer | StreamError:
-        return whole_answer(
+    def _translated(self, data: bytes, sent: UpstreamRequest) -> TranslatedAnswer | StreamError:
+        return translate_answer(
             data,
             self._client.name,
             self._upstream.dialect,
@@ -357,7 +362,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             on_loss=self._on_loss,
         )
 
-    def _refuse(self, refused: RequestRefused, exchange: Exchange) -> ResponseT:
+    def _refuse(self, refused: RequestRefused, exchange: TranscodedExchange) -> ResponseT:
         """Return the error response to a request that is not sent."""
         exchange.add_losses(refused.losses, self._on_loss)
         exchange.end(error_outcome(refused.error))
@@ -367,3 +372,118 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         """Learn from a count of tokens, for the estimates of those that nobody counts."""
         if isinstance(outcome, Completed) and sent.request is not None:
             self._estimator.observe(sent.request, outcome.usage.input_tokens)
+
+
+class AuxiliaryRequests(Generic[RequestT, ResponseT]):
+    """Answers a client's counts of tokens, lists of models and requests about responses.
+
+    Args:
+        answers: Makes the responses to the client.
+        client: The client's dialect.
+        upstream: The provider.
+        estimator: Estimates tokens that the provider does not count.
+        strict: Whether to refuse requests that would lose something.
+        on_loss: Called with each loss.
+    """
+
+    def __init__(
+        self,
+        answers: ClientResponses[RequestT, ResponseT],
+        client: str,
+        upstream: Upstream,
+        estimator: TokenEstimator,
+        *,
+        strict: bool,
+        on_loss: OnLoss | None,
+    ) -> None:
+        self._responses = answers
+        self._client = client
+        self._upstream = upstream
+        self._estimator = estimator
+        self._strict = strict
+        self._on_loss = on_loss
+
+    def answer(
+        self,
+        received: ClientRequest,
+        asked: RequestedOperation,
+        send: Callable[[UpstreamCall], ResponseT],
+        exchange: TranscodedExchange,
+    ) -> ResponseT:
+        """Return the answer to a request.
+
+        Args:
+            received: The request.
+            asked: What it asks for.
+            send: Sends a request to the provider.
+            exchange: The exchange.
+
+        Raises:
+            RequestRefused: It is not of the dialect, or the provider cannot answer it.
+        """
+        steps = self._steps(received, asked)
+        response: ResponseT | None = None
+        answer: UpstreamReply | None = None
+        while True:
+            try:
+                sent = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                exchange.end_auxiliary(done.value)
+                return self._responses.auxiliary(done.value, response)
+            exchange.add_losses(sent.losses, self._on_loss)
+            response = send(sent)
+            if sent.streams:
+                pump = partial(PassthroughPump, dialect=self._upstream.dialect)
+                return self._responses.stream(pump, None, response, exchange)
+            body = read_whole(response)
+            if isinstance(body, StreamError) and response.is_success:
+                exchange.end_auxiliary(body)
+                return self._responses.auxiliary(body, response)
+            answer = _reply_of(response, body)
+
+    async def answer_async(
+        self,
+        received: ClientRequest,
+        asked: RequestedOperation,
+        send: Callable[[UpstreamCall], Awaitable[ResponseT]],
+        exchange: TranscodedExchange,
+    ) -> ResponseT:
+        """Return the answer to a request; the twin of `answer`."""
+        steps = self._steps(received, asked)
+        response: ResponseT | None = None
+        answer: UpstreamReply | None = None
+        while True:
+            try:
+                sent = next(steps) if answer is None else steps.send(answer)
+            except StopIteration as done:
+                exchange.end_auxiliary(done.value)
+                return self._responses.auxiliary(done.value, response)
+            exchange.add_losses(sent.losses, self._on_loss)
+            response = await send(sent)
+            if sent.streams:
+                pump = partial(PassthroughPump, dialect=self._upstream.dialect)
+                return await self._responses.stream_async(pump, None, response, exchange)
+            body = await read_whole_async(response)
+            if isinstance(body, StreamError) and response.is_success:
+                exchange.end_auxiliary(body)
+                return self._responses.auxiliary(body, response)
+            answer = _reply_of(response, body)
+
+    def _steps(self, received: ClientRequest, asked: RequestedOperation) -> CallSteps:
+        return call_steps(
+            received,
+            asked,
+            self._client,
+            self._upstream,
+            self._estimator,
+            strict=self._strict,
+        )
+
+
+def _reply_of(response: HTTPResponse, body: bytes | StreamError) -> UpstreamReply:
+    """Return an answer; an error status is an error without its body."""
+    return UpstreamReply(
+        status=response.status_code,
+        content_type=response.headers.get("content-type", ""),
+        body=b"" if isinstance(body, StreamError) else body,
+    )

@@ -1,28 +1,36 @@
-"""The responses of a transcoding transport to its client."""
+"""The responses of a transcoding transport to its client, and how each exchange ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import MappingProxyType
-from typing import Any, Generic
+from types import MappingProxyType, TracebackType
+from typing import Any, Generic, Self
 
 from msgspec import structs
 
 from streamnorm._bodies import Encoded
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import Completed, Failed, StreamError, Truncated
+from streamnorm._core.events import (
+    Abandoned,
+    Completed,
+    Failed,
+    Outcome,
+    StreamError,
+    Truncated,
+)
+from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.json import dumps
-from streamnorm._upstream.answers import WholeAnswer, error_answer, error_status
-from streamnorm._upstream.passing import PassedAnswer
+from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, error_status
+from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.sources import AsyncReader, Reader
 from streamnorm.http.headers import answer_headers
 from streamnorm.transports.family import Family, HTTPResponse, RequestT, ResponseT, subclass
-from streamnorm.transports.provider_body import readable
-from streamnorm.transports.transcoded_exchange import Exchange
+from streamnorm.transports.provider_body import open_body
 from streamnorm.transports.transcoded_state import StoredTurn, last_response
 
 # openai reads on after [DONE] if the response says HTTP/1.1.
@@ -30,6 +38,56 @@ _EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
 _STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 _JSON = {"content-type": "application/json"}
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
+
+
+class TranscodedExchange:
+    """A request and its answer, and how it ended if an exception leaves the `with` block."""
+
+    def __init__(self) -> None:
+        self.stream: Stream[bytes] | SyncStream[bytes] | None = None
+        self._losses: tuple[Loss, ...] = ()
+        self._outcome: Outcome | None = None
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The losses so far."""
+        return self._losses if self.stream is None else self._losses + self.stream.losses
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None before that."""
+        return self._outcome if self.stream is None else self.stream.outcome
+
+    def add_losses(self, losses: tuple[Loss, ...], on_loss: OnLoss | None) -> None:
+        """Add losses, and report each."""
+        self._losses += losses
+        if on_loss is not None:
+            for loss in losses:
+                on_loss(loss)
+
+    def end(self, outcome: Outcome) -> None:
+        """Set the outcome."""
+        self._outcome = outcome
+
+    def end_auxiliary(self, answer: object) -> None:
+        """Set the outcome of a request for no message, if it failed; else it has none."""
+        error = answer.error if isinstance(answer, PassthroughAnswer) else answer
+        if isinstance(error, StreamError):
+            self.end(error_outcome(error))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(exc, Exception):
+            self.end(Truncated(broken_connection(exc, 0)))
+        elif exc is not None:
+            self.end(Abandoned())
 
 
 class ClientResponses(Generic[RequestT, ResponseT]):
@@ -48,12 +106,12 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self._client = client
         self._upstream = upstream
 
-    def streamed(
+    def stream(
         self,
         pump: Callable[[Head], Pump[bytes]],
         turn: StoredTurn | None,
         response: ResponseT,
-        exchange: Exchange,
+        exchange: TranscodedExchange,
     ) -> ResponseT:
         """Return a response whose body is a stream; an error response if that fails at once.
 
@@ -72,37 +130,39 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             body.begin()
         except _FAILURES as exc:
             return self._failed(exc, body, response)
-        return self._begun(body, response)
+        return self._start_stream(body, response)
 
-    async def streamed_async(
+    async def stream_async(
         self,
         pump: Callable[[Head], Pump[bytes]],
         turn: StoredTurn | None,
         response: ResponseT,
-        exchange: Exchange,
+        exchange: TranscodedExchange,
     ) -> ResponseT:
-        """Return a response whose body is a stream; the twin of `streamed`."""
+        """Return a response whose body is a stream; the twin of `stream`."""
         kind = subclass(TranscodedBody, self._family.async_stream)  # type: ignore[arg-type]  # classes are hashable
         exchange.stream = body = kind(response, self._family, turn, pump)
         try:
             await body.begin()
         except _FAILURES as exc:
             return self._failed(exc, body, response)
-        return self._begun(body, response)
+        return self._start_stream(body, response)
 
-    def _begun(self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT) -> ResponseT:
+    def _start_stream(
+        self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT
+    ) -> ResponseT:
         """Return a response whose body is a stream, of which the first chunk was read."""
         headers = self._headers(response, _STREAM)
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
-    def whole(self, answer: WholeAnswer | StreamError, response: ResponseT) -> ResponseT:
+    def complete(self, answer: TranslatedAnswer | StreamError, response: ResponseT) -> ResponseT:
         """Return a whole answer, or the error response in its place."""
         if isinstance(answer, StreamError):
             return self.error(answer, response)
         return self._respond(200, answer.body, self._headers(response, _JSON))
 
-    def beside(
-        self, answer: Encoded | PassedAnswer | StreamError, response: ResponseT | None
+    def auxiliary(
+        self, answer: Encoded | PassthroughAnswer | StreamError, response: ResponseT | None
     ) -> ResponseT:
         """Return the answer to a request for no message.
 
@@ -112,7 +172,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         """
         if isinstance(answer, StreamError):
             return self.error(answer, response)
-        if isinstance(answer, PassedAnswer):
+        if isinstance(answer, PassthroughAnswer):
             kind = {"content-type": answer.content_type} if answer.content_type else {}
             return self._respond(answer.status, answer.body, self._headers(response, kind))
         headers = self._headers(response, _JSON) | answer.headers
@@ -126,7 +186,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             response: The provider's response; None if the request was not sent.
         """
         upstream = None if response is None else self._upstream.name
-        answer = error_answer(error, self._client.name, upstream=upstream)
+        answer = encode_error_response(error, self._client.name, upstream=upstream)
         return self._respond(answer.status, answer.body, self._headers(response, _JSON))
 
     def _failed(
@@ -177,7 +237,7 @@ class TranscodedBody(Stream[bytes]):
         turn: StoredTurn | None,
         pump: Callable[[Head], Pump[bytes]],
     ) -> None:
-        reader = AsyncReader(readable(response))
+        reader = AsyncReader(open_body(response))
         super().__init__(pump(reader), reader)
         self._family = family
         self._turn = turn
@@ -224,7 +284,7 @@ class SyncTranscodedBody(SyncStream[bytes]):
         turn: StoredTurn | None,
         pump: Callable[[Head], Pump[bytes]],
     ) -> None:
-        reader = Reader(readable(response))
+        reader = Reader(open_body(response))
         super().__init__(pump(reader), reader)
         self._family = family
         self._turn = turn

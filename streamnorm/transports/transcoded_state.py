@@ -52,7 +52,7 @@ def _bare(key: str) -> str:
     return bare.strip() if scheme.lower() == "bearer" else key
 
 
-def refused(exc: StateError) -> RequestRefused:
+def refusal_of(exc: StateError) -> RequestRefused:
     """Return the refusal of a request that an error of state says to be wrong."""
     return RequestRefused(str(exc), exc.status, code=exc.code, param=exc.param)
 
@@ -88,27 +88,27 @@ class StoredTurn:
             try:
                 self.turn = Turn(json_body(self._received))
             except StateError as exc:
-                raise refused(exc) from exc
+                raise refusal_of(exc) from exc
         return self.turn
 
     def expand(self) -> ClientRequest:
         """Return the request with its whole input."""
         turn = self.begin()
-        return self._expanded(turn, self._sync_store.find(self._scope, turn.lookup))
+        return self._expand(turn, self._sync_store.find(self._scope, turn.lookup))
 
     async def expand_async(self) -> ClientRequest:
         """Return the request with its whole input."""
         turn = self.begin()
-        return self._expanded(turn, await self._store.afind(self._scope, turn.lookup))
+        return self._expand(turn, await self._store.afind(self._scope, turn.lookup))
 
     def put(self, response: dict[str, Any]) -> None:
         """Store the answer, if it is to be stored."""
-        if (stored := self._stored(response)) is not None:
+        if (stored := self._response_to_store(response)) is not None:
             self._sync_store.put(self._scope, stored)
 
     async def put_async(self, response: dict[str, Any]) -> None:
         """Store the answer, if it is to be stored."""
-        if (stored := self._stored(response)) is not None:
+        if (stored := self._response_to_store(response)) is not None:
             await self._store.aput(self._scope, stored)
 
     def answer(self, operation: Operation) -> dict[str, Any]:
@@ -127,15 +127,15 @@ class StoredTurn:
             await self._store.adelete(self._scope, operation.id)
         return body
 
-    def _expanded(self, turn: Turn, found: Found) -> ClientRequest:
+    def _expand(self, turn: Turn, found: Found) -> ClientRequest:
         with refusals():
             try:
                 body = turn.expand(found)
             except StateError as exc:
-                raise refused(exc) from exc
+                raise refusal_of(exc) from exc
         return structs.replace(self._received, body=dumps(body))
 
-    def _stored(self, response: dict[str, Any]) -> StoredResponse | None:
+    def _response_to_store(self, response: dict[str, Any]) -> StoredResponse | None:
         return None if self.turn is None else self.turn.stored(response)
 
 
@@ -150,4 +150,4 @@ def _answer(operation: Operation, found: Found) -> dict[str, Any]:
     try:
         return operation.answer(found)
     except StateError as exc:
-        raise refused(exc) from exc
+        raise refusal_of(exc) from exc

@@ -21,7 +21,7 @@ from support.gateway_upstreams import ANSWER, Head, Records, Step, StepUpstream,
 from support.loopback import HEAD, Server, chunked
 
 from streamnorm import Completed, Truncated, Usage
-from streamnorm._upstream.side_requests import SideRequest
+from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm.aio.pump import Pump
 from streamnorm.gateway import Gateway
 from streamnorm.gateway.network import Network, ServerStopping, Stalled, UpstreamResponse
@@ -53,7 +53,7 @@ async def opened_answer(steps: Sequence[Step], **settings: Any) -> AsyncIterator
     """Ask an upstream, and yield the answer, of which nothing was read."""
     async with served(StepUpstream(steps)) as url:
         network = Network(gateway_config(url, **settings))
-        request = SideRequest(method="POST", url=url, headers={}, body=b"{}")
+        request = UpstreamCall(method="POST", url=url, headers={}, body=b"{}")
         async with await network.send(request) as answer:
             yield answer
         await network.aclose()
@@ -271,7 +271,7 @@ async def test_stop_ends_a_request_whose_time_is_over_just_then() -> None:
     server = Server([], stays_open=True)
     async with server.running():
         network = Network(gateway_config(server.url))
-        request = SideRequest(method="GET", url=server.url, headers={})
+        request = UpstreamCall(method="GET", url=server.url, headers={})
         sent = asyncio.create_task(network.send(request))
         await asyncio.sleep(0.05)
         network.stop()  # the time is over, and the request has not noticed

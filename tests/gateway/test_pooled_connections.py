@@ -24,7 +24,7 @@ from support.gateway_servers import (
 from support.raw_upstream import ChattyUpstream, json_response, stream_pieces
 from support.tls import Authority
 
-from streamnorm._upstream.side_requests import SideRequest
+from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm.gateway import Gateway
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.gateway.network import Network
@@ -295,7 +295,7 @@ async def closing(network: Network) -> AsyncIterator[Network]:
 async def sent(network: Network, upstream: ChattyUpstream, text: str) -> str:
     """Send a request, and return the text of its answer."""
     url = f"{upstream.url}/chat/completions"
-    request = SideRequest(method="POST", url=url, headers={}, body=_body(text))
+    request = UpstreamCall(method="POST", url=url, headers={}, body=_body(text))
     async with await network.send(request) as answer:
         return _text(await answer.read_all(10_000))
 

@@ -112,7 +112,7 @@ def test_targets_have_the_options_of_their_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "headers", "passes_key"),
+    ("name", "headers", "forwards_key"),
     [
         ("local", {}, False),
         ("claude", {"x-api-key": "canary-7f3a"}, False),
@@ -121,11 +121,11 @@ def test_targets_have_the_options_of_their_model() -> None:
     ],
 )
 def test_key_is_sent_in_the_header_of_the_vendor_and_not_shown(
-    name: str, headers: dict[str, str], *, passes_key: bool
+    name: str, headers: dict[str, str], *, forwards_key: bool
 ) -> None:
     (target,) = routing(entry("m", name)).targets("m", DIALECTS["gemini"])
     assert target.upstream.headers == headers
-    assert target.upstream.passes_key is passes_key
+    assert target.upstream.forwards_key is forwards_key
     assert "canary" not in repr(target) + str(target.upstream) + repr([target])
 
 

@@ -71,7 +71,7 @@ def test_key_of_the_client_is_not_sent_where_it_may_not_pass(upstream: str) -> N
         DIALECTS[upstream],
         body={},
         own={},
-        passes_key=False,
+        forwards_key=False,
     )
     assert headers == FIXED
 

@@ -25,7 +25,7 @@ from support.transcoding import (
 )
 
 from streamnorm import Completed, Failed, StreamError, accumulate, decoder
-from streamnorm.transports.provider_body import read_whole, read_whole_async, readable
+from streamnorm.transports.provider_body import open_body, read_whole, read_whole_async
 
 pytestmark = pytest.mark.anyio
 modes = pytest.mark.parametrize("mode", ["async", "sync"])
@@ -107,8 +107,8 @@ async def test_body_of_the_network_is_read_without_the_generators_of_the_package
     for_async, for_sync = (
         family.http.Response(200, headers=SSE, stream=generated(family, chunks)) for _ in range(2)
     )
-    assert [data async for data in readable(for_async).aiter_bytes()] == chunks
-    assert [*readable(for_sync).iter_bytes()] == chunks
+    assert [data async for data in open_body(for_async).aiter_bytes()] == chunks
+    assert [*open_body(for_sync).iter_bytes()] == chunks
     assert not for_async.is_stream_consumed
     assert not for_sync.is_stream_consumed
 
@@ -151,9 +151,9 @@ async def test_each_compressed_event_arrives_before_the_next_is_read(
     chunks = [packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in chat_stream()]
     response = family.http.Response(200, headers=ZIPPED, stream=generated(family, chunks))
     if mode == "sync":
-        assert [*readable(response).iter_bytes()] == chat_stream()
+        assert [*open_body(response).iter_bytes()] == chat_stream()
     else:
-        assert [data async for data in readable(response).aiter_bytes()] == chat_stream()
+        assert [data async for data in open_body(response).aiter_bytes()] == chat_stream()
 
 
 @cache

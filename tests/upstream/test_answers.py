@@ -20,7 +20,7 @@ from streamnorm import (
 from streamnorm._core.blocks import Text
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.messages import Message
-from streamnorm._upstream.answers import WholeAnswer, error_answer, whole_answer
+from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, translate_answer
 
 CHAT: dict[str, Any] = {
     "id": "c-1",
@@ -37,12 +37,12 @@ COMPLETED = Completed("end_turn", Usage(3, 2))
 
 def answer(body: Any, client: str = "anthropic", **options: Any) -> Any:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return whole_answer(data, client, "openai_chat", **options)
+    return translate_answer(data, client, "openai_chat", **options)
 
 
 def test_answer_is_translated() -> None:
     found = answer(CHAT)
-    assert isinstance(found, WholeAnswer)
+    assert isinstance(found, TranslatedAnswer)
     body = json.loads(found.body)
     assert (body["type"], body["content"]) == ("message", [{"type": "text", "text": "Hi."}])
     assert (body["stop_reason"], body["model"]) == ("end_turn", "m")
@@ -61,8 +61,8 @@ RUNNING: dict[str, Any] = {"id": "resp_1", "model": "m", "status": "queued", "ou
 
 def test_answer_that_goes_on_in_the_background_is_not_changed() -> None:
     data = json.dumps(RUNNING).encode()
-    found = whole_answer(data, "openai_responses", "openai_responses")
-    assert found == WholeAnswer(data, Completed("other", Usage()), (), has_blocks=False)
+    found = translate_answer(data, "openai_responses", "openai_responses")
+    assert found == TranslatedAnswer(data, Completed("other", Usage()), (), has_blocks=False)
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "new"])
@@ -72,7 +72,7 @@ def test_answer_that_goes_on_in_the_background_is_not_changed() -> None:
 )
 def test_answer_that_has_not_ended_is_an_error(client: str, reply: Reply, status: str) -> None:
     data = json.dumps({**RUNNING, "status": status}).encode()
-    found = whole_answer(data, client, "openai_responses", reply=reply)
+    found = translate_answer(data, client, "openai_responses", reply=reply)
     assert found == StreamError("malformed", "an answer that has not ended, expected its end")
 
 
@@ -90,8 +90,8 @@ def test_calls_get_the_names_of_the_client() -> None:
 def test_time_is_that_of_the_caller_where_the_answer_has_none() -> None:
     body = {"candidates": [{"content": {"parts": [{"text": "Hi."}]}, "finishReason": "STOP"}]}
     data = json.dumps(body).encode()
-    found = whole_answer(data, "openai_chat", "gemini", created=1700000000.5)
-    assert isinstance(found, WholeAnswer)
+    found = translate_answer(data, "openai_chat", "gemini", created=1700000000.5)
+    assert isinstance(found, TranslatedAnswer)
     assert json.loads(found.body)["created"] == 1700000000
 
 
@@ -102,7 +102,7 @@ def test_stream_that_nobody_asked_for_is_read_to_its_end(client: str) -> None:
     events = message_events(message)
     data = b"".join(map(writer.encode, events)) + writer.close()
     found = answer(data, client)
-    assert isinstance(found, WholeAnswer)
+    assert isinstance(found, TranslatedAnswer)
     assert b"Hi." in found.body
     assert found.outcome == COMPLETED
 
@@ -186,10 +186,10 @@ SCREENSHOT = {
 def test_call_that_waits_for_the_client_is_the_error_of_a_stream(client: str) -> None:
     """Another status than 400 would be asked again, and paid again, for the same answer."""
     body = {**RUNNING, "status": "completed", "output": [SCREENSHOT]}
-    found = whole_answer(json.dumps(body).encode(), client, "openai_responses")
+    found = translate_answer(json.dumps(body).encode(), client, "openai_responses")
     message = f"computer_call waits for the client, expected a call that {client} has"
     assert found == StreamError("malformed", message, "computer_call", 400, retryable=False)
-    response = error_answer(found, client, upstream="openai_responses")
+    response = encode_error_response(found, client, upstream="openai_responses")
     assert response.status == 400
     assert json.loads(response.body)["error"]["message"] == message
 
@@ -210,7 +210,7 @@ def test_call_that_waits_for_the_client_is_the_error_of_a_stream(client: str) ->
     ],
 )
 def test_error_has_the_status_of_the_provider(error: StreamError, status: int) -> None:
-    found = error_answer(error, "gemini", upstream="openai_chat")
+    found = encode_error_response(error, "gemini", upstream="openai_chat")
     assert found.status == status
     assert json.loads(found.body)["error"]["code"] == status
 
@@ -228,7 +228,7 @@ def test_overloaded_provider_has_the_status_that_the_client_sends_again_after(
     client: str, upstream: str, status: int
 ) -> None:
     error = StreamError("upstream", "no", status_hint=529)
-    assert error_answer(error, client, upstream=upstream).status == status
+    assert encode_error_response(error, client, upstream=upstream).status == status
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_fields_of_the_vendor_pass_to_its_own_clients(
     upstream: str | None, param: str | None
 ) -> None:
     error = StreamError("upstream", "no", status_hint=400, extra={"param": "input"})
-    found = error_answer(error, "openai_chat", upstream=upstream)
+    found = encode_error_response(error, "openai_chat", upstream=upstream)
     assert json.loads(found.body)["error"]["param"] == param
 
 
@@ -265,7 +265,7 @@ def test_request_that_is_too_long_is_refused_as_the_client_knows_it(
     """A server of any dialect may be llama.cpp, which has said 500."""
     message = "request (9 tokens) exceeds the available context size (8 tokens)"
     error = StreamError("upstream", message, "exceed_context_size_error", 500)
-    found = error_answer(error, client, upstream=upstream)
+    found = encode_error_response(error, client, upstream=upstream)
     written = json.loads(found.body)["error"]
     assert (found.status, written | fields) == (400, written)
 
@@ -277,5 +277,5 @@ def test_further_answers_of_a_stream_are_counted_as_lost() -> None:
         chunk = {"id": "c-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
         frames.append(b"data: " + json.dumps(chunk).encode() + b"\n\n")
     found = answer(b"".join([*frames, b"data: [DONE]\n\n"]))
-    assert isinstance(found, WholeAnswer)
+    assert isinstance(found, TranslatedAnswer)
     assert Loss("choices", "choice 1", 1, "dropped") in found.losses

@@ -15,7 +15,7 @@ from streamnorm._core.ids import (
     tag_signature,
     write_carrier,
 )
-from streamnorm._upstream.foreign_turns import may_have_foreign_turns, without_owner
+from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import Upstream
 
 PROOF = "cHJvb2Y="
@@ -68,7 +68,7 @@ def sent(body: dict[str, Any], dialect: str, model: str = "", server: str | None
     assert may_have_foreign_turns(json.dumps(body, separators=(",", ":")).encode(), upstream)
     path = f"/v1beta/models/{model}:generateContent" if dialect == "gemini" else ""
     request = decode_request(body, dialect, path=path)
-    changed = without_owner(request, upstream)
+    changed = disown_foreign_turns(request, upstream)
     if changed is request:
         return None, ()
     made = encode_request(changed, dialect, server=server)
@@ -199,7 +199,7 @@ def test_reasoning_stays_for_servers_of_chat_completions_that_may_take_it(server
     body = {"model": "deepseek-v4", "messages": said}
     assert not may_have_foreign_turns(json.dumps(body).encode(), upstream)
     request = decode_request(body, "openai_chat")
-    assert without_owner(request, upstream) is request
+    assert disown_foreign_turns(request, upstream) is request
 
 
 @pytest.mark.parametrize("store", [True, None])
@@ -258,7 +258,7 @@ def test_history_of_its_own_vendor_stays_the_same_object(
 ) -> None:
     request = decode_request(body, dialect)
     upstream = Upstream(dialect=dialect, base_url="http://x", server=VENDORS[dialect])
-    assert without_owner(request, upstream) is request
+    assert disown_foreign_turns(request, upstream) is request
 
 
 def test_body_without_a_mark_need_not_be_decoded() -> None:
@@ -278,7 +278,7 @@ def test_reasoning_whose_vendor_an_aggregator_names_is_the_aggregators_own() -> 
     body = items(named)
     upstream = Upstream(dialect="openai_responses", base_url="http://x", server="openrouter")
     request = decode_request(body, "openai_responses")
-    assert without_owner(request, upstream) is request
+    assert disown_foreign_turns(request, upstream) is request
 
 
 @pytest.mark.parametrize("before", [0, 1024 * 1024 - 5, 1024 * 1024, 3 * 1024 * 1024])

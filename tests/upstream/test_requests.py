@@ -9,16 +9,16 @@ import pytest
 from msgspec import structs
 
 from streamnorm import Limits, Request
-from streamnorm._upstream.answers import error_answer
+from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
     Upstream,
     UpstreamRequest,
-    asked_of,
     asks_for_usage,
-    decoded_body,
-    upstream_request,
+    build_upstream_request,
+    decode_request_body,
+    match_operation,
 )
 
 SAID = [{"role": "user", "content": "Hi."}]
@@ -49,8 +49,8 @@ def test_another_body_of_a_request_is_decoded_anew() -> None:
     request = structs.replace(received("/v1/messages", MESSAGES), decoded=MESSAGES)
     other = request.with_body(b'{"model":"n"}')
     assert (other.body, other.size, other.decoded) == (b'{"model":"n"}', 13, None)
-    assert decoded_body(request, Limits()) is MESSAGES
-    assert decoded_body(other, Limits()) == {"model": "n"}
+    assert decode_request_body(request, Limits()) is MESSAGES
+    assert decode_request_body(other, Limits()) == {"model": "n"}
     assert received("/v1/messages", None).size == 0
 
 
@@ -61,12 +61,12 @@ def upstream(dialect: str, **more: Any) -> Upstream:
 def asked(
     request: ClientRequest, client: str, provider: Upstream, **options: Any
 ) -> UpstreamRequest:
-    return upstream_request(request, client, provider, **options)
+    return build_upstream_request(request, client, provider, **options)
 
 
 def refused(request: ClientRequest, client: str, provider: Upstream, **options: Any) -> Any:
     with pytest.raises(RequestRefused) as raised:
-        upstream_request(request, client, provider, **options)
+        build_upstream_request(request, client, provider, **options)
     return raised.value
 
 
@@ -178,14 +178,14 @@ def test_other_bodies_do_not_ask_for_usage(body: object) -> None:
 )
 def test_other_path_or_method_is_not_found(method: str, path: str, words: str) -> None:
     with pytest.raises(RequestRefused) as raised:
-        asked_of(received(path, MESSAGES, method=method), "anthropic")
+        match_operation(received(path, MESSAGES, method=method), "anthropic")
     assert (raised.value.error.status_hint, raised.value.error.message) == (404, words)
 
 
 def test_method_and_path_say_what_is_asked_for() -> None:
-    asked = asked_of(received("/v1/messages/count_tokens", MESSAGES), "anthropic")
+    asked = match_operation(received("/v1/messages/count_tokens", MESSAGES), "anthropic")
     assert asked.operation == "count"
-    asked = asked_of(received("/v1/responses/resp_1", b"", method="GET"), "openai_responses")
+    asked = match_operation(received("/v1/responses/resp_1", b"", method="GET"), "openai_responses")
     assert (asked.operation, asked.response_id) == ("response", "resp_1")
 
 
@@ -312,11 +312,11 @@ def test_model_that_all_requests_ask_for_wins() -> None:
     provider = upstream("openai_chat", model="llama-4", model_map={"m": "other"})
     body = json.loads(asked(received("/v1/messages", MESSAGES), "anthropic", provider).body)
     assert body["model"] == "llama-4"
-    assert provider.own_model("") == "llama-4"
+    assert provider.upstream_model("") == "llama-4"
 
 
 def test_key_of_the_client_passes_only_where_it_may() -> None:
-    provider = upstream("openai_chat", passes_key=False)
+    provider = upstream("openai_chat", forwards_key=False)
     sent = asked(received("/v1/messages", MESSAGES), "anthropic", provider)
     assert "canary" not in str(sent.headers)
 
@@ -373,7 +373,7 @@ def test_thread_is_refused_where_no_server_holds_it(
     exc = refused(request, "anthropic", upstream(dialect, server=server))
     assert exc.error.status_hint == 400
     assert exc.error.extra == {"param": "thread", "details": THREADS}
-    answer = error_answer(exc.error, "anthropic", upstream=None)
+    answer = encode_error_response(exc.error, "anthropic", upstream=None)
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["type"], error["details"]) == (
         400,

@@ -87,7 +87,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         account_headers: Vendor headers that name the billed account, which belongs to a key.
         body_headers: Vendor headers that describe the body, such as betas.  The writer of a
             translated body sends them anew: the body may have lost what they announce.
-        passed_query: Query parameters that the vendor reads.
+        forwarded_query: Query parameters that the vendor reads.
         request_id_header: Response header with the id of the request.
         servers: Names of servers by a suffix of their host, where the name does not follow from
             the host.
@@ -102,7 +102,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     vendor_headers: tuple[str, ...] = ()
     account_headers: frozenset[str] = frozenset()
     body_headers: frozenset[str] = frozenset()
-    passed_query: tuple[str, ...] = ()
+    forwarded_query: tuple[str, ...] = ()
     request_id_header: str = "x-request-id"
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None

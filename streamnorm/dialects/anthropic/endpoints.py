@@ -27,7 +27,7 @@ ENDPOINTS = Endpoints(
     key_headers=("x-api-key", "authorization"),
     vendor_headers=("anthropic-version", "anthropic-beta"),
     body_headers=frozenset({"anthropic-beta"}),
-    passed_query=("beta",),
+    forwarded_query=("beta",),
     request_id_header="request-id",
     # Claude Code's first system block, which holds a checksum of the conversation.
     volatile_system_prefix="x-anthropic-billing-header:",

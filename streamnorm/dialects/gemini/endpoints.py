@@ -25,6 +25,6 @@ ENDPOINTS = Endpoints(
     key_headers=("x-goog-api-key", "authorization"),
     vendor_headers=("x-goog-api-client", "x-goog-user-project"),
     account_headers=frozenset({"x-goog-user-project"}),
-    passed_query=("alt",),
+    forwarded_query=("alt",),
     servers={"generativelanguage.googleapis.com": "gemini"},
 )

@@ -32,7 +32,7 @@ ENDPOINTS = Endpoints(
     key_headers=("authorization", "api-key"),  # the second is Azure's
     vendor_headers=("openai-beta", "openai-organization", "openai-project"),
     account_headers=frozenset({"openai-organization", "openai-project"}),
-    passed_query=(
+    forwarded_query=(
         *("include", "include[]", "include_obfuscation", "stream", "starting_after"),
         *("after", "limit", "order"),
     ),

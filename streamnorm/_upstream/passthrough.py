@@ -36,7 +36,7 @@ from streamnorm._upstream.requests import (
     ClientRequest,
     Upstream,
     UpstreamRequest,
-    decoded_body,
+    decode_request_body,
     json_body,
     refusals,
     splice,
@@ -61,7 +61,7 @@ _MAX_SPLITS = 8  # a text that is nested deeper is parsed at once
 _FOLDED = {name.casefold(): name for name in _READ}
 
 
-def passed_request(
+def prepare_passthrough(
     received: ClientRequest,
     upstream: Upstream,
     *,
@@ -86,12 +86,12 @@ def passed_request(
     dialect = lookup(upstream.dialect)
     data = json_body(received)
     with refusals():
-        body = decoded_body(received, limits)
+        body = decode_request_body(received, limits)
         _check_keys(data)
         _check_names(body)
         asked = dialect.endpoints.match(received.method, received.path, body)
         name = "" if asked is None else asked.model
-        own, path = upstream.own_model(name), received.path
+        own, path = upstream.upstream_model(name), received.path
         narrowed = _narrowed(body, received, upstream, dialect, limits)
         if own != name:
             head, slash, tail = path.rpartition(f"/{name}:")
@@ -99,7 +99,7 @@ def passed_request(
                 path = f"{head}/{own}:{tail}"
             elif narrowed is None:
                 data = splice(data, body, {**body, "model": own})
-        target = passed_path(path, received, dialect)
+        target = passthrough_path(path, received, dialect)
         if narrowed is not None:
             data = splice(data, body, narrowed.encoded.body)
             target = narrowed.path or target
@@ -113,7 +113,7 @@ def passed_request(
         dialect,
         body={} if narrowed is None else narrowed.encoded.headers,
         own=upstream.headers,
-        passes_key=upstream.passes_key,
+        forwards_key=upstream.forwards_key,
     )
     return UpstreamRequest(
         url=url,
@@ -162,14 +162,14 @@ def _narrowed(
         )
     except DecodeError:
         return None  # what it is is the upstream's affair
-    request = upstream.with_own_model(request)
+    request = upstream.with_upstream_model(request)
     encoded = encode_request(request, dialect.name, server=upstream.server, profiles=profiles)
     base = codec_of(dialect.name).capabilities
     target = target_of(request, base, profiles, upstream.server, None)
     return _Narrowed(encoded, None if target.path is None else encoded.path, target.beta_header)
 
 
-def passed_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
+def passthrough_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
     """Return path and query of a request for an upstream of its own dialect.
 
     Args:
@@ -177,27 +177,27 @@ def passed_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
         received: The request; of its query only what the vendor knows is passed.
         dialect: The dialect of both.
     """
-    known = dialect.endpoints.passed_query
+    known = dialect.endpoints.forwarded_query
     query = urlencode([pair for pair in received.query if pair[0] in known])
     quoted = quote(path, safe="/:@")
     return f"{quoted}?{query}" if query else quoted
 
 
-def passed_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
+def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
     """Return the body of a request for no message; None if it has none.
 
     Raises:
-        RequestRefused: As for `passed_request`.
+        RequestRefused: As for `prepare_passthrough`.
     """
     if received.body == b"":
         return None
     data = json_body(received)
     with refusals():
-        body = decoded_body(received, Limits())
+        body = decode_request_body(received, Limits())
         _check_keys(data)
         _check_names(body)
     name = string_of(body, "model")
-    own = upstream.own_model(name)
+    own = upstream.upstream_model(name)
     return data if not name or own == name else splice(data, body, {**body, "model": own})
 
 
@@ -263,7 +263,7 @@ def _no_number(_name: str) -> NoReturn:
 _STEPWISE = StepwiseDecoder(object_pairs_hook=_once, parse_constant=_no_number)
 
 
-class PassedAnswer(Struct, frozen=True, kw_only=True):
+class PassthroughAnswer(Struct, frozen=True, kw_only=True):
     """The answer of an upstream of the client's dialect, as the client reads it.
 
     Attributes:
@@ -279,7 +279,7 @@ class PassedAnswer(Struct, frozen=True, kw_only=True):
     error: StreamError | None = None
 
 
-def answer_problem(body: bytes, dialect: str) -> StreamError | None:
+def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
     """Return the error of a successful answer whose body is none of its dialect; else None."""
     try:
         body_object(body, Limits())
@@ -288,7 +288,7 @@ def answer_problem(body: bytes, dialect: str) -> StreamError | None:
     return None
 
 
-class PassedStream(Transcoder):
+class PassthroughStream(Transcoder):
     """Pass on a stream to its own dialect, whichever of its events is the first.
 
     A stream that is resumed begins within a message, which no decoder can check.  Its events

@@ -3,11 +3,11 @@
 Each is a generator of the requests for the upstream, which is sent their answers and returns
 the answer to the client; who owns the connection runs it:
 
-    steps = side_steps(received, asked, client, upstream, estimator)
+    steps = call_steps(received, asked, client, upstream, estimator)
     answer = None
     while True:
         asked = steps.send(answer)                 # StopIteration.value is the client's answer
-        answer = SideAnswer(...)
+        answer = UpstreamReply(...)
 """
 
 from __future__ import annotations
@@ -37,13 +37,18 @@ from streamnorm._counting import (
 from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import reported_error
-from streamnorm._upstream.passing import PassedAnswer, answer_problem, passed_body, passed_path
+from streamnorm._upstream.answers import error_of_body
+from streamnorm._upstream.passthrough import (
+    PassthroughAnswer,
+    check_answer_body,
+    passthrough_body,
+    passthrough_path,
+)
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
     Upstream,
-    decoded_body,
+    decode_request_body,
     refusals,
 )
 from streamnorm.http.headers import request_headers
@@ -55,7 +60,7 @@ _BAD_GATEWAY = 502
 _NO_CONTENT = 204
 
 
-class SideRequest(Struct, frozen=True, kw_only=True):
+class UpstreamCall(Struct, frozen=True, kw_only=True):
     """A request for an upstream whose answer is small.
 
     Attributes:
@@ -63,7 +68,7 @@ class SideRequest(Struct, frozen=True, kw_only=True):
         url: The whole URL.
         headers: Headers by lower-case name.
         body: The body; None if there is none.
-        streams: Whether the client reads a stream, which `PassedStream` passes on.
+        streams: Whether the client reads a stream, which `PassthroughStream` passes on.
         losses: What the upstream's dialect cannot carry.
     """
 
@@ -75,10 +80,10 @@ class SideRequest(Struct, frozen=True, kw_only=True):
     losses: tuple[Loss, ...] = ()
 
     def __repr__(self) -> str:
-        return f"SideRequest({self.method!r}, …)"
+        return f"UpstreamCall({self.method!r}, …)"
 
 
-class SideAnswer(Struct, frozen=True, kw_only=True):
+class UpstreamReply(Struct, frozen=True, kw_only=True):
     """The answer of an upstream.
 
     Attributes:
@@ -92,10 +97,12 @@ class SideAnswer(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-SideSteps: TypeAlias = Generator[SideRequest, SideAnswer, Encoded | PassedAnswer | StreamError]
+CallSteps: TypeAlias = Generator[
+    UpstreamCall, UpstreamReply, Encoded | PassthroughAnswer | StreamError
+]
 
 
-def side_steps(
+def call_steps(
     received: ClientRequest,
     asked: RequestedOperation,
     client: str,
@@ -103,7 +110,7 @@ def side_steps(
     estimator: TokenEstimator,
     *,
     strict: bool = False,
-) -> SideSteps:
+) -> CallSteps:
     """Return the steps that answer a request for no message.
 
     Args:
@@ -122,7 +129,7 @@ def side_steps(
         case "count":
             return _count(received, client, upstream, estimator, strict=strict)
         case "models":
-            return _list_models(received, client, upstream)
+            return _encode_list(received, client, upstream)
         case "model":
             return _find_model(received, asked.model, client, upstream)
         case _ if lookup(client) is lookup(upstream.dialect):
@@ -138,11 +145,11 @@ def _count(
     estimator: TokenEstimator,
     *,
     strict: bool,
-) -> SideSteps:
+) -> CallSteps:
     with refusals():
-        request = upstream.with_own_model(
+        request = upstream.with_upstream_model(
             count_request_of(
-                decoded_body(received, Limits()),
+                decode_request_body(received, Limits()),
                 client,
                 path=received.path,
                 headers=received.headers,
@@ -172,9 +179,9 @@ def _count(
     return encode_token_count(count, client)
 
 
-def listed_models(
+def list_models(
     received: ClientRequest, client: str, upstream: Upstream
-) -> Generator[SideRequest, SideAnswer, list[ModelInfo] | StreamError]:
+) -> Generator[UpstreamCall, UpstreamReply, list[ModelInfo] | StreamError]:
     """Return the steps that list the models of an upstream, under its own names.
 
     Args:
@@ -194,8 +201,8 @@ def listed_models(
     return listing.models
 
 
-def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> SideSteps:
-    listed = yield from listed_models(received, client, upstream)
+def _encode_list(received: ClientRequest, client: str, upstream: Upstream) -> CallSteps:
+    listed = yield from list_models(received, client, upstream)
     if isinstance(listed, StreamError):
         return listed
     with refusals():
@@ -204,9 +211,9 @@ def _list_models(received: ClientRequest, client: str, upstream: Upstream) -> Si
         )
 
 
-def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> SideSteps:
+def _find_model(received: ClientRequest, model: str, client: str, upstream: Upstream) -> CallSteps:
     with refusals():
-        path = model_path(upstream.dialect, upstream.own_model(model))
+        path = model_path(upstream.dialect, upstream.upstream_model(model))
     headers = _version_headers(client, upstream)
     answer = yield _request("GET", path, received, client, upstream, headers)
     if (failure := _failure(answer, upstream)) is not None:
@@ -225,21 +232,21 @@ def resumes_stream(received: ClientRequest, asked: RequestedOperation) -> bool:
 
 def _pass_on(
     received: ClientRequest, asked: RequestedOperation, client: str, upstream: Upstream
-) -> SideSteps:
-    body = passed_body(received, upstream)
+) -> CallSteps:
+    body = passthrough_body(received, upstream)
     known = lookup(client)
     # What precedes the endpoint belongs to the client's base URL.
     named = known.endpoints.canonical_path(received.method, received.path)
-    path = passed_path(named, received, known)
+    path = passthrough_path(named, received, known)
     sent = _request(received.method, path, received, client, upstream, body=body)
     answer = yield structs.replace(sent, streams=resumes_stream(received, asked))
     error = _failure(answer, upstream)
-    problem = None if answer.status == _NO_CONTENT else answer_problem(answer.body, client)
+    problem = None if answer.status == _NO_CONTENT else check_answer_body(answer.body, client)
     if problem is not None:
         return error or problem
     # A server of HTTP cannot send a status beyond 599.
     status = answer.status if answer.status <= _LAST_STATUS else _BAD_GATEWAY
-    return PassedAnswer(
+    return PassthroughAnswer(
         status=status, content_type=answer.content_type, body=answer.body, error=error
     )
 
@@ -252,7 +259,7 @@ def _request(
     upstream: Upstream,
     body_headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
-) -> SideRequest:
+) -> UpstreamCall:
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
         url = endpoint_url(upstream.base_url, path, target.endpoints)
@@ -262,11 +269,11 @@ def _request(
         target,
         body=body_headers or {},
         own=upstream.headers,
-        passes_key=upstream.passes_key,
+        forwards_key=upstream.forwards_key,
     )
     if body is None:
         del headers["content-type"]
-    return SideRequest(method=method, url=url, headers=headers, body=body)
+    return UpstreamCall(method=method, url=url, headers=headers, body=body)
 
 
 def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
@@ -278,7 +285,7 @@ def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
     return profiles.resolve(base, server=upstream.server, model="", version=None).added_headers
 
 
-def _failure(answer: SideAnswer, upstream: Upstream) -> StreamError | None:
+def _failure(answer: UpstreamReply, upstream: Upstream) -> StreamError | None:
     """Return the error of an answer whose status is one."""
     if 200 <= answer.status <= 299:
         return None
@@ -296,5 +303,5 @@ def _failure(answer: SideAnswer, upstream: Upstream) -> StreamError | None:
 
 def _unreadable(exc: DecodeError | UpstreamError) -> StreamError:
     if isinstance(exc, UpstreamError):
-        return reported_error(exc)
+        return error_of_body(exc)
     return StreamError("malformed", str(exc))

@@ -9,8 +9,8 @@ import pytest
 
 from streamnorm import Encoded, StreamError
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, asked_of
-from streamnorm._upstream.side_requests import SideAnswer, SideRequest, side_steps
+from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, match_operation
 
 SAID = [{"role": "user", "content": "Hi."}]
 MESSAGES: dict[str, Any] = {"model": "m", "messages": SAID}
@@ -21,22 +21,22 @@ def provider(dialect: str, **more: Any) -> Upstream:
     return Upstream(dialect=dialect, base_url="https://h/v1", **more)
 
 
-def answer(body: object, status: int = 200) -> SideAnswer:
+def answer(body: object, status: int = 200) -> UpstreamReply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return SideAnswer(status=status, content_type="application/json", body=data)
+    return UpstreamReply(status=status, content_type="application/json", body=data)
 
 
 def run(
     received: ClientRequest,
     client: str,
     upstream: Upstream,
-    *answers: SideAnswer,
+    *answers: UpstreamReply,
     strict: bool = False,
-) -> tuple[list[SideRequest], Encoded | StreamError]:
+) -> tuple[list[UpstreamCall], Encoded | StreamError]:
     """Return the requests for the upstream, and the answer to the client."""
-    asked = asked_of(received, client)
-    steps = side_steps(received, asked, client, upstream, TokenEstimator(), strict=strict)
-    requests: list[SideRequest] = []
+    asked = match_operation(received, client)
+    steps = call_steps(received, asked, client, upstream, TokenEstimator(), strict=strict)
+    requests: list[UpstreamCall] = []
     given = iter(answers)
     try:
         requests.append(next(steps))
@@ -118,7 +118,9 @@ def test_strict_loses_nothing_in_an_estimate() -> None:
     ("upstream", "answers"),
     [("openai_chat", []), ("gemini", [answer(b"", 404)]), ("openai_responses", [answer({}, 501)])],
 )
-def test_upstream_that_counts_none_is_estimated(upstream: str, answers: list[SideAnswer]) -> None:
+def test_upstream_that_counts_none_is_estimated(
+    upstream: str, answers: list[UpstreamReply]
+) -> None:
     requests, counted = run(counting(), "anthropic", provider(upstream), *answers)
     assert len(requests) == len(answers)
     assert isinstance(counted, Encoded)
@@ -135,7 +137,7 @@ def test_upstream_that_counts_none_is_estimated(upstream: str, answers: list[Sid
         (answer(b"<html>", 500), "upstream", 500),
     ],
 )
-def test_failed_count_is_an_error(received: SideAnswer, kind: str, status: int | None) -> None:
+def test_failed_count_is_an_error(received: UpstreamReply, kind: str, status: int | None) -> None:
     _, failed = run(counting(), "anthropic", provider("gemini"), received)
     assert isinstance(failed, StreamError)
     assert (failed.kind, failed.status_hint) == (kind, status)
@@ -187,7 +189,7 @@ def test_one_model_has_the_name_of_the_client() -> None:
 @pytest.mark.parametrize(
     ("received", "kind"), [(answer(ERROR, 404), "upstream"), (answer({"x": 1}), "malformed")]
 )
-def test_failed_list_is_an_error(path: str, received: SideAnswer, kind: str) -> None:
+def test_failed_list_is_an_error(path: str, received: UpstreamReply, kind: str) -> None:
     _, failed = run(getting(path), "anthropic", provider("openai_chat"), received)
     assert isinstance(failed, StreamError)
     assert failed.kind == kind
@@ -214,4 +216,4 @@ def test_request_that_no_other_server_answers_is_not_found(method: str, path: st
 
 def test_no_secret_is_shown() -> None:
     (sent,), _ = run(counting(), "anthropic", provider("gemini"), answer({"totalTokens": 1}))
-    assert repr(sent) == "SideRequest('POST', …)"
+    assert repr(sent) == "UpstreamCall('POST', …)"

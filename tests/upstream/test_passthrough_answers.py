@@ -11,9 +11,9 @@ from support.openai_responses import frames as responses
 
 from streamnorm import Completed, Failed, StreamError, Truncated
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._upstream.passing import PassedAnswer, PassedStream
-from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, asked_of
-from streamnorm._upstream.side_requests import SideAnswer, SideRequest, side_steps
+from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
+from streamnorm._upstream.passthrough import PassthroughAnswer, PassthroughStream
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, match_operation
 
 NATIVE = "openai_responses"
 HEADERS = {
@@ -35,17 +35,19 @@ def client_request(
     )
 
 
-def sent_for(received: ClientRequest, upstream: Upstream = UPSTREAM) -> SideRequest:
-    asked = asked_of(received, NATIVE)
-    return next(side_steps(received, asked, NATIVE, upstream, TokenEstimator()))
+def sent_for(received: ClientRequest, upstream: Upstream = UPSTREAM) -> UpstreamCall:
+    asked = match_operation(received, NATIVE)
+    return next(call_steps(received, asked, NATIVE, upstream, TokenEstimator()))
 
 
 def answered(status: int, body: bytes, kind: str = "application/json") -> Any:
     received = client_request("GET", "/v1/responses/resp_1")
-    steps = side_steps(received, asked_of(received, NATIVE), NATIVE, UPSTREAM, TokenEstimator())
+    steps = call_steps(
+        received, match_operation(received, NATIVE), NATIVE, UPSTREAM, TokenEstimator()
+    )
     next(steps)
     with pytest.raises(StopIteration) as done:
-        steps.send(SideAnswer(status=status, content_type=kind, body=body))
+        steps.send(UpstreamReply(status=status, content_type=kind, body=body))
     return done.value.value
 
 
@@ -73,7 +75,7 @@ def test_request_about_a_response_is_passed_on(method: str, path: str, prefix: s
         "x-own": "1",
     }
     assert not sent.streams
-    assert repr(sent) == f"SideRequest({method!r}, …)"
+    assert repr(sent) == f"UpstreamCall({method!r}, …)"
 
 
 def test_of_the_query_is_passed_what_the_vendor_knows() -> None:
@@ -141,11 +143,13 @@ def test_no_other_dialect_is_asked(dialect: str) -> None:
 def test_answer_passes_unchanged(status: int) -> None:
     body = b'{ "id": "resp_1", "new": 1e2 }'
     kind = "application/json; charset=utf-8"
-    assert answered(status, body, kind) == PassedAnswer(status=status, content_type=kind, body=body)
+    assert answered(status, body, kind) == PassthroughAnswer(
+        status=status, content_type=kind, body=body
+    )
 
 
 def test_answer_without_a_body_passes() -> None:
-    assert answered(204, b"", "") == PassedAnswer(status=204, content_type="", body=b"")
+    assert answered(204, b"", "") == PassthroughAnswer(status=204, content_type="", body=b"")
 
 
 def test_error_of_the_provider_passes_unchanged() -> None:
@@ -185,7 +189,7 @@ BODY = b"".join(EVENTS)
 
 def run(body: bytes, size: int = 10_000, cause: BaseException | None = None) -> Any:
     """Return what is passed of a stream that begins within a response, and how it ended."""
-    stream = PassedStream(NATIVE)
+    stream = PassthroughStream(NATIVE)
     out = [data for piece in chunked(body, size) for data in stream.feed(piece)]
     out += stream.close() if cause is None else stream.abort(cause)
     return b"".join(out), stream.outcome

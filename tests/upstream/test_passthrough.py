@@ -9,7 +9,7 @@ import pytest
 
 from streamnorm import Limits
 from streamnorm._core.bodies.request import Reply
-from streamnorm._upstream.passing import passed_request
+from streamnorm._upstream.passthrough import prepare_passthrough
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, Upstream, UpstreamRequest
 
 CANARY = "canary-7f3a"
@@ -37,7 +37,7 @@ def passed(
         query=tuple((query or {}).items()),
     )
     upstream = Upstream(dialect=dialect, base_url="https://h/tenant", headers=own or {}, **more)
-    return passed_request(received, upstream, limits=limits)
+    return prepare_passthrough(received, upstream, limits=limits)
 
 
 def refusal(body: bytes, **options: Any) -> str:
@@ -143,7 +143,7 @@ def test_path_is_quoted() -> None:
 
 def test_key_passes_only_where_it_may() -> None:
     assert passed(MESSAGES, headers=KEY).headers["x-api-key"] == CANARY
-    for options in ({"passes_key": False}, {"own": {"x-api-key": "own"}}):
+    for options in ({"forwards_key": False}, {"own": {"x-api-key": "own"}}):
         sent = passed(MESSAGES, headers=KEY, **options)
         assert CANARY not in str(sent.headers)
 
