@@ -68,7 +68,7 @@ class _Version(argparse.Action):
     """`--version`, read when asked for: that costs more than the rest of the start-up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        console.write([console.text_line(f"streamnorm {streamnorm.__version__}")])
+        console.print_lines([f"streamnorm {streamnorm.__version__}"])
         parser.exit()
 
 

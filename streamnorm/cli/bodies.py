@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -22,9 +22,11 @@ from streamnorm.inspect.page import amount
 from streamnorm.inspect.survey import writable_dialects
 
 if TYPE_CHECKING:
-    from streamnorm import RequestViolation
     from streamnorm._bodies import Encoded
     from streamnorm.profiles import Profiles
+
+_LIMITS = Limits()
+_REFUSED = 4
 
 _STATUSES = {
     0: "translated",
@@ -118,27 +120,24 @@ def _body_options(file: str) -> console.Parser:
 def _request(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_request
 
-    source = Source(arguments)
     profiles = _profiles(arguments.profiles, arguments.server)
-
-    def translate() -> Encoded:
-        asked = read_request(source, arguments.path)
-        return translate_request(
-            asked.body,
-            to=arguments.to,
-            dialect=asked.dialect,
-            path=asked.path,
-            headers=asked.headers,
-            server=arguments.server,
-            version=arguments.api_version,
-            profiles=profiles,
-            repair=arguments.repair,
-            arguments=arguments.arguments,
-            missing_tools=arguments.missing_tools,
-            strict=arguments.strict,
-        )
-
-    return _write(translate, arguments.to)
+    lookup(arguments.to)  # the error of a wrong name comes before the one of a wrong body
+    stored = read_request(Source(arguments.file, arguments.source), arguments.path)
+    encoded = translate_request(
+        stored.body,
+        to=arguments.to,
+        dialect=stored.dialect,
+        path=stored.path,
+        headers=stored.headers,
+        server=arguments.server,
+        version=arguments.api_version,
+        profiles=profiles,
+        repair=arguments.repair,
+        arguments=arguments.arguments,
+        missing_tools=arguments.missing_tools,
+        strict=arguments.strict,
+    )
+    return _write(encoded)
 
 
 def _profiles(files: list[str], server: str | None) -> Profiles:
@@ -158,51 +157,39 @@ def _message(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_message
     from streamnorm._core.failures import find_error
 
-    source = Source(arguments)
-
-    def translate() -> Encoded:
-        _, body = read_body(source)
-        dialect = source.dialect
-        if dialect is None and find_error(body) is None:
-            dialect = detect(body, "response")
-        return translate_message(
-            body,
-            to=arguments.to,
-            dialect=dialect,
-            server=source.server,
-            strict=arguments.strict,
-        )
-
-    return _write(translate, arguments.to)
+    source = Source(arguments.file, arguments.source, arguments.server)
+    lookup(arguments.to)
+    _, body = read_body(source)
+    dialect = source.dialect
+    if dialect is None and find_error(body) is None:
+        dialect = detect(body, "response")
+    encoded = translate_message(
+        body, to=arguments.to, dialect=dialect, server=source.server, strict=arguments.strict
+    )
+    return _write(encoded)
 
 
-def _write(translate: Callable[[], Encoded], to: str) -> int:
+def _write(encoded: Encoded) -> int:
     """Write a translated body and report its losses; return the exit status."""
-    lookup(to)  # the error of a wrong name comes before the one of a wrong body
-    encoded = translate()
     console.report_losses(encoded.losses)
     if encoded.path and "model" not in encoded.body:
         console.print_error(f"path: {encoded.path}")
     for name, value in encoded.headers.items():
         console.print_error(f"header: {name}: {value}")
-    console.write([console.json_line(encoded.body)])
+    console.print_json(encoded.body)
     return 0
 
 
-_LIMITS = Limits()
-_REFUSED = 4
-
-
 class StoredRequest(NamedTuple):
-    """A request in a file, and what is known of it beside its body.
+    """A request in a file.
 
     Attributes:
         body: The decoded body.
-        dialect: Its dialect.
-        path: Path of its URL; None if unknown.
-        headers: Its headers.
-        method: Its HTTP method.
-        server: Name of the server that it was sent to; None if unknown.
+        dialect: The dialect of the body.
+        path: Path of the URL; None if unknown.
+        headers: The headers.
+        method: The HTTP method.
+        server: Name of the server that received it; None if unknown.
     """
 
     body: dict[str, Any]
@@ -351,9 +338,7 @@ class _Validation:
         """Print the counts, and return the exit status."""
         if not self._arguments.json:
             violations = amount(self._violations, "violation")
-            console.write(
-                [console.text_line(f"{violations} in {amount(self._requests, 'request')}")]
-            )
+            console.print_lines([f"{violations} in {amount(self._requests, 'request')}"])
         if self._skipped:
             console.print_error(f"{amount(self._skipped, 'file')} without a request skipped")
         return _REFUSED if self._violations or self._is_refused else 0
@@ -367,7 +352,7 @@ class _Validation:
         from streamnorm._validation import validate_request
 
         arguments = self._arguments
-        source = Source(argparse.Namespace(file=path, source=arguments.source, server=None))
+        source = Source(path, arguments.source)
         found = read_request(source, arguments.path)
         asked = lookup(found.dialect).endpoints.match(found.method, found.path or "")
         if asked is not None and asked.operation not in ("message", "stream"):
@@ -385,9 +370,12 @@ class _Validation:
         _show_progress("")
         if arguments.json:
             fields = {"request": source.name, "dialect": lookup(found.dialect).name}
-            console.write([console.json_line({**fields, "violations": violations})])
+            console.print_json({**fields, "violations": violations})
         else:
-            console.write(_lines(source.name, violations))
+            console.print_lines(
+                f"{source.name}: {each.path or 'body'}: {each.rule}: {each.message}"
+                for each in violations
+            )
 
 
 def _may_hold_request(file: Path) -> bool:
@@ -402,11 +390,6 @@ def _server_of(request: StoredRequest) -> str | None:
         return server
     # Of another server than a vendor, no more is known than its dialect.
     return None if server in _vendors() else "compatible"
-
-
-def _lines(name: str, violations: list[RequestViolation]) -> Iterator[bytes]:
-    for each in violations:
-        yield console.text_line(f"{name}: {each.path or 'body'}: {each.rule}: {each.message}")
 
 
 def _show_progress(text: str) -> None:

@@ -113,6 +113,16 @@ def write(pieces: Iterable[bytes]) -> None:
         sys.stdout.buffer.flush()
 
 
+def print_lines(texts: Iterable[str]) -> None:
+    """Write lines of text on stdout at once."""
+    write(map(text_line, texts))
+
+
+def print_json(*values: object, ascii: bool = False) -> None:
+    """Write lines of JSON on stdout at once."""
+    write(json_line(value, ascii=ascii) for value in values)
+
+
 def text_line(text: str) -> bytes:
     """Return a line of text in the encoding of stdout, unprintable characters escaped."""
     encoding = sys.stdout.encoding

@@ -103,7 +103,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    source = Source(arguments)
+    source = Source(arguments.file, arguments.source, arguments.server)
     reads = source.reads()
     targets = writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
     survey = _survey(source, arguments, targets, timed=reads is not None)
@@ -116,12 +116,10 @@ def _inspect(arguments: argparse.Namespace) -> int:
         elapsed_ms += gap_ms
         if arguments.frames:
             at_ms = None if reads is None else elapsed_ms
-            numbered = enumerate(frames, number)
+            numbered = list(enumerate(frames, number))
             if arguments.json:
-                console.write(
-                    console.json_line(frame_fields(n, each, at_ms), ascii=ascii)
-                    for n, each in numbered
-                )
+                fields = [frame_fields(n, each, at_ms) for n, each in numbered]
+                console.print_json(*fields, ascii=ascii)
             else:
                 console.write(_encode_line(lines.line(n, each, at_ms)) for n, each in numbered)
         number += len(frames)
@@ -130,7 +128,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     survey.close()
     report = survey.report()
     if arguments.json:
-        console.write([console.json_line(document(report, source.name), ascii=ascii)])
+        console.print_json(document(report, source.name), ascii=ascii)
     else:
         blank = [""] if arguments.frames else []
         console.write(
@@ -157,14 +155,14 @@ def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
     found = report.violations
     if arguments.json:
         fields = {"stream": source.name, "dialect": report.dialect, "frames": report.frames}
-        console.write([console.json_line({**fields, "violations": found})])
+        console.print_json({**fields, "violations": found})
     else:
-        console.write(console.text_line(f"frame {each.position}: {each.message}") for each in found)
+        console.print_lines(f"frame {each.position}: {each.message}" for each in found)
         count = amount(len(found), "violation")
         if len(found) > MAX_PROBLEMS:
             count = f"more than {MAX_PROBLEMS:,} violations"
         frames = amount(report.frames, "frame")
-        console.write([console.text_line(f"{count} in {frames} of {report.dialect}")])
+        console.print_lines([f"{count} in {frames} of {report.dialect}"])
     if found:
         source.report_wrong_dialect(survey.outcome)
     return _VIOLATED if found else 0
@@ -183,7 +181,7 @@ def _only_stream(parser: console.Parser, arguments: argparse.Namespace) -> Sourc
             server_with_quirks(arguments.server)
         except argparse.ArgumentTypeError as exc:
             parser.error(f"argument --server: {exc}")
-    return Source(argparse.Namespace(**{**vars(arguments), "file": first}))
+    return Source(first, arguments.source, arguments.server)
 
 
 def _survey(

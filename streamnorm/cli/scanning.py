@@ -49,12 +49,14 @@ def _scan(arguments: argparse.Namespace) -> int:
             is_unreadable = True
             continue
         if not arguments.json:
-            console.write(
-                console.text_line(f"{file}: {finding.place}: {finding.kind}") for finding in found
-            )
+            console.print_lines(f"{file}: {finding.place}: {finding.kind}" for finding in found)
         findings += found
     if arguments.json:
-        console.write([_document(len(files), findings)])
+        documents = [
+            {"file": str(finding.file), "place": finding.place, "kind": finding.kind}
+            for finding in findings
+        ]
+        console.print_json({"files": len(files), "findings": documents})
     console.print_status(_summary(len(files), findings))
     if findings:
         return _FOUND
@@ -72,14 +74,6 @@ def _files(paths: list[str]) -> list[Path]:
         except OSError as exc:
             raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
     return list(files)
-
-
-def _document(files: int, findings: list[Finding]) -> bytes:
-    found = [
-        {"file": str(finding.file), "place": finding.place, "kind": finding.kind}
-        for finding in findings
-    ]
-    return console.json_line({"files": files, "findings": found})
 
 
 def _summary(files: int, findings: list[Finding]) -> str:

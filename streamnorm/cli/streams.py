@@ -107,25 +107,27 @@ def server_with_quirks(name: str) -> str:
 
 
 class Source:
-    """A file or stdin, and what is known of its stream.
+    """A stream or a body in a file or on stdin, with the dialect and the server to read it as.
 
     Args:
-        arguments: Those of `source_options`.
+        file: Path of the file; `-` for stdin.
+        dialect: Dialect that the user names; None for the companion's.
+        server: Server that the user names; None for the companion's.
 
     Attributes:
-        name: The name of the file, for messages.
-        dialect: Dialect to read as: the argument, or else the companion's; None to detect it.
-        server: Server to read as: the argument, or else the companion's.
+        name: Name of the file, for messages.
+        dialect: Dialect to read as; None to detect it.
+        server: Server to read as; None if it is unknown.
 
     Raises:
         RecordingError: The companion is damaged.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._file: str = arguments.file
-        self.name = "standard input" if self._file == "-" else self._file
-        self.dialect: str | None = arguments.source
-        self.server: str | None = arguments.server
+    def __init__(self, file: str, dialect: str | None, server: str | None = None) -> None:
+        self._file = file
+        self.name = "standard input" if file == "-" else file
+        self.dialect = dialect
+        self.server = server
         self._companion = self._load_companion()
         self._head = b""  # the first bytes
         if self.dialect is None and self._companion.dialect in DIALECTS:
@@ -329,7 +331,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _transcode(arguments: argparse.Namespace) -> int:
-    source = Source(arguments)
+    source = Source(arguments.file, arguments.source, arguments.server)
     transcoder = Transcoder(
         source.dialect,
         arguments.to,
@@ -352,7 +354,7 @@ def _transcode(arguments: argparse.Namespace) -> int:
 
 
 def _decode(arguments: argparse.Namespace) -> int:
-    source = Source(arguments)
+    source = Source(arguments.file, arguments.source, arguments.server)
     decoding = decoder(source.dialect, server=source.server, think_tags=arguments.think_tags)
     line = console.json_line if arguments.json else _event_line
     for chunk in source.chunks():
