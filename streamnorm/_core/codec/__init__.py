@@ -1,9 +1,8 @@
-"""The contracts that every dialect fills in, and what is written once for all of them.
+"""The contracts of a dialect, and the code that all dialects share.
 
-A room subclasses `Decoder` and `Encoder`.  Framing, limits, the judgement of a body
-that is no stream, frames without JSON, notes and the end of a stream stand here; the room
-reads one frame (`read`), knows which may be the last (`may_end_with`), and writes one event
-(`render`).
+Each dialect's package subclasses `Decoder` and `Encoder`.  The base classes do framing, limits,
+error bodies, frames without JSON, notes and the end of a stream; a subclass reads one frame
+(`read`), knows which frame may be the last (`may_end_with`), and renders one event (`render`).
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener

@@ -1,4 +1,4 @@
-"""The decoder contract, and what all decoders share: framing, body formats, errors, the end."""
+"""The base class of all decoders: framing, body formats, errors, and the end of a stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamnorm._core.losses import Note, OnNote
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 ALL_EVENTS = sys.maxsize
-"""Number of refused events where the stream failed at one of those before its detection."""
+"""Value of `Decoder.refused` if the stream failed in an event before its dialect was detected."""
 
 
 class Decoder(ABC):
@@ -76,7 +76,7 @@ class Decoder(ABC):
         self._delta_run: DeltaRun | None = None  # set by rooms that have one
         self.is_plain = True
         self._limits = limits
-        self._idle_frames = 0  # those that no run has read
+        self._idle_frames = 0  # idle frames that were read in full
         self.framing = SSEDecoder(
             max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
         )
@@ -89,7 +89,7 @@ class Decoder(ABC):
         self._refusal: StreamError | None = None  # the error of a body that is no stream
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return the events that are known with `data`.
+        """Return the events that `data` completes.
 
         Raises:
             LocalProtocolError: The decoder was closed.
@@ -166,7 +166,7 @@ class Decoder(ABC):
         return events
 
     def close(self) -> list[Event]:
-        """Return the events that are known now that the source has ended."""
+        """Signal the end of the source, and return the remaining events."""
         self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is not None:
@@ -182,11 +182,11 @@ class Decoder(ABC):
             is_text = rest is None and holds_no_field(self.framing)
             for _, line in self.framing.strays:  # the last line, if it has no end
                 self._read_stray(line)
-                rest = rest or Frame("message", "")  # a cut, even if in a field's name
+                rest = rest or Frame("message", "")  # a line without its end is a cut stream
             self.end(rest, events)
             if self.outcome is None:
                 self._judge_strays()
-                if is_text:  # `_strays` is empty if a single line is too long to keep
+                if is_text:  # `_strays` is empty if a line exceeds `max_error_body_bytes`
                     raise Fatal(self.judge_body(self._strays or b"\0"))
                 raise Fatal(self._truncated())
         except Fatal as fatal:
@@ -194,7 +194,7 @@ class Decoder(ABC):
         return events
 
     def abort(self, cause: BaseException) -> list[Event]:
-        """Return the events that are known now that the source has failed."""
+        """Signal that the source has failed, and return the remaining events."""
         self.split, self.run = _split_closed, None
         events: list[Event] = []
         if self.outcome is None:
@@ -202,7 +202,7 @@ class Decoder(ABC):
         return events
 
     def adopt_framing(self, other: Decoder) -> None:
-        """Continue with the bytes where another decoder of the same source stopped."""
+        """Take over the source from another decoder: its framing, notes and buffered bytes."""
         self.dialect, self.framing, self._strays = other.dialect, other.framing, other._strays
         self._notes, self._on_note = other._notes, other._on_note
         self._idle_frames = other._idle_frames
@@ -214,20 +214,20 @@ class Decoder(ABC):
 
     @property
     def is_body(self) -> bool:
-        """Whether the source may be a body that is no stream, which is judged at its end."""
+        """Whether the source may be a body that is no stream, to be judged at its end."""
         return self._body is not None and not self._body.is_stream
 
     def sniffer(self, start: bytes) -> FormatSniffer | None:
-        """Return a sniffer for a body that starts like one of `formats`, or None."""
+        """Return a sniffer for a body that starts like one of `formats`; None for any other."""
         for format in self.formats:
             if start.startswith(format.start):
                 return FormatSniffer(format, self._limits)
         return None
 
     def as_event_stream(self, data: bytes) -> bytes:
-        """Return the bytes that were just fed as an event stream, converted if need be.
+        """Return the bytes of the last read as an event stream, converted if need be.
 
-        Empty while they may still be a body that is no stream.
+        b"" while the source may still be a body that is no stream.
         """
         return data if self._body is None else self._body.last_events()
 
@@ -238,7 +238,7 @@ class Decoder(ABC):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the event that has begun and not ended."""
+        """Bytes of the event whose end has not arrived."""
         return self.framing.unfinished_bytes
 
     @property
@@ -263,7 +263,8 @@ class Decoder(ABC):
     def end(self, rest: Frame | None, events: list[Event]) -> None:
         """Append the events at the end of the source, and set `outcome` on success.
 
-        A last frame `rest` that lacks only its blank line is no cut; half a frame is one.
+        `rest` is a last frame without its blank line.  Servers leave the blank line out, so a
+        complete frame is read; half a frame is a cut stream.
 
         Raises:
             Fatal: The stream ends here.
@@ -282,16 +283,16 @@ class Decoder(ABC):
             self.outcome = Completed(self.outcome.reason, self.outcome.usage, lenient)
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
-        """Return whether a frame without its blank line is whole and may be the last.
+        """Return whether a frame without its blank line is complete and may be the last.
 
-        An error may; rooms add the terminal, and frames after which the message may be
-        complete without it: they accept more than `Dialect.is_terminal`.  `value` is the
-        data as JSON; None if it is none.
+        True for errors; rooms add the terminal and the frames after which a message may be
+        complete without it, which are more than `Dialect.is_terminal` accepts.  `value` is the
+        decoded data; None if it is no JSON.
         """
         return is_object(value) and find_error(value) is not None
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
-        """Complete a message that lacks nothing but its terminal; return what was missing."""
+        """Complete a message that lacks only its terminal; return what was missing."""
         return ()
 
     def stray(self, line: str) -> StreamError | None:
@@ -311,7 +312,7 @@ class Decoder(ABC):
         return self.body_error(str(body, "utf-8", "replace")) or not_a_stream(body)
 
     def read_done(self, events: list[Event]) -> None:
-        """Append the events of a frame that is `[DONE]`, which most dialects do not have."""
+        """Append the events of a `[DONE]` frame, which most dialects do not have."""
         self.note("stray_done", "frame")
 
     def json_of(self, text: str) -> Any:
@@ -356,7 +357,7 @@ class Decoder(ABC):
         return cut_stream(self.frames, self.resume_token)
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
-        """Split the first bytes, which decide the state: only bodies start like JSON or HTML."""
+        """Split the first bytes, which select the next `split`: JSON and HTML are no SSE lines."""
         start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
         if not start:
             self._blank = self._blank or bool(data)
@@ -376,15 +377,16 @@ class Decoder(ABC):
             self.run.framing = self.framing
 
     def _split_body(self, body: Body, data: bytes) -> list[RawFrame]:
-        """Split a body in another format, once it is known to be one; else buffer it."""
-        keeps = self.outcome is None or body.is_stream  # what is passed on untouched
+        """Buffer a body; split it once it is known to be a stream in another format."""
+        # After the outcome a stream is still converted, for the passthrough of its bytes.
+        keeps = self.outcome is None or body.is_stream
         events = body.feed(data if keeps else b"")
         if self.outcome is not None:
             return []
         if body.is_stream:
             self.run = self._delta_run if self.offers_run else None
             return self.framing.split(events)
-        if body.is_undecided:  # white space, perhaps, of which no event is made
+        if body.is_undecided:  # perhaps endless white space, of which no event is made
             if len(body.buffered) > self._limits.max_event_bytes:
                 bound = self._limits.max_event_bytes
                 self._refusal = too_large("max_event_bytes", bound).error
@@ -407,7 +409,7 @@ class Decoder(ABC):
         self._strays += line + b"\n"
 
     def _judge_strays(self) -> None:
-        """Look for an error that the server printed over several lines outside events."""
+        """Raise the error that the server printed over several lines outside events, if any."""
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
             self.error_outside_stream = True
@@ -419,7 +421,7 @@ def _split_closed(data: bytes) -> list[RawFrame]:
 
 
 DONE = "[DONE]"
-"""Data of the last frame of Chat Completions, which gateways send in other dialects, too."""
+"""Data of the last frame of Chat Completions; gateways send it in other dialects, too."""
 
 
 def read_no_json(
@@ -434,12 +436,12 @@ def read_no_json(
     Args:
         decoder: The decoder of the stream, which reads joined events one by one.
         frame: The frame.
-        problem: Why its data is no JSON.
+        problem: Error of the JSON decoder.
         events: The list to append to.
-        names: Names of the dialect's events; empty if its events have none.
+        names: Names of the dialect's events; empty if its events have no names.
 
     Raises:
-        Fatal: It is an error, or an event of the dialect, which should hold JSON.
+        Fatal: The frame is an error, or an event of the dialect, whose data must be JSON.
     """
     data = frame.data
     if data.startswith(DONE):
@@ -448,9 +450,10 @@ def read_no_json(
         pass
     elif frame.event == "error":
         raise Fatal(named_error(data, None))
-    elif "\n" in data and not problem.too_deep:  # events without a blank line between them
+    # Several `data` lines that are no JSON together: the blank lines between events are missing.
+    elif "\n" in data and not problem.too_deep:
         decoder.note("joined_frames", "frame")
-        # The name of the frame is that of one of its events, if they have names.
+        # Only one event line was kept; `message` makes each event name itself by its `type`.
         name = "message" if names else frame.event
         for line in data.split("\n"):
             if decoder.outcome is None:

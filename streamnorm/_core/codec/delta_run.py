@@ -33,7 +33,7 @@ _LF, _CR = 10, 13
 
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
-_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # with the delta that they are for
+_Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of their block and part
 
 
 class DeltaRun(ABC):
@@ -62,7 +62,7 @@ class DeltaRun(ABC):
     def __init__(self) -> None:
         self.reads_are_events = False
         self.idle_frames = 0
-        self._made: Delta | None = None  # the delta that `_make` makes others of
+        self._made: Delta | None = None  # the delta that `_make` belongs to
         self._make: Callable[[str], Delta]
 
     @abstractmethod
@@ -164,7 +164,7 @@ class DeltaForwarder:
         self._accumulator = accumulator
         self._writer = writer
         self._sinks: dict[int, _Sinks] = {}  # by block
-        # Those of the last block.
+        # The sinks of the last block, unpacked.
         self._delta: Delta | None = None
         self._append: _Append = _drop
         self._write: _Write | None = None

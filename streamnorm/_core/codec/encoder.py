@@ -1,4 +1,4 @@
-"""The encoder contract, and what all encoders share: projection, losses, usage, tier."""
+"""The base class of all encoders: projection, losses, usage, and service tier."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from streamnorm._core.losses import (
 
 
 class Encoder(ABC):
-    """Encoder of events as the SSE of one dialect.
+    """Encode events as the SSE of one dialect.
 
     Args:
         model: Model to name in place of the one that answered.
@@ -45,12 +45,11 @@ class Encoder(ABC):
             were decoded from the same dialect.
         limits: `max_accumulated_bytes` bounds what the encoder stores: text that the end of a
             block or of the message repeats, whole arguments, citations.
-        capabilities: What to write, where options leave something out; None for all that
-            the dialect can carry.
+        capabilities: Capabilities narrowed by options; None for those of the dialect.
 
     Attributes:
-        response_fields: Fields of the response object to write in place of the source's; a
-            dialect without such an object ignores them.
+        response_fields: Fields of the response object to write in place of the source's;
+            ignored by dialects without a response object.
     """
 
     dialect: ClassVar[str]
@@ -69,8 +68,8 @@ class Encoder(ABC):
     ) -> None:
         self.response_fields: dict[str, Any] = {}
         self._model = model
-        self._usage = Usage()  # the last snapshot
-        self._tier: str | None = None  # the service tier, in this dialect's word
+        self._usage = Usage()  # last snapshot
+        self._tier: str | None = None  # service tier in this dialect's words
         self._losses = Losses(strict=strict, on_loss=on_loss)
         self._stored = StoredBytes(limits.max_accumulated_bytes)
         self._projector = Projector(capabilities or self.capabilities, self._losses, self._stored)
@@ -96,7 +95,7 @@ class Encoder(ABC):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the message that are stored, to be written again or later."""
+        """Bytes of the message that are stored to be written later, or a second time."""
         return max(0, self._stored.bound - self._stored.left)
 
     @property
@@ -117,8 +116,8 @@ class Encoder(ABC):
         """Return the bytes of one event.
 
         Raises:
-            LocalProtocolError: `event` may not come here.
-            LossyEncoding: `strict`, and the dialect cannot carry it.
+            LocalProtocolError: The event breaks the grammar.
+            LossyEncoding: `strict`, and the dialect cannot carry the event.
             LimitExceeded: The encoder would store more than `max_accumulated_bytes`.
         """
         return b"".join([self.render(passed) for passed in self._projector.push(event)])
@@ -133,7 +132,7 @@ class Encoder(ABC):
 
     @property
     def loss_counter(self) -> Losses:
-        """The counter of `losses`, for what is lost before events reach the encoder."""
+        """The counter of `losses`, for losses before events reach the encoder."""
         return self._losses
 
     @property
@@ -188,7 +187,8 @@ class Encoder(ABC):
         """Return the `service_tier` field; {} if the tier is unknown."""
         return {"service_tier": self._tier} if self._tier is not None else {}
 
-    # One event each; the projector lets through what the dialect has a field or event for.
+    # Renderers of one event type each.  The projector returns only events that the dialect has a
+    # field or event for.
 
     @abstractmethod
     def _text(self, event: TextDelta) -> bytes: ...

@@ -1,4 +1,4 @@
-"""Events to the bytes of a dialect: projected, put in block order, rendered."""
+"""The writer of a stream: projects events, puts blocks in order, and renders the bytes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class StreamWriter:
     """Write a stream with an encoder.
 
     Args:
-        encoder: Of the dialect that is written.
-        ordered: Whether blocks are written one at a time, or else as they arrive.
+        encoder: Encoder of the dialect that is written.
+        ordered: Whether blocks are written one at a time; if not, as they arrive.
         limits: Bounds.
 
     Attributes:
-        failure: The error by which the writer ended the stream, whatever the source sends.
+        failure: Error by which the writer itself ended the stream; None if it has not.
     """
 
     def __init__(

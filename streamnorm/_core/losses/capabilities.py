@@ -1,4 +1,4 @@
-"""The capabilities of a dialect: the features that its streams have a field or event for."""
+"""Capabilities of a dialect's streams: the features that they have a field or event for."""
 
 from __future__ import annotations
 

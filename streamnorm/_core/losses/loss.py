@@ -1,4 +1,4 @@
-"""Losses, notes, and the counter of losses."""
+"""Losses of encoding, notes of decoding, and the counter of losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnorm._core.errors import LossyEncoding
 
 T = TypeVar("T")
 
-# A peer may send any number of different names.
+# Names come from the peer, which may send any number of different ones.
 _MAX_KINDS = 256
 _MAX_NAME_CHARS = 100
 
@@ -61,7 +61,7 @@ class Losses:
     def __init__(self, *, strict: bool = False, on_loss: OnLoss | None = None) -> None:
         self._strict = strict
         self._on_loss = on_loss
-        self._kinds: dict[tuple[str, str, str], Loss] = {}  # by what was said of them
+        self._kinds: dict[tuple[str, str, str], Loss] = {}  # by the arguments of `add`
         self._counts: dict[Loss, int] = {}
         self._record: list[tuple[str, str, str]] | None = None
 
@@ -72,7 +72,7 @@ class Losses:
             feature: Name of what is lost.
             where: The event, block or field that had it.
             detail: The result.
-            expected: What would lose nothing, for the error.
+            expected: The lossless alternative, for the error text.
 
         Raises:
             LossyEncoding: Losses are not allowed.
@@ -85,7 +85,7 @@ class Losses:
             )
 
     def count(self, feature: str, where: str, detail: str = "") -> Loss:
-        """Count and return one loss, which raises no error if `strict`."""
+        """Count and return one loss; never raises, even if `strict`."""
         if self._record is not None:
             self._record.append((feature, where, detail))
         loss = self._kinds.get((feature, where, detail))
@@ -97,7 +97,7 @@ class Losses:
         return loss
 
     def record(self, work: Callable[[], T]) -> tuple[T, tuple[tuple[str, str, str], ...]]:
-        """Return what `work` returns, and the losses that it counted, as `add` has them."""
+        """Return the result of `work`, and the arguments of `add` for each loss it counted."""
         record: list[tuple[str, str, str]] = []
         self._record = record
         try:
@@ -106,11 +106,11 @@ class Losses:
             self._record = None
 
     def _kind(self, feature: str, where: str, detail: str) -> Loss:
-        """Return the loss that stands for one that was not counted before."""
+        """Return the entry for a new loss; beyond the bounds on entries, a common one."""
         loss = Loss(feature, where, 1, detail)
         if loss not in self._counts and len(self._counts) >= _MAX_KINDS:
             loss = Loss(feature, "elsewhere", 1, detail)
-            # Fields of a request are features, too, and a client names any number of them.
+            # Unknown fields of a request are features, too, and a client may send any number.
             if loss not in self._counts and len(self._counts) >= 2 * _MAX_KINDS:
                 loss = Loss("other", "elsewhere")
         if loss.where == where and loss.feature == feature:

@@ -1,4 +1,4 @@
-"""The projector: a stream reduced to what one dialect can carry, event by event."""
+"""The projector: reduces a stream to what one dialect can carry, event by event."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from streamnorm._core.losses.signatures import SignatureCarriers
 from streamnorm._core.losses.tool_calls import ClientCalls, ToolCalls
 from streamnorm._core.text import TextBuffer
 
-_CUT_SHORT = ("max_tokens", "refusal")  # they explain an incomplete call
+_CUT_SHORT = ("max_tokens", "refusal")  # stop reasons that explain an incomplete call
 
 _HIDDEN = (Reasoning, RedactedReasoning)
 """Blocks that clients do not show to a user."""
@@ -60,20 +60,20 @@ _BROKEN_CALL = StreamError(
 
 
 class _BlockState(Struct):
-    """One block of the source.
+    """State of one block of the source.
 
     Attributes:
-        start: Its start, as the target has it.
-        wrapped: Whether its free text is written as the one string of a JSON object.
+        start: Start of the block, in the target's form.
+        wrapped: Whether its free text is written as a string in a JSON object.
         started: Whether its start was returned.
         dropped: Whether none of its events are returned.
-        held: Events, and text, that arrived before the start could be returned.
-        signature_only: Whether it holds nothing but a signature.
+        held: Events and text that arrived before the start could be returned.
+        signature_only: Whether it has only a signature.
         part: Number of the reasoning summary written last.
         has_content: Whether arguments or a summary have begun.
         ended: Whether it is signed or has stopped.
         stopped: Whether it has stopped.
-        held_bytes: Bytes counted of `held`, without those of text.
+        held_bytes: Bytes counted for the events in `held`.
     """
 
     start: BlockStart
@@ -90,19 +90,19 @@ class _BlockState(Struct):
 
 
 class Projector:
-    """Reduces a stream to events that one dialect can carry.
+    """Reduce a stream to events that one dialect can carry.
 
-    Indexes stay those of the source; a block that is dropped leaves a gap.
+    Blocks keep the indexes of the source; a dropped block leaves a gap.
 
     Args:
-        capabilities: Those of the target.
-        losses: Counts every feature that the target cannot carry.
-        stored: Counter of what projector and encoder store; they raise `LimitExceeded` where
-            that is too much.  None if nothing bounds it.
+        capabilities: Capabilities of the target.
+        losses: Counter of every feature that the target cannot carry.
+        stored: Counter of the bytes that projector and encoder store, which raises
+            `LimitExceeded` beyond its bound.  None for no bound.
 
     Attributes:
-        capabilities: Those of the target.
-        merged: Indexes of blocks that merge with the previous one, each with that one's index.
+        capabilities: Capabilities of the target.
+        merged: Index of the previous block, by the index of the block that merges with it.
         withdrawn_calls: Indexes of calls whose `BlockStart` was returned but whose
             arguments are no complete JSON object.  The encoder must not write them.
     """
@@ -125,11 +125,11 @@ class Projector:
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)
         self._failed = False
-        self._stopped = False  # any choice
+        self._stopped = False  # whether any choice has stopped
 
     @property
     def vendor_fields(self) -> VendorFields:
-        """The counter of the vendor's own fields."""
+        """The reducer of the vendor's own fields."""
         return self._metadata.vendor_fields
 
     def passthrough_delta(self, index: int) -> tuple[type[Event] | None, int]:
@@ -153,7 +153,7 @@ class Projector:
     def argument_sink(self, index: int) -> Callable[[str], None] | None:
         """Return a function that buffers further arguments of a block until it stops.
 
-        None if the target does not write them whole, or none has arrived yet.
+        None if the target writes arguments as they arrive, or before the first arguments.
         """
         state = self._states.get(index)
         if self._whole is None or state is None or state.dropped or state.wrapped:
@@ -161,10 +161,10 @@ class Projector:
         return self._whole.sink(index)
 
     def push(self, event: Event) -> list[Event]:
-        """Return `event` as events that the target can carry; none if it is dropped or held.
+        """Return `event` as events that the target can carry; [] if it is dropped or held.
 
         Raises:
-            LocalProtocolError: `event` may not come here.
+            LocalProtocolError: The event breaks the grammar.
             LossyEncoding: Something would be lost, and losses are not allowed.
         """
         self._grammar.advance(event)
@@ -209,7 +209,7 @@ class Projector:
                 return [event]
 
     def usage(self, event: UsageUpdate) -> UsageUpdate:
-        """Return a usage snapshot as the target has it, outside the order that `push` checks."""
+        """Return a usage snapshot in the target's form; allowed at any time, unlike `push`."""
         reduced = self._metadata.usage(event.usage)
         return event if reduced is event.usage else UsageUpdate(reduced)
 
@@ -241,7 +241,8 @@ class Projector:
             state.wrapped = True
             return [*self._emit_start(state), *self._json(event.index, '{"input":"')]
         if isinstance(block, Text | Reasoning | Refusal):
-            # Held until it has text (that is not blank): if it never does, it is not written.
+            # A block without text is not written (nor one of white space, for some targets), so
+            # its start is held until text arrives.
             state.started = target.boundaries and (target.blank_text or not isinstance(block, Text))
         return self._emit_start(state) if state.started else []
 
@@ -261,7 +262,7 @@ class Projector:
         return [start, *held]
 
     def _emit_signature_only(self, state: _BlockState) -> list[Event]:
-        """Return the start of a block without text; citations of it are dropped."""
+        """Return the start of a block without text, and drop its citations."""
         state.signature_only = True
         for _ in state.held:
             self._citations.drop()
@@ -276,7 +277,7 @@ class Projector:
         state.held, state.held_bytes = [], 0
 
     def _hold(self, state: _BlockState, item: Event | TextBuffer, size: int = 0) -> None:
-        """Hold an event, or text, until the block of it starts."""
+        """Hold an event or text until its block starts."""
         size += OBJECT_BYTES if state.held else 0
         self._stored.add(size)
         state.held_bytes += size
@@ -309,7 +310,7 @@ class Projector:
         return [event] if self._whole is None else self._json(event.index, text)
 
     def _json(self, index: int, text: str) -> list[Event]:
-        """Return arguments as a delta; none if they are buffered until the call stops."""
+        """Return arguments as a delta; [] if they are buffered until the call stops."""
         if self._whole is None:
             return [JSONDelta(index, text)]
         self._whole.append(index, text)
@@ -372,7 +373,7 @@ class Projector:
     def _stop(self, event: BlockStop, state: _BlockState) -> list[Event]:
         passed = self._stop_block(event, state)
         self._discard_held(state)
-        # Of a stopped block no more than its type is asked; its content may be large.
+        # Only the type of a stopped block is read again; its content may be large.
         block, choice = state.start.block, state.start.choice
         empty = Reasoning() if isinstance(block, _HIDDEN) else Text()
         state.start = BlockStart(event.index, empty, choice)
@@ -429,7 +430,8 @@ class Projector:
         self._carriers.end()
         is_cut_short = stop.reason in _CUT_SHORT
         error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None
-        if error is None and not self._stopped:  # no error may follow the end of a choice
+        # The grammar allows no error after the first `MessageStop`.
+        if error is None and not self._stopped:
             says_nothing = self._says_nothing(event.choice)
             error = self._client_calls.error(
                 event, is_cut_short=is_cut_short, says_nothing=says_nothing
@@ -438,7 +440,7 @@ class Projector:
         return [stop if error is None else error]
 
     def _says_nothing(self, choice: int) -> bool:
-        """Return whether a choice has blocks, of which the target shows none to the client."""
+        """Return whether a choice has blocks but none that the target shows to the client."""
         states = [state for state in self._states.values() if state.start.choice == choice]
         return bool(states) and all(
             state.dropped or not state.started or isinstance(state.start.block, _HIDDEN)

@@ -1,7 +1,6 @@
-"""Reducers of features that take more than one event to reduce.
+"""Reducers with state: whole tool arguments, block boundaries, citations, message metadata.
 
-They are tool arguments written whole, boundaries between blocks, citations, and the metadata
-of the message.  The other features of a stream are reduced by `Projector` itself.
+`Projector` itself reduces the features that one event decides.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from streamnorm._core.text import TextBuffer
 
 _WHITE_SPACE = " \t\r\n"
 
-# The first two occur in JSON only between tokens.  The others, at which some readers split
-# lines, occur only within strings.
+# In JSON the first two occur only between tokens.  The other three occur only in strings; Python's
+# `str.splitlines`, among others, splits lines at them.
 _LINE_ENDS = (
     *(("\r", " "), ("\n", " ")),
     *(("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")),
 )
 
 _TEXT_BLOCKS = (Text, Reasoning, Refusal)
-"""Blocks that merge with a neighbour of their type unless a boundary separates them."""
+"""Types of blocks that merge with a neighbour of their type unless a boundary separates them."""
 _MERGED = "written as one block"
 
 
 class WholeArguments:
-    """Buffers the arguments of each call, for a target that writes them whole as an object.
+    """Buffer the arguments of each call, for a target that writes them as a whole object.
 
     Args:
-        losses: Counts `broken_arguments` and `null_arguments`.
-        stored: Counter of the arguments.
+        losses: Counter of `broken_arguments` and `null_arguments`.
+        stored: Counter of the buffered bytes.
     """
 
     def __init__(self, losses: Losses, stored: StoredBytes) -> None:
@@ -63,7 +62,7 @@ class WholeArguments:
     def pop(self, index: int, where: str) -> str | None:
         """Remove and return the arguments of a call, on one line.
 
-        "" if there are none.  None if they are no JSON object: the call must be dropped.
+        "" if there are no arguments.  None if they are no JSON object: the call must be dropped.
         """
         buffer = self._texts.pop(index, None)
         text = ""
@@ -84,7 +83,7 @@ class WholeArguments:
         return text
 
     def discard(self, index: int, where: str) -> None:
-        """Count and discard the arguments of a call that is open when the stream fails."""
+        """Discard the arguments of a call that is open when the stream fails, as a loss."""
         self._texts.pop(index, None)
         self._losses.add("broken_arguments", where, "call dropped")
 
@@ -93,12 +92,13 @@ class _WrittenBlock(Struct):
     """A block that the target writes.
 
     Attributes:
-        type: Its type.
+        type: Type of the block.
         choice: Number of its choice.
-        signature_only: Whether it holds nothing but a signature.
+        signature_only: Whether it has only a signature.
         previous: Index of the block written before it.
         signed: Whether it has a signature.
         stopped: Whether it has stopped.
+        dropped: Whether it was withdrawn at its stop.
     """
 
     type: type
@@ -114,7 +114,7 @@ class _WrittenChoice(Struct):
     """The blocks of one choice, in the order in which a `Sequencer` writes them.
 
     Attributes:
-        order: Which blocks are held back, and which one holds them back.
+        order: Order of the held blocks.
         last: Index of the block written last.
     """
 
@@ -123,14 +123,14 @@ class _WrittenChoice(Struct):
 
 
 class Boundaries:
-    """Finds the blocks that the target cannot separate from the previous one.
+    """Find the blocks that the target cannot separate from the previous block.
 
     Args:
-        capabilities: Those of the target.
-        losses: Counts `boundaries`.
+        capabilities: Capabilities of the target.
+        losses: Counter of `boundaries`.
 
     Attributes:
-        merged: Indexes of those blocks, each with the index of the previous block.
+        merged: Index of the previous block, by the index of the block that merges with it.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
@@ -144,11 +144,11 @@ class Boundaries:
         """Add a block that the target writes.
 
         Args:
-            index: Its index.
+            index: Index of the block.
             choice: Number of its choice.
-            type: Its type.
-            signature_only: Whether it holds nothing but a signature; readers attribute
-                that to the previous block, if a block of its type can have one.
+            type: Type of the block.
+            signature_only: Whether it has only a signature.  Readers attribute the signature to
+                the previous block if a block of its type can be signed.
         """
         self._blocks[index] = _WrittenBlock(type, choice, signature_only)
         blocks = self._choices.setdefault(choice, _WrittenChoice())
@@ -156,15 +156,15 @@ class Boundaries:
             self._write(index, blocks)
 
     def sign(self, index: int) -> None:
-        """Mark a block as signed: whatever follows a signature is a new block."""
+        """Mark a block as signed: text after a signature belongs to a new block."""
         self._blocks[index].signed = True
 
     def stop(self, index: int, *, written: bool) -> None:
         """Stop a block.
 
         Args:
-            index: Its index.
-            written: Whether the encoder writes it; if not, its neighbours become adjacent.
+            index: Index of the block.
+            written: Whether the encoder writes the block; if not, its neighbours are adjacent.
         """
         block = self._blocks[index]
         choice = self._choices[block.choice]
@@ -178,7 +178,7 @@ class Boundaries:
                     self._write(held, choice)
 
     def _write(self, index: int, choice: _WrittenChoice) -> None:
-        """Append a block to the written ones, and count the boundary before it if it is lost."""
+        """Append a block to the written ones; count the boundary before it if that is lost."""
         block = self._blocks[index]
         if choice.last is not None and self._merge(self._blocks[choice.last], block):
             self._losses.add("boundaries", self._blocks[choice.last].type.__name__, _MERGED)
@@ -197,12 +197,12 @@ class Boundaries:
 
 
 class Citations:
-    """Reduces the citations of text blocks.
+    """Reduce the citations of text blocks.
 
     Args:
-        capabilities: Those of the target.
-        losses: Counts `citations`.
-        stored: Counter of the citations that are stored, to write each once.
+        capabilities: Capabilities of the target.
+        losses: Counter of `citations`.
+        stored: Counter of the bytes stored to write each citation once.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
@@ -212,7 +212,7 @@ class Citations:
         self._written: dict[str, None] = {}
 
     def reduce(self, index: int, citation: Citation) -> Citation | None:
-        """Return a citation of block `index` as the target has it; None if it has no field."""
+        """Return a citation of block `index` in the target's form; None to drop it."""
         target = self._target
         if citation.kind not in target.citations:
             if target.url_citation is None or citation.url is None:
@@ -233,20 +233,20 @@ class Citations:
         return citation
 
     def drop(self) -> None:
-        """Count a citation of a block without text."""
+        """Count a citation of a block without text as lost."""
         self._losses.add("citations", "empty text", "dropped")
 
 
 class MessageMetadata:
-    """Reduces token counts, service tiers and stop reasons.
+    """Reduce token counts, service tiers and stop reasons.
 
     Args:
-        capabilities: Those of the target.
-        losses: Counts `service_tier`, `stop_reason`, `usage` and `usage_unknown`.
+        capabilities: Capabilities of the target.
+        losses: Counter of `service_tier`, `stop_reason`, `usage` and `usage_unknown`.
 
     Attributes:
         refused: Whether a refusal was written as text.
-        vendor_fields: Counter of the vendor's own fields.
+        vendor_fields: Reducer of the vendor's own fields.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses) -> None:
@@ -255,11 +255,11 @@ class MessageMetadata:
         self._target = capabilities
         self._losses = losses
         self._usage = Usage()
-        self._lost_tier: object = None  # counted last
+        self._lost_tier: object = None  # tier that was counted last
         self._stopped = False
 
     def usage(self, usage: Usage) -> Usage:
-        """Return a usage snapshot as the target has it; its losses are counted at the stop."""
+        """Return a usage snapshot in the target's form; its losses are counted at the stop."""
         self._usage = usage
         output = usage.output_tokens or 0
         if usage.cache_write_tokens and not self._target.cache_write:
@@ -270,7 +270,7 @@ class MessageMetadata:
         return usage if left is usage.extra else structs.replace(usage, extra=left)
 
     def start(self, event: MessageStart) -> MessageStart:
-        """Return a start without the fields that the target has no field for."""
+        """Return a start without the vendor fields that the target does not write."""
         self.tier(event.extra)
         left = self.vendor_fields.drop(event.extra)
         return event if left is event.extra else structs.replace(event, extra=left)
@@ -287,7 +287,7 @@ class MessageMetadata:
             self._lost_tier = tier
 
     def stop(self, event: MessageStop) -> MessageStop:
-        """Return a stop with a reason that the target has a finish reason for."""
+        """Return a stop whose reason the target has a finish reason for."""
         target = self._target
         if not self._stopped:
             self._stopped = True
@@ -309,7 +309,7 @@ class MessageMetadata:
         return event
 
     def _count_usage(self) -> None:
-        """Count the losses of the last usage snapshot, which is the one that clients report."""
+        """Count the losses of the last usage snapshot, the one that clients report."""
         target, usage = self._target, self._usage
         self.tier(usage.extra)
         if target.usage != "never":
@@ -325,8 +325,8 @@ class MessageMetadata:
                     self._losses.add("usage_unknown", name, "written as 0")
 
 
-# What says nothing of the answer: types, ids, states, times, sums and padding; what other features
-# and the writers of blocks deal with; and what a response repeats of its request.
+# Vendor fields whose loss is not counted: types, ids, states, times, sums and padding; fields that
+# other features and the writers of blocks handle; and fields that echo the request.
 _UNCOUNTED = frozenset(
     {
         *("type", "object", "role", "id", "index", "item_id", "status", "responseId"),
@@ -344,17 +344,17 @@ _UNCOUNTED = frozenset(
 
 
 class VendorFields:
-    """Counts the vendor's own fields (`extra`) that the target does not get.
+    """Reduce the vendor's own fields (`extra`) to those that the target writes.
 
-    They are no content, so they do not end a strict encoder: each answer of some vendors has
-    them.
+    Each answer of some vendors has fields that are no content, so their loss does not end a
+    strict encoder.
 
     Args:
-        losses: Counts `extra`.
+        losses: Counter of `extra`.
 
     Attributes:
-        are_carried: Whether source and target are of one dialect, which writes them back.
-        carried: Names of fields that are written in any case.
+        are_carried: Whether all fields are written back: source and target have one dialect.
+        carried: Names of fields that are always written.
     """
 
     def __init__(self, losses: Losses) -> None:
@@ -363,7 +363,7 @@ class VendorFields:
         self._losses = losses
 
     def drop(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the fields of an event without those that are lost, which are counted."""
+        """Return the vendor fields of an event that are written, and count the others as lost."""
         left = self.without_lost(fields)
         if fields is not None and left is not fields:
             for name in fields.keys() - (left or {}).keys():
@@ -371,7 +371,7 @@ class VendorFields:
         return left
 
     def without_lost(self, fields: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Return the fields of an event that are not lost; the same object if none is."""
+        """Return the vendor fields of an event that are not lost; the same object if none is."""
         if fields is None or self.are_carried:
             return fields
         left = {
@@ -383,7 +383,7 @@ class VendorFields:
 
 
 def _says_something(value: object) -> bool:
-    """Return whether a value is, or holds, anything but nulls, zeros and empty texts."""
+    """Return whether a value holds anything but nulls, zeros and empty texts."""
     if is_object(value):
         return any(map(_says_something, value.values()))
     if is_array(value):

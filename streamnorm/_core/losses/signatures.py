@@ -19,12 +19,12 @@ from streamnorm._core.losses.loss import Losses
 
 
 class SignatureCarriers:
-    """Moves signatures to carriers, and from carriers back to their blocks.
+    """Move signatures to carriers, and from carriers back to their blocks.
 
     Args:
-        capabilities: Those of the target.
-        losses: Counts `signature`, for each carried signature whose call does not follow.
-        stored: Counter of the signatures that wait for their block, or its end.
+        capabilities: Capabilities of the target.
+        losses: Counter of `signature`: carried signatures whose call does not follow.
+        stored: Counter of signatures that wait for their block, or for its end.
     """
 
     def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
@@ -34,16 +34,16 @@ class SignatureCarriers:
         carries = capabilities.reasoning and Reasoning in capabilities.signed
         kinds = (Text, ToolCall) if carries else ()
         self._carried_types = tuple(kind for kind in kinds if kind not in capabilities.signed)
-        # Redacted reasoning of any other issuer is tagged, and read back as redacted reasoning.
+        # Redacted reasoning of any other issuer is written with a tag, and read back as such.
         self._signature_issuer = capabilities.redacted_as_signature_of if carries else None
         self._count = 0
         self._open: dict[int, BlockStart] = {}  # blocks whose signature needs a carrier
-        # Carriers to emit at the stop of their block, with what they carry.
+        # Carriers to emit at the stop of their block, each with its signature.
         self._after: dict[int, tuple[list[Event], SignatureDelta]] = {}
         self._found: dict[str, SignatureCarrier] = {}  # signatures of later calls, by call id
 
     def push(self, event: Event) -> list[Event]:
-        """Return an event, and a carrier of its signature as a block with a negative index."""
+        """Return an event, and the carrier of its signature: a block with a negative index."""
         match event:
             case BlockStart(index, block):
                 if isinstance(block, self._carried_types) and self._has_choice(event):
@@ -66,7 +66,7 @@ class SignatureCarriers:
         return [event]
 
     def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
-        """Return the signature that a reasoning block carries, if the target can sign its block."""
+        """Return the signature in a carrier, if the target can sign the block it belongs to."""
         carried = read_carrier(event.signature) if event.issuer is None else None
         if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
             return None
@@ -76,7 +76,7 @@ class SignatureCarriers:
         return carried
 
     def _pop_carrier(self, index: int) -> list[Event]:
-        """Remove and return the carrier of the signature of a block, if it has one."""
+        """Remove and return the carrier for a block; [] if it has none."""
         if index not in self._after:
             return []
         carrier, signed = self._after.pop(index)
@@ -84,7 +84,7 @@ class SignatureCarriers:
         return carrier
 
     def end(self) -> None:
-        """Count the signatures whose call did not follow."""
+        """Count carried signatures whose call did not follow as lost."""
         for _ in range(len(self._found)):
             self._losses.add("signature", "ToolCall", "dropped")
         self._found.clear()

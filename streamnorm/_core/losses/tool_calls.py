@@ -1,4 +1,4 @@
-"""Reducer of calls of the client's tools: their ids, their namespaces, and unfinished text."""
+"""Reducers of tool calls: ids, namespaces and unfinished text, and calls that await the client."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from streamnorm._core.text import TextBuffer
 
 
 class ToolCalls:
-    """Reduces the starts and stops of calls to what the target can carry.
+    """Reduce the starts and stops of calls to what the target can carry.
 
     Args:
-        capabilities: Those of the target.
-        losses: Counts `duplicate_id`, `namespace` and `unfinished_call`.
+        capabilities: Capabilities of the target.
+        losses: Counter of `duplicate_id`, `namespace` and `unfinished_call`.
     """
 
     _ids: set[tuple[int, str]] | None = None  # by choice; most messages have no call
@@ -34,7 +34,7 @@ class ToolCalls:
         self._losses = losses
 
     def start(self, event: BlockStart, call: ToolCall) -> BlockStart:
-        """Return the start of a call, with an id that no call of its choice has."""
+        """Return the start of a call, with an id that is unique within its choice."""
         if self._ids is None:
             self._ids = set()
         key = (event.choice, call.id)
@@ -57,8 +57,8 @@ class ToolCalls:
 
         Args:
             event: The stop.
-            is_wrapped: Whether the block is free text within a JSON object, which ends as it
-                does.
+            is_wrapped: Whether the block is free text in a JSON object, whose missing end shows
+                that the text is unfinished.
         """
         if not event.is_unfinished or self._target.unfinished_calls:
             return event
@@ -76,7 +76,8 @@ def _outside_a_container(fields: dict[str, Any]) -> bool:
     return not (is_object(environment) and environment.get("type") == "container_reference")
 
 
-# Whether the client executes a call, by kind: the fields of the item are its arguments.
+# Kinds of items that the client may have to execute, with a function from the fields of the item
+# to whether it has to.
 # https://platform.openai.com/docs/guides/tools (read 2026-11-23).
 CLIENT_KINDS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "apply_patch_call": _always,
@@ -89,12 +90,12 @@ CLIENT_KINDS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 class _DroppedCall(Struct):
-    """A call that the target lacks.
+    """A call that the target has no form for.
 
     Attributes:
-        call: The block of its start.
-        choice: Choice that it belongs to.
-        arguments: The fields of its item, as JSON, if the client may have to execute it.
+        call: Block of the call's start.
+        choice: Number of its choice.
+        arguments: Fields of the item as JSON, if the client may have to execute the call.
     """
 
     call: ServerToolCall
@@ -103,11 +104,11 @@ class _DroppedCall(Struct):
 
 
 class ClientCalls:
-    """Finds the call that an answer waits for, among those that the target drops.
+    """Find dropped calls that the answer waits for: without them the client would wait, too.
 
     Args:
-        capabilities: Those of the target.
-        stored: Counter of the calls and their arguments.
+        capabilities: Capabilities of the target.
+        stored: Counter of the bytes of dropped calls.
     """
 
     def __init__(self, capabilities: Capabilities, stored: StoredBytes) -> None:
@@ -123,7 +124,7 @@ class ClientCalls:
                 is_client = kind in CLIENT_KINDS
                 arguments = TextBuffer(text, self._stored) if is_client else None
                 self._calls[start.index] = _DroppedCall(call, start.choice, arguments)
-            case ServerToolResult(id):  # the provider's own, as that of a shell in its container
+            case ServerToolResult(id):  # the provider executed the call, for example in a container
                 self._stored.add(text_bytes(id))
                 self._answered.add(id)
             case _:
@@ -138,15 +139,15 @@ class ClientCalls:
     def error(
         self, stop: MessageStop, *, is_cut_short: bool, says_nothing: bool
     ) -> StreamError | None:
-        """Return the error that an answer ends in; None if it waits for no dropped call.
+        """Return the error to end an answer with; None if it waits for no dropped call.
 
         Args:
-            stop: The end of its first choice to end, as the source has it.
-            is_cut_short: Whether its reason explains calls of that choice that nobody executes.
+            stop: The first `MessageStop` of the source.
+            is_cut_short: Whether its reason explains unexecuted calls of its choice.
             says_nothing: Whether the target shows nothing of its choice to the client.
         """
-        # The client sends a paused answer back, with the call that the provider then goes on to
-        # execute.  Without the call it would take an empty answer for complete.
+        # A client sends a paused answer back, and the provider executes its calls.  Without the
+        # calls, the client would take an empty answer for a complete one.
         is_paused = stop.reason == "pause" and stop.reason not in self._target.stop_reasons
         for dropped in self._calls.values():
             if is_cut_short and dropped.choice == stop.choice:
@@ -161,7 +162,7 @@ class ClientCalls:
             return is_paused and dropped.call.id not in self._answered
         try:
             fields = decode_arguments(dropped.arguments.text())
-        except ArgumentsError:  # not those of an item
+        except ArgumentsError:  # incomplete fields name no condition
             fields = {}
         return CLIENT_KINDS[dropped.call.kind](fields) and (
             fields.get("call_id") not in self._answered
@@ -169,5 +170,5 @@ class ClientCalls:
 
     def _lacking(self, kind: str) -> StreamError:
         message = f"{kind} waits for the client, expected a call that {self._target.dialect} has"
-        # The same request has the same answer.
+        # The same request leads to the same answer, so a retry is useless.
         return StreamError("malformed", message, kind, 400, retryable=False)
