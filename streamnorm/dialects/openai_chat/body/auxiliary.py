@@ -1,4 +1,4 @@
-"""Endpoints beside those of messages: lists of models, as OpenAI and compatible servers have them.
+"""Model lists of OpenAI and compatible servers.
 
 https://platform.openai.com/docs/api-reference/models (read 2026-11-23).
 """
@@ -32,7 +32,7 @@ _MODEL_FIELDS = {
 
 
 def _new_model(model: ModelInfo) -> dict[str, Any]:
-    # Clients need the last two, known or not.
+    # The vendor's schema requires the last two, even if unknown.
     return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
 
 
@@ -43,7 +43,8 @@ def _list_of(
     query: Mapping[str, str],
 ) -> dict[str, Any]:
     body: dict[str, Any] = {"object": "list", "data": objects}
-    # Codex asks for its own catalog, of prompts and tools, and goes on with that which it has.
+    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
+    # list it goes on with the catalog it has.
     return {**body, "models": []} if "client_version" in query else body
 
 

@@ -1,7 +1,7 @@
-"""Cache marks, and fields of requests without a unified place, in both directions.
+"""Content parts of messages, in both directions, with their cache marks and unknown fields.
 
-Unmapped fields of an inner object, such as `image_url.url_type`, stand in `extra` within an
-object of that name.
+`extra` of a block holds the unknown fields of its part.  The unknown fields of an inner object,
+such as `image_url.url_type`, stand there in an object of that name.
 """
 
 from __future__ import annotations
@@ -38,25 +38,45 @@ DIALECT = "openai_chat"
 
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
 
-# The vendor's mark, and that of OpenRouter and LiteLLM, which is Anthropic's.
+# Cache marks, each with the key and the word that identify it: the vendor's, and Anthropic's,
+# which OpenRouter and LiteLLM accept.
 _MARKS = {
     "prompt_cache_breakpoint": ("mode", "explicit"),
     "cache_control": ("type", "ephemeral"),
 }
+_ISSUER = "openai"
+
+# Mapped fields of parts and of the objects in them.
+_TEXT = frozenset({"type", "text"})
+_REFUSAL = frozenset({"type", "refusal"})
+_IMAGE_URL = frozenset({"url", "detail"})
+_INPUT_AUDIO = frozenset({"data", "format"})
+_FILE = frozenset({"file_data", "file_id", "filename"})
+
+_AUDIO_FORMATS = {
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+}
 
 
 def extra_of(fields: dict[str, Any]) -> Extra:
-    """Return fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as the `extra` of a block; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def dialect_fields(extra: Extra) -> dict[str, Any]:
-    """Return the fields of this dialect in the `extra` of a part."""
+    """Return the fields of this dialect in an `extra`."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
 def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
-    """Add the fields in `extra`, except those that `value` has, and return `value`."""
+    """Add the fields of this dialect in `extra` to `value`, and return `value`.
+
+    A field that was written wins; objects of one name are merged.
+    """
     for name, item in dialect_fields(extra).items():
         if name not in value:
             value[name] = item
@@ -68,14 +88,14 @@ def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
 def split_cache_mark(
     part: dict[str, Any], mapped: Set[str], inner: dict[str, Any] | None = None
 ) -> tuple[CacheMark | None, Extra]:
-    """Return the cache mark of a part, and its fields that are not mapped.
+    """Return the cache mark of a part, and its unknown fields as `extra`.
 
-    A mark that has more than a lifetime is an unmapped field.
+    A mark with more than a lifetime is an unknown field.
 
     Args:
         part: The part.
-        mapped: Fields that have a unified place.
-        inner: Unmapped fields of an inner object, by its name, as `{"image_url": {…}}`.
+        mapped: Fields that have a unified counterpart.
+        inner: Unknown fields of inner objects, by name, as `{"image_url": {…}}`.
     """
     rest = unknown_fields(part, mapped, with_nulls=True)
     if not rest and not inner:
@@ -94,32 +114,16 @@ def split_cache_mark(
 
 
 def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
-    """Return the fields of a cache mark."""
+    """Return the field of a cache mark."""
     ttl = {} if mark.ttl is None else {"ttl": mark.ttl}
     return {"prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
 
 
-_ISSUER = "openai"
-_TEXT = frozenset({"type", "text"})
-_REFUSAL = frozenset({"type", "refusal"})
-_URL = frozenset({"url", "detail"})
-_SOUND = frozenset({"data", "format"})
-_FILE = frozenset({"file_data", "file_id", "filename"})
-
-_FORMATS = {
-    "audio/wav": "wav",
-    "audio/wave": "wav",
-    "audio/x-wav": "wav",
-    "audio/mp3": "mp3",
-    "audio/mpeg": "mp3",
-}
-
-
 def content_from_wire(content: object) -> tuple[InputBlock, ...]:
-    """Return the blocks of a message's content; an empty string and null have none.
+    """Return the blocks of a message's content; none for an empty string and null.
 
     Raises:
-        DecodeError: It is neither text nor parts.
+        DecodeError: The content is neither a string nor an array of parts.
     """
     if isinstance(content, str):
         return (Text(content),) if content else ()
@@ -173,7 +177,9 @@ def _image_from_wire(part: dict[str, Any]) -> Image:
     except DecodeError as exc:
         raise prefix_path(exc, "$.image_url") from exc
     mark, extra = split_cache_mark(
-        part, {"type", "image_url"}, {"image_url": unknown_fields(image, _URL, with_nulls=True)}
+        part,
+        {"type", "image_url"},
+        {"image_url": unknown_fields(image, _IMAGE_URL, with_nulls=True)},
     )
     inline = split_data_url(url)
     if inline is None:
@@ -184,15 +190,15 @@ def _image_from_wire(part: dict[str, Any]) -> Image:
 def _audio_from_wire(part: dict[str, Any]) -> Audio:
     value = part.get("input_audio")
     # Mistral takes the data alone.
-    sound = {"data": value} if isinstance(value, str) else as_object(value, "$.input_audio")
+    audio = {"data": value} if isinstance(value, str) else as_object(value, "$.input_audio")
     try:
-        data, format = require_str(sound, "data"), get_str(sound, "format")
+        data, format = require_str(audio, "data"), get_str(audio, "format")
     except DecodeError as exc:
         raise prefix_path(exc, "$.input_audio") from exc
     mark, extra = split_cache_mark(
         part,
         {"type", "input_audio"},
-        {"input_audio": unknown_fields(sound, _SOUND, with_nulls=True)},
+        {"input_audio": unknown_fields(audio, _INPUT_AUDIO, with_nulls=True)},
     )
     media_type = f"audio/{format or 'wav'}"
     inline = split_data_url(data)  # as Qwen wants it
@@ -241,15 +247,15 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputBlock]] = {
 def content_to_wire(
     blocks: Sequence[InputBlock], context: WriteContext, mark: CacheMark | None = None
 ) -> str | list[dict[str, Any]]:
-    """Return the content of a message: a string if it is one unmarked text.
+    """Return the content of a message: a string for a single text without a mark, else parts.
 
     Args:
         blocks: The blocks of the message.
-        context: Counts losses.
-        mark: Mark after the last of them.
+        context: Capabilities of the target, and the counter of losses.
+        mark: Cache mark to set on the last part.
 
     Raises:
-        EncodeError: A block has no field.
+        EncodeError: A block has no content part.
     """
     if len(blocks) == 1 and mark is None:
         (block,) = blocks
@@ -266,10 +272,10 @@ def content_to_wire(
 
 
 def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | None:
-    """Return a content part; None if there is none for the block, whose loss is counted.
+    """Return the content part of a block; None for a block that is dropped with a loss.
 
     Raises:
-        EncodeError: The block has no field.
+        EncodeError: Blocks of this type have no content part.
     """
     part: dict[str, Any]
     match block:
@@ -283,7 +289,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
         case Document():
             part = {"type": "file", "file": _file_to_wire(block)}
         case Audio():
-            if block.data is None or block.media_type not in _FORMATS:
+            if block.data is None or block.media_type not in _AUDIO_FORMATS:
                 context.losses.add("audio_dropped", "messages", "neither WAV nor MP3")
                 return None
             part = {"type": "input_audio", "input_audio": _audio_to_wire(block, context)}
@@ -299,11 +305,11 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
     return add_extra(part, block.extra)
 
 
-def _audio_to_wire(sound: Audio, context: WriteContext) -> dict[str, Any]:
-    data = sound.data
+def _audio_to_wire(audio: Audio, context: WriteContext) -> dict[str, Any]:
+    data = audio.data
     if context.capabilities.audio_data_urls:
-        data = f"data:{sound.media_type};base64,{data}"
-    return {"data": data, "format": _FORMATS[sound.media_type or ""]}
+        data = f"data:{audio.media_type};base64,{data}"
+    return {"data": data, "format": _AUDIO_FORMATS[audio.media_type or ""]}
 
 
 def _image_to_wire(image: Image) -> dict[str, Any]:
@@ -321,12 +327,9 @@ def _file_to_wire(document: Document) -> dict[str, Any]:
     if document.file_id is not None:
         return {"file_id": document.file_id} | ({} if title is None else {"filename": title})
     if data is None:
-        located = document.url or ""
+        url = document.url or ""
     else:
         if media_type.startswith("text/"):
             data = base64.b64encode(data.encode("utf-8", "replace")).decode()
-        located = f"data:{media_type};base64,{data}"
-    return {
-        "filename": file_name(title, media_type),
-        "file_data": located,
-    }
+        url = f"data:{media_type};base64,{data}"
+    return {"filename": file_name(title, media_type), "file_data": url}

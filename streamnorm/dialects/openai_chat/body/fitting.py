@@ -1,7 +1,6 @@
-"""Written bodies as a server takes them, where no list of fields says how.
+"""Adjustments of a written body to the server's profile, beyond fields that are left out.
 
-What a profile demands holds of messages that were written and of those that are spelt as the
-client sent them.
+They apply to messages that were encoded and to messages that stay spelt as the client sent them.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from streamnorm._core.json import compact, is_array, is_json, is_object, objects
 
 _DETAILS = "reasoning_details"
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+# Fields that replace the content of a message.
 _IN_PLACE_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _TEXTS = ("reasoning_content", "reasoning")
 _GEMINI, _ANTHROPIC = "google-gemini-v1", "anthropic-claude-v1"
@@ -27,10 +27,10 @@ _Message: TypeAlias = "dict[str, Any]"
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a written body as the server takes it; the given one is not changed.
+    """Return a written body adjusted to the server; the given body is not changed.
 
     Raises:
-        EncodeError: Arguments of a call are no JSON, and the server refuses that.
+        EncodeError: Arguments of a call are not JSON, and the server accepts JSON only.
     """
     target = context.capabilities
     if target.max_marks < maxsize:
@@ -39,25 +39,25 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
         return body
     fitted: list[Any] = []
     for number, message in enumerate(body["messages"]):
-        taken: _Message | None = message
+        adjusted: _Message | None = message
         if not target.null_content:
-            taken = message = _fill_null_content(message)
+            adjusted = message = _fill_null_content(message)
         if message["role"] == "assistant":
             try:
-                taken = _fit_assistant(message, context)
+                adjusted = _fit_assistant(message, context)
             except EncodeError as exc:
                 raise EncodeError(exc.args[0], path=f"messages[{number}].{exc.path}") from exc
-        if taken is not None:
-            fitted.append(taken)
+        if adjusted is not None:
+            fitted.append(adjusted)
     if len(fitted) == len(body["messages"]) and all(map(is_, fitted, body["messages"])):
         return body
     return {**body, "messages": fitted}
 
 
 def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body without the first of its cache marks, if it has more than the server takes.
+    """Return a body without its first cache marks, if it has more than the server accepts.
 
-    The last ones cover what the first ones do.
+    A mark covers the whole prompt before it, so the last marks cover what the first ones do.
     """
     excess = sum(map(_is_marked, _markable_parts(body))) - context.capabilities.max_marks
     if excess <= 0:
@@ -84,7 +84,7 @@ def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str,
 
 
 def _markable_parts(body: dict[str, Any]) -> Iterator[Any]:
-    """Yield what may have a cache mark, in the order in which a model reads it."""
+    """Yield tools, parts and messages, which may have a mark, in the order of the prompt."""
     yield from objects_of(body.get("tools"))
     for message in body["messages"]:
         yield from objects_of(message.get("content"))
@@ -96,7 +96,7 @@ def _is_marked(part: Any) -> bool:
 
 
 def _has_demands(target: BodyCapabilities) -> bool:
-    """Return whether a server demands anything of the messages of the assistant."""
+    """Return whether the server restricts messages beyond their fields."""
     return bool(
         target.reasoning_required
         or target.reasoning_signed
@@ -108,7 +108,7 @@ def _has_demands(target: BodyCapabilities) -> bool:
 
 
 def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
-    """Return a message of the assistant as a server takes it back; None for none of it."""
+    """Return an assistant message adjusted to the server; None if the message is dropped."""
     target = context.capabilities
     if target.reasoning_signed:
         value = _drop_unsigned_details(value, context)
@@ -126,14 +126,14 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
 
 
 def _fill_null_content(value: _Message) -> _Message:
-    """Return a message whose content is an empty text where it was null and nothing replaces it."""
+    """Return a message with "" as content if content is null and no other field replaces it."""
     if value.get("content") is not None or any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
         return value
     return {**value, "content": ""}
 
 
 def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
-    """Return a message with its reasoning in the field that the server reads, be it empty."""
+    """Return a message with `reasoning_content`, which some servers require, even if empty."""
     name = _TEXTS[0]
     if isinstance(value.get(name), str):
         return value
@@ -145,7 +145,7 @@ def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
 
 
 def _drop_unsigned_details(value: _Message, context: WriteContext) -> _Message:
-    """Return a message without details whose signature the server does not verify."""
+    """Return a message without reasoning details that Anthropic did not sign."""
     details = value.get(_DETAILS)
     if not is_array(details):
         return value
@@ -169,7 +169,7 @@ def _is_unsigned(detail: object) -> bool:
 def _add_signature_placeholder(
     value: _Message, calls: list[_Message], context: WriteContext
 ) -> _Message:
-    """Return a message with calls and the details that Gemini wants back with them."""
+    """Return a message with calls and a placeholder for the signature that Gemini requires."""
     if value.get(_DETAILS):
         return value
     context.losses.add("signature_placeholder", "messages", "signed with it")
@@ -184,15 +184,15 @@ def _add_signature_placeholder(
 
 
 def _write_arguments_as_json(value: _Message, context: WriteContext) -> _Message:
-    """Return a message whose calls have arguments that are JSON."""
+    """Return a message whose calls all have JSON as arguments."""
     changed = False
     calls: list[Any] = []
     for number, call in enumerate(value["tool_calls"]):
         function = call.get("function") if is_object(call) else None
         arguments = function.get("arguments") if is_object(function) else None
         if is_object(function) and isinstance(arguments, str) and not is_json(arguments):
-            asked = ToolCall(string_of(call, "id"), string_of(function, "name"), arguments)
-            arguments = compact(context.arguments_of(asked, f"tool_calls[{number}]"))
+            unified = ToolCall(string_of(call, "id"), string_of(function, "name"), arguments)
+            arguments = compact(context.arguments_of(unified, f"tool_calls[{number}]"))
             if context.capabilities.only_refusals:
                 context.losses.add("arguments", "messages", "written as JSON")
             call = {**call, "function": {**function, "arguments": arguments}}

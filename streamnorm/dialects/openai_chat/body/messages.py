@@ -1,7 +1,8 @@
-"""The messages of a request, in both directions.
+"""Messages of a request, in both directions: assistant messages, then all roles.
 
-https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23), and the legacy
-role `function`.  A message with the result of a tool is a user message with that result.
+A `tool` message, and one of the legacy role `function`, is a user message with a tool result.
+
+https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23).
 """
 
 from __future__ import annotations
@@ -62,20 +63,22 @@ from streamnorm.dialects.openai_chat.tool_calls import (
     signature_to_wire,
 )
 
+# Mapped fields of messages and of tool calls.
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-_MAPPED = frozenset(
+_PLAIN = frozenset({"role", "content", "name"})
+_RESULT = _PLAIN | {"tool_call_id"}
+_ASSISTANT = frozenset(
     {"role", "content", "name", "refusal", "tool_calls", "function_call", *_REASONING}
 )
 _CALL = frozenset({"id", "type", "function", "custom"})
 _FUNCTION = frozenset({"name", "arguments"})
 _CUSTOM = frozenset({"name", "input"})
-_GOOGLE = frozenset({"thought_signature"})
-# One of them makes a message.
+# Fields of which the API requires one in an assistant message.
 _CONTENT = ("content", "refusal", "tool_calls", "function_call", "audio")
 
 
 def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
-    """Return a message of the assistant: reasoning, content, refusal, then calls."""
+    """Return an assistant message: reasoning, content, refusal, then calls."""
     blocks: list[InputBlock] = []
     signatures: dict[str, str] = {}
     opaque: list[dict[str, Any]] = []
@@ -112,10 +115,10 @@ def _assemble(
     value: dict[str, Any], blocks: list[InputBlock], opaque: list[dict[str, Any]]
 ) -> InputMessage:
     if not blocks:
-        rest = unknown_fields(value, _MAPPED, with_nulls=True)
+        rest = unknown_fields(value, _ASSISTANT, with_nulls=True)
         return InputMessage("assistant", (), get_str(value, "name"), extra_of(rest))
     mark, extra = split_cache_mark(
-        value, _MAPPED, {"reasoning_details": opaque} if opaque else None
+        value, _ASSISTANT, {"reasoning_details": opaque} if opaque else None
     )
     if mark is not None:
         blocks[-1] = structs.replace(blocks[-1], cache=mark)
@@ -125,10 +128,10 @@ def _assemble(
 def _read_details(
     value: dict[str, Any], blocks: list[InputBlock]
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Append the reasoning of OpenRouter's `reasoning_details`, read as in a stream.
+    """Append the reasoning in OpenRouter's `reasoning_details`, decoded as in a stream.
 
     Returns:
-        Google's signatures by the ids of their calls, and the details that are unknown.
+        Google's signatures by call id, and the unknown details.
     """
     try:
         delta = convert({name: value.get(name) for name in _REASONING}, wire.Delta)
@@ -169,7 +172,7 @@ def _call_from_wire(value: dict[str, Any]) -> ToolCall:
 
 
 def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCall) -> ToolCall:
-    """Return a call with its signature, its mark and its unmapped fields."""
+    """Return a call with its signature, cache mark and unknown fields."""
     inner = unknown_fields(
         owner, _FUNCTION if call.kind == "function" else _CUSTOM, with_nulls=True
     )
@@ -185,15 +188,15 @@ def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCal
 
 
 def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str, Any]:
-    """Return a message of the assistant, its text before its calls.
+    """Return an assistant message; the format states calls after all text.
 
     Raises:
-        EncodeError: It has a block that has no field.
+        EncodeError: The message has a block that has no field.
     """
     content: list[InputBlock] = []
     calls: list[dict[str, Any]] = []
     reasoning: list[Reasoning | RedactedReasoning] = []
-    signed: list[ToolCall] = []  # whose signatures stand in the details of reasoning
+    signed: list[ToolCall] = []  # OpenRouter's signatures stand in `reasoning_details`
     for block in message.blocks:
         match block:
             case Text() | Refusal() | OpaqueBlock():
@@ -230,7 +233,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
 
 
 def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | list[Any]:
-    """Return texts as one string, which all servers accept; parts if there is more than text."""
+    """Return texts as one string, which all servers accept; other content as parts."""
     texts = [block.text for block in blocks if isinstance(block, Text) and block.extra is None]
     if len(texts) < len(blocks):
         return [part_to_wire(block, context) for block in blocks]
@@ -242,7 +245,7 @@ def _content_to_wire(blocks: list[InputBlock], context: WriteContext) -> str | l
 def _prepend_reasoning(
     content: str | list[Any], text: str, context: WriteContext
 ) -> str | list[Any]:
-    """Return the content after reasoning in tags, or after a part of reasoning as Mistral's."""
+    """Return content behind reasoning: in `<think>` tags, or in a part as Mistral sends it."""
     if context.capabilities.reasoning_form == "tags":
         tagged = f"<think>{text}</think>"
         if isinstance(content, str):
@@ -263,15 +266,15 @@ def _reasoning_to_wire(
     signed: list[ToolCall],
     context: WriteContext,
 ) -> dict[str, Any]:
-    """Return reasoning in the field that most servers have, or in OpenRouter's if it is signed.
+    """Return `reasoning_content`, which most servers read, or `reasoning_details` if signed.
 
     Args:
         blocks: The reasoning.
-        signed: Calls whose signatures OpenRouter has among the reasoning.
-        context: What the writer needs.
+        signed: Calls whose signatures stand in `reasoning_details`.
+        context: Capabilities of the target, and the counter of losses.
     """
     form = context.capabilities.reasoning_form
-    if form == "extra_content":  # of calls alone
+    if form == "extra_content":  # Gemini: signatures stand on calls, and reasoning nowhere
         context.losses.add("reasoning_dropped", "messages", "dropped")
         return {}
     is_plain = all(isinstance(block, Reasoning) and block.signature is None for block in blocks)
@@ -295,15 +298,11 @@ def _reasoning_to_wire(
     return {"reasoning_details": written}
 
 
-_PLAIN = frozenset({"role", "content", "name"})
-_RESULT = _PLAIN | {"tool_call_id"}
-
-
 def messages_from_wire(messages: Sequence[object]) -> tuple[InputMessage, ...]:
     """Return the messages of a request.
 
     Raises:
-        DecodeError: One of them is no message.
+        DecodeError: An entry is not a message.
     """
     read: list[InputMessage] = []
     for number, value in enumerate(messages):
@@ -325,7 +324,7 @@ def _message_from_wire(value: dict[str, Any]) -> InputMessage:
 
 
 def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
-    """Return the reader of messages that have nothing but content."""
+    """Return the reader of messages of a role that consist of content."""
 
     def read(value: dict[str, Any]) -> InputMessage:
         blocks = _content_from_wire(value)
@@ -356,7 +355,7 @@ def _unknown_extra(
 
 
 def _result_from_wire(value: dict[str, Any]) -> InputMessage:
-    """Return a message with the result of a tool."""
+    """Return a `tool` message as a user message with a tool result."""
     content: list[Any] = [
         Text(block.text) if isinstance(block, Refusal) else block
         for block in _content_from_wire(value)
@@ -384,7 +383,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], InputMessage]] = {
 def messages_to_wire(
     messages: Sequence[InputMessage], context: WriteContext
 ) -> list[dict[str, Any]]:
-    """Return the messages of a request; one for each result of a tool.
+    """Return the messages of a request, each tool result as a message.
 
     Raises:
         EncodeError: A message has a block that has no field.

@@ -1,4 +1,7 @@
-"""Requests, in both directions: all fields but messages and tools.
+"""Requests, in both directions: reasoning options, then the body with all other fields.
+
+The vendor has one reasoning option, `reasoning_effort`.  Compatible servers have fields of
+their own, of which a request may hold several.  `messages` and `tools` convert what they name.
 
 https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23).
 """
@@ -49,64 +52,74 @@ from streamnorm.dialects.openai_chat.body.tools import (
     tools_to_wire,
 )
 
-_Words: TypeAlias = "dict[str, Any]"
+_Fields: TypeAlias = "dict[str, Any]"
+
+_PATH = "/v1/chat/completions"
 
 _EFFORT = "reasoning_effort"
 _TEMPLATE = "chat_template_kwargs"
 _BUDGET = "budget_tokens"
 _BUDGET_MARK = "{budget}"
 _MODES = {"enabled": "adaptive", "adaptive": "adaptive", "disabled": "off"}
-_OFF: _Words = {"mode": "off"}
-_ON: _Words = {"mode": "adaptive"}
+_OFF: _Fields = {"mode": "off"}
+_ON: _Fields = {"mode": "adaptive"}
+
+# Mapped fields of `response_format` and of its schema.
+_OUTPUT = frozenset({"type", "json_schema"})
+_SCHEMA = frozenset({"name", "description", "schema", "strict"})
+# The API requires a name; other dialects have none.
+_SCHEMA_NAME = "response"
+_NO_NAMES = ("", _SCHEMA_NAME)
+_USAGE = {"include_usage": True}
 
 
-def reasoning_from_wire(body: _Words, rest: _Words) -> ReasoningOptions | None:
-    """Return how much to reason.
+def reasoning_from_wire(body: _Fields, rest: _Fields) -> ReasoningOptions | None:
+    """Return the reasoning options of a request.
 
-    A field that contradicts one before it, or has another form, stays as it is in `rest`, the
-    unmapped fields of the request.
+    A field of another form, or one that contradicts an earlier field, is added unchanged to
+    `rest`, the unknown fields of the request.
     """
     effort = get_str(body, _EFFORT)
-    said: _Words = {} if effort is None else {"effort": effort}
+    options: _Fields = {} if effort is None else {"effort": effort}
     for name, read in _READERS.items():
         value = body.get(name)
         if value is None:
             continue
-        words, unmapped = read(value)
-        joined = None if words is None else _join(said, words)
+        further, unknown = read(value)
+        joined = None if further is None else _join(options, further)
         if joined is None:
             rest[name] = value
             continue
-        said = joined
-        if unmapped:
-            rest[name] = unmapped
-    if not said:
+        options = joined
+        if unknown:
+            rest[name] = unknown
+    if not options:
         return None
-    if said.get("mode") == "off" and said.get("effort") == "none":
-        del said["effort"]
-    return convert(said, ReasoningOptions)
+    if options.get("mode") == "off" and options.get("effort") == "none":
+        del options["effort"]
+    return convert(options, ReasoningOptions)
 
 
-def _join(said: _Words, words: _Words) -> _Words | None:
-    """Return what two fields say together; None if they contradict each other."""
-    joined = said | words
-    if len({_mode_of(said), _mode_of(words)} - {None}) > 1 or {_BUDGET, "effort"} <= joined.keys():
+def _join(options: _Fields, further: _Fields) -> _Fields | None:
+    """Return the options of two fields together; None if they contradict each other."""
+    joined = options | further
+    if len({_is_on(options), _is_on(further)} - {None}) > 1 or {_BUDGET, "effort"} <= joined.keys():
         return None
-    if any(said[name] != joined[name] for name in said if name != "mode"):
+    if any(options[name] != joined[name] for name in options if name != "mode"):
         return None
     if _BUDGET in joined and joined.get("mode") != "off":
         joined["mode"] = "budget"
     return joined
 
 
-def _mode_of(words: _Words) -> bool | None:
-    """Return whether words switch reasoning on or off; None if they say neither."""
-    if "mode" in words:
-        return bool(words["mode"] != "off")
-    return False if words.get("effort") == "none" else None
+def _is_on(options: _Fields) -> bool | None:
+    """Return whether options switch reasoning on or off; None if they do neither."""
+    if "mode" in options:
+        return bool(options["mode"] != "off")
+    return False if options.get("effort") == "none" else None
 
 
-def _read_reasoning(value: object) -> tuple[_Words | None, _Words]:
+def _read_reasoning(value: object) -> tuple[_Fields | None, _Fields]:
     """Read OpenRouter's object: an effort, a budget, or a switch."""
     if not is_object(value) or len(value) != 1:
         return None, {}
@@ -121,43 +134,43 @@ def _read_reasoning(value: object) -> tuple[_Words | None, _Words]:
             return None, {}
 
 
-def _read_thinking(value: object) -> tuple[_Words | None, _Words]:
+def _read_thinking(value: object) -> tuple[_Fields | None, _Fields]:
     """Read `{"type": "enabled"}`, which may have a budget."""
     if not is_object(value):
         return None, {}
     kind, budget = string_of(value, "type"), value.get("budget_tokens")
     if kind not in _MODES or not value.keys() <= {"type", "budget_tokens"}:
         return None, {}
-    words: _Words = {"mode": _MODES[kind]}
+    options: _Fields = {"mode": _MODES[kind]}
     if budget is not None:
         if type(budget) is not int or kind == "disabled":
             return None, {}
-        words = {"mode": "budget", "budget_tokens": budget}
-    return words, {}
+        options = {"mode": "budget", "budget_tokens": budget}
+    return options, {}
 
 
-def _read_switch(value: object) -> tuple[_Words | None, _Words]:
+def _read_switch(value: object) -> tuple[_Fields | None, _Fields]:
     """Read `enable_thinking`."""
     return (_ON if value else _OFF) if isinstance(value, bool) else None, {}
 
 
-def _read_budget(value: object) -> tuple[_Words | None, _Words]:
+def _read_budget(value: object) -> tuple[_Fields | None, _Fields]:
     """Read `thinking_budget`."""
     return {_BUDGET: value} if type(value) is int else None, {}
 
 
-def _read_template(value: object) -> tuple[_Words | None, _Words]:
-    """Read the switch among the arguments of a chat template, whose name depends on the model."""
+def _read_template(value: object) -> tuple[_Fields | None, _Fields]:
+    """Read the switch in the arguments of a chat template, whose name depends on the model."""
     if not is_object(value):
         return None, {}
     for name in ("enable_thinking", "thinking"):
         if isinstance(switch := value.get(name), bool):
-            unmapped = {other: item for other, item in value.items() if other != name}
-            return _ON if switch else _OFF, unmapped
+            unknown = {other: item for other, item in value.items() if other != name}
+            return _ON if switch else _OFF, unknown
     return None, {}
 
 
-_READERS: dict[str, Callable[[object], tuple[_Words | None, _Words]]] = {
+_READERS: dict[str, Callable[[object], tuple[_Fields | None, _Fields]]] = {
     "reasoning": _read_reasoning,
     "thinking": _read_thinking,
     "enable_thinking": _read_switch,
@@ -165,17 +178,17 @@ _READERS: dict[str, Callable[[object], tuple[_Words | None, _Words]]] = {
     _TEMPLATE: _read_template,
 }
 REASONING_FIELDS = (_EFFORT, *_READERS)
-"""The fields that say how much to reason."""
+"""Fields of the body that hold reasoning options."""
 
 
-def reasoning_to_wire(request: Request, context: WriteContext) -> _Words:
-    """Return how much to reason, as the server has it: fields of its own, or an effort."""
+def reasoning_to_wire(request: Request, context: WriteContext) -> _Fields:
+    """Return the reasoning options, in the fields of the server's profile or as an effort."""
     options = request.reasoning or ReasoningOptions()
     template = context.capabilities.reasoning_fields.get(options.mode or "")
     if template is None:
         return {_EFFORT: options.effort} if options.effort else {}
     budget = reasoning_budget(options)
-    fields: _Words = {name: _fill_budget(value, budget) for name, value in template.items()}
+    fields: _Fields = {name: _fill_budget(value, budget) for name, value in template.items()}
     if options.effort is None:
         return fields
     if fields == template:
@@ -186,15 +199,13 @@ def reasoning_to_wire(request: Request, context: WriteContext) -> _Words:
 
 
 def _fill_budget(value: Any, budget: int) -> Any:
-    """Return a value of a template with the tokens to reason with."""
+    """Return a value of a profile's template with the budget in place of its mark."""
     if is_object(value):
         return {name: _fill_budget(item, budget) for name, item in value.items()}
     return budget if value == _BUDGET_MARK else value
 
 
-_PATH = "/v1/chat/completions"
-
-# Fields of the body of each unified field.
+# Fields of the body by unified field, the one to write first.
 _FIELDS = {
     "model": ("model",),
     "messages": ("messages",),
@@ -231,20 +242,13 @@ FIELD_PARTS = {field: (name,) for name, fields in _FIELDS.items() for field in f
     "tool_choice": ("tool_choice", "tools"),
 }
 """The fields of `Request` that each field of the body holds."""
-_OUTPUT = frozenset({"type", "json_schema"})
-_SCHEMA = frozenset({"name", "description", "schema", "strict"})
-# The API demands a name; other dialects have none.
-_SCHEMA_NAME = "response"
-_NO_NAMES = ("", _SCHEMA_NAME)
-# The only lifetime of marks that the provider sets itself.
-_USAGE = {"include_usage": True}
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the request that a body is.
+    """Return a body as a request.
 
     Raises:
-        DecodeError: The body is no request of Chat Completions.
+        DecodeError: The body is not a Chat Completions request.
     """
     messages = get_array(body, "messages")
     if messages is None:
@@ -279,14 +283,14 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         cache_key=get_str(body, "prompt_cache_key"),
         stream=_stream_from_wire(body, rest),
         store=get_bool(body, "store"),
-        # Last, since the readers above add to it.
+        # Evaluated last: the readers above add to `rest`.
         extra=extra_of(rest),
     )
     return structs.replace(request, source=Source(DIALECT, body, request))
 
 
 def _max_tokens_from_wire(body: dict[str, Any]) -> int | None:
-    """Return the bound on the answer; the old field counts if it stands alone."""
+    """Return the token limit; the deprecated `max_tokens` counts only on its own."""
     old, new = get_int(body, "max_tokens"), get_int(body, "max_completion_tokens")
     return old if new is None else new
 
@@ -297,7 +301,7 @@ def _stop_from_wire(body: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _logprobs_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
-    """Return whether probabilities are asked for; some servers have their number there."""
+    """Return whether to send log probabilities; on some servers `logprobs` is their number."""
     if isinstance(value := body.get("logprobs"), int) and not isinstance(value, bool):
         rest["logprobs"] = value
         return None
@@ -305,7 +309,7 @@ def _logprobs_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | No
 
 
 def _output_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
-    """Return the form of the answer; one of another type is an unmapped field."""
+    """Return the output format; a format of an unknown type is an unknown field."""
     value = get_object(body, "response_format")
     if value is None:
         return None
@@ -342,7 +346,7 @@ def _metadata_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> dict[str,
 
 
 def _cache_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
-    """Return the mark that the provider sets itself, if that is asked for."""
+    """Return the mark of implicit caching, if the request enables it."""
     options = get_object(body, "prompt_cache_options")
     if options is None:
         return None
@@ -356,7 +360,7 @@ def _cache_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | 
 
 
 def _stream_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
-    """Return whether the answer is streamed; that tokens are asked for goes without saying."""
+    """Return `stream`; `include_usage` is implied, and only other stream options are stored."""
     stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
     if options and stream and options.get("include_usage") is True:
         options = unknown_fields(options, _USAGE.keys(), with_nulls=True)
@@ -366,7 +370,7 @@ def _stream_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a request as a body; a field that is unchanged stays spelt as it was.
+    """Return a request as a body; unchanged fields keep their original spelling.
 
     Raises:
         EncodeError: A part of the request has no field.
@@ -378,33 +382,34 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None and source.dialect != DIALECT:
         source = None
     body: dict[str, Any] = {}
-    spelt = {} if source is None else _unchanged_fields(source, request)
+    original = {} if source is None else _original_fields(source, request)
     for name, fields in _FIELDS.items():
         value = getattr(request, name)
         if source is not None and value is getattr(source.part, name):
-            body |= {field: spelt[field] for field in fields if field in spelt}
+            body |= {field: original[field] for field in fields if field in original}
         elif (value is not None and value != ()) or name == "messages":
             write = _WRITERS.get(name)
             body |= {fields[0]: value} if write is None else write(request, context)
     add_extra(body, request.extra)
     before = request if source is None else source.part
-    is_asked = source is not None and not before.tools
-    if not (body.get("tools") or body.get("functions") or is_asked):
+    # A request of this dialect that never had tools is refused by the vendor, not changed here.
+    had_none = source is not None and not before.tools
+    if not (body.get("tools") or body.get("functions") or had_none):
         _drop_choice(body, context)
     if not request.stream and request.stream is not before.stream:
         body.pop("stream_options", None)
     return Written(body, _PATH)
 
 
-def _unchanged_fields(source: Source, request: Request) -> dict[str, Any]:
-    """Return the fields of the body as they were read, without unmapped ones that were dropped."""
+def _original_fields(source: Source, request: Request) -> dict[str, Any]:
+    """Return the original fields of the body, without unknown ones that were dropped since."""
     dropped = dialect_fields(source.part.extra).keys() - dialect_fields(request.extra).keys()
     fields: dict[str, Any] = source.value
     return {name: fields[name] for name in fields if name not in dropped} if dropped else fields
 
 
 def _drop_choice(body: dict[str, Any], context: WriteContext) -> None:
-    """Drop what the API refuses in a request without tools."""
+    """Drop the fields that the API refuses in a request without tools."""
     for name in ("tool_choice", "parallel_tool_calls"):
         if body.pop(name, None) is not None:
             context.losses.add(name, "request", "dropped, since there are no tools")
@@ -412,8 +417,9 @@ def _drop_choice(body: dict[str, Any], context: WriteContext) -> None:
 
 def _max_tokens_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     source: Source | None = request.source
-    spelt: dict[str, Any] = {} if source is None or source.dialect != DIALECT else source.value
-    is_old = "max_tokens" in spelt and "max_completion_tokens" not in spelt
+    is_chat = source is not None and source.dialect == DIALECT
+    original: dict[str, Any] = source.value if source is not None and is_chat else {}
+    is_old = "max_tokens" in original and "max_completion_tokens" not in original
     return {"max_tokens" if is_old else "max_completion_tokens": request.max_tokens}
 
 

@@ -69,19 +69,19 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         raise FailedAnswer(last)
     projected = accumulate(events)
     content, is_refused = _message_to_wire(projected)
-    own = _own_fields(message)
+    unknown = _unknown_fields(message)
     reason = projected.stop_reason or message.stop_reason
     choice: dict[str, Any] = {
-        **own.choice,
+        **unknown.choice,
         "index": 0,
-        "message": {**own.message, **content},
+        "message": {**unknown.message, **content},
         "logprobs": None,  # the vendor's schema requires it
         "finish_reason": stop_reason_to_wire(reason, is_refused=is_refused),
     }
     if reason == "stop_sequence":
         choice["stop_reason"] = projected.stop_sequence  # vLLM's field
     body: dict[str, Any] = {
-        **own.body,
+        **unknown.body,
         "id": message.id,
         "object": "chat.completion",
         "created": int(created) if created is not None else _created(message),
@@ -98,22 +98,22 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     return body
 
 
-class _OwnFields(Struct, frozen=True):
-    """Fields of the response that a message was read from, where they have no unified place."""
+class _UnknownFields(Struct, frozen=True):
+    """Unknown fields of the response that a message was read from."""
 
     body: dict[str, Any] = {}
     choice: dict[str, Any] = {}
     message: dict[str, Any] = {}
 
 
-def _own_fields(message: Message) -> _OwnFields:
+def _unknown_fields(message: Message) -> _UnknownFields:
     body = message.source.body if came_from(message, DIALECT) else None
     if body is None:
-        return _OwnFields()
-    # An index that is missing is the position.
+        return _UnknownFields()
+    # The index of a choice that states none is its position.
     first = (each for each in body["choices"] if not each.get("index"))
     choice = next(first, body["choices"][0])
-    return _OwnFields(
+    return _UnknownFields(
         *(
             {name: value for name, value in owner.items() if name not in known}
             for owner, known in (
@@ -126,7 +126,7 @@ def _own_fields(message: Message) -> _OwnFields:
 
 
 def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
-    """Add data of this dialect to the object that it belongs to; its pieces are joined."""
+    """Add an opaque field to the chunk, choice or message it belongs to, joining its pieces."""
     (choice,) = body["choices"]
     objects = {"chunk": body, "choice": choice, "delta": choice["message"]}
     objects["end"] = choice["message"]
@@ -140,7 +140,7 @@ def _add_opaque(event: Opaque, body: dict[str, Any], losses: Losses) -> None:
 
 
 def _join(owner: dict[str, Any], name: str, value: Any) -> None:
-    """Set a field, or append to it: a stream has an array in pieces."""
+    """Set a field, or extend its array or object: a stream sends them in pieces."""
     before = owner.get(name)
     if is_array(before) and is_array(value):
         before += value
@@ -154,7 +154,7 @@ def _join(owner: dict[str, Any], name: str, value: Any) -> None:
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and another time, each if it is not None."""
+    """Return a response with `model` and `created` replaced, each unless None."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created": int(created)}
 
@@ -180,7 +180,7 @@ def _message_to_wire(message: Message) -> tuple[dict[str, Any], bool]:
 
 
 def _annotations_of(message: Message) -> list[Any]:
-    annotations = Annotations(StoredBytes(sys.maxsize))  # of a message that is stored already
+    annotations = Annotations(StoredBytes(sys.maxsize))  # the message is in memory already
     for index, block in enumerate(message.blocks):
         if isinstance(block, Text):
             annotations.start_block(index)
@@ -196,7 +196,7 @@ def _created(message: Message) -> int:
 
 
 def _service_tier(message: Message) -> str | None:
-    """Return the latest tier that the answer names, in this dialect's word."""
+    """Return the last service tier of the message, in the words of Chat Completions."""
     tier: str | None = None
     for extra in (message.extra, message.usage.extra, message.stop_extra):
         word = (extra or {}).get("service_tier")

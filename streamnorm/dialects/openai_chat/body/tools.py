@@ -1,4 +1,6 @@
-"""The tools that a request offers, and the choice among them, in both directions.
+"""The tools of a request and `tool_choice`, in both directions.
+
+A search model has no tool for its search: `web_search_options` of the request configures it.
 
 https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23).
 """
@@ -47,7 +49,7 @@ _MODES: dict[str, Literal["auto", "required", "none"]] = {
 
 
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
-    """Return the tools of a request, of the legacy `functions` and of a search model."""
+    """Return the `tools`, the legacy `functions`, and the search of a search model."""
     tools: list[AnyTool] = []
     for path, value in get_objects(body, "tools"):
         try:
@@ -68,7 +70,7 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
 
 
 def _search_from_wire(options: dict[str, Any]) -> ServerTool:
-    """Return the search of a search model; its location has its fields in an object within."""
+    """Return the search of a search model, whose location nests its fields in `approximate`."""
     location, size = options.get("user_location"), options.get("search_context_size")
     return ServerTool(
         _SEARCH,
@@ -106,13 +108,13 @@ def _tool_from_wire(value: dict[str, Any]) -> AnyTool:
             )
         except DecodeError as exc:
             raise prefix_path(exc, "$.function") from exc
-    if kind in ("function", None):  # as Responses has it, which Cursor sends
+    if kind in ("function", None):  # Cursor sends the flat form of Responses
         return _function_from_wire({k: v for k, v in value.items() if k != "type"}, {})
     return ServerTool(kind, DIALECT, value)
 
 
 def _function_from_wire(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
-    """Return a function; one without parameters takes none."""
+    """Return a function; without `parameters` it takes none."""
     schema = get_object(function, "parameters")
     if inner := unknown_fields(function, _FUNCTION, with_nulls=True):
         rest["function"] = inner
@@ -141,7 +143,7 @@ def _custom_from_wire(custom: dict[str, Any], rest: dict[str, Any]) -> CustomToo
 
 
 def _grammar_from_wire(format: object) -> Grammar | None:
-    """Return the grammar of a custom tool; None if it takes any text."""
+    """Return the grammar of a custom tool; None if the tool accepts any text."""
     if not is_object(format) or format.get("type") != "grammar":
         return None
     grammar = as_object(format.get("grammar"), "$.format.grammar")
@@ -152,12 +154,12 @@ def _grammar_from_wire(format: object) -> Grammar | None:
 
 
 def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
-    """Return the fields of a request that offer tools."""
+    """Return `tools`, and `web_search_options` for a search."""
     fields: dict[str, Any] = {}
     offered: list[Any] = []
     for tool in tools:
         match tool:
-            # Of other tools that the provider executes, each is an object with a type.
+            # Every other server tool has a type; the options of a search model have none.
             case ServerTool(_, dialect, data) if dialect != DIALECT or "type" not in data:
                 fields[_SEARCH_FIELD] = _search_to_wire(tool)
             case _:
@@ -170,7 +172,7 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
     value: dict[str, Any]
     match tool:
         case Tool(name, description, schema, strict):
-            # What is not strict goes without saying.
+            # False is the default of `strict`.
             function = {"description": description, "parameters": schema, "strict": strict or None}
             value = {"type": "function", "function": {"name": name, **_drop_nulls(function)}}
         case CustomTool(name, description, grammar):
@@ -192,9 +194,9 @@ def _drop_nulls(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def choice_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> ToolChoice | None:
-    """Return which tools the model may call.
+    """Return the choice of tools, `tool_choice` or the legacy `function_call`.
 
-    A choice of another form stays as it is in `rest`, the unmapped fields of the request.
+    A choice of another form is added unchanged to `rest`, the unknown fields of the request.
     """
     for field in ("tool_choice", "function_call"):
         value = body.get(field)
@@ -223,7 +225,7 @@ def _choice_from_value(value: object) -> ToolChoice | None:
 
 
 def _allowed_from_wire(value: object) -> ToolChoice | None:
-    """Return a choice among some of the tools; None if one of them is no function."""
+    """Return an `allowed_tools` choice; None if it allows a server tool."""
     if not is_object(value):
         return None
     tools, mode = value.get("tools"), value.get("mode")
@@ -241,14 +243,14 @@ def _allowed_from_wire(value: object) -> ToolChoice | None:
 
 
 def _tool_name(value: dict[str, Any], kind: str) -> str | None:
-    """Return the name of a tool, which stands within an object, or beside its type."""
+    """Return the name of a tool, nested under its type or flat as in Responses."""
     owner = value.get(kind, value)
     name = owner.get("name") if is_object(owner) else None
     return name if isinstance(name, str) else None
 
 
 def choice_to_wire(choice: ToolChoice, tools: Sequence[AnyTool]) -> str | dict[str, Any]:
-    """Return which of the tools the model may call."""
+    """Return `tool_choice`."""
     custom = {tool.name for tool in tools if isinstance(tool, CustomTool)}
     named = [
         {"type": kind, kind: {"name": name}}

@@ -1,7 +1,9 @@
-"""Checks of requests that only this dialect has, by the names that its rules use.
+"""Checks of Chat Completions requests, by the names that the rules of profiles use.
 
-A check is written from what the vendor refuses, shares no code with the encoders, and accepts
-any JSON: what has another type than the vendor's is the affair of another rule.
+First the checks of the vendor's own API, then the checks of compatible servers, whose chat
+templates and upstreams refuse more.  A check is written from what the server refuses and
+shares no code with the encoders.  It accepts any JSON: another rule reports a value of the
+wrong type.
 
 https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23), and the types of
 openai 3.54.
@@ -21,7 +23,9 @@ from streamnorm._core.json import is_array, is_object, objects_of
 _MAX_STOPS = 4
 _MAX_LABEL_CHARS = 512
 _MAX_LABEL_NAME_CHARS = 64
-_MAX_BREAKPOINTS = 4
+# The bound of OpenAI's breakpoints, and of Anthropic's marks that OpenRouter forwards.
+_MAX_MARKS = 4
+_ANTHROPIC_FORMAT = "anthropic-claude-v1"
 
 _TEXT_MESSAGE = frozenset({"content", "name", "role"})
 _MESSAGE_FIELDS = {
@@ -39,14 +43,15 @@ _PART_FIELDS = {
     "file": frozenset({"file", "prompt_cache_breakpoint", "type"}),
     "refusal": frozenset({"refusal", "type"}),
 }
-# The parts that a role has, as the vendor lists them; an image of others is an error of its own.
+# Parts by role, in the order of the vendor's message.  It reports an image of another role than
+# the user with a message of its own.
 _PARTS = {
     "user": ("text", "image_url", "input_audio", "file"),
     "assistant": ("text", "refusal"),
 }
 _IMAGE = "image_url"
 _IMAGE_TYPES = frozenset({"image/gif", "image/jpeg", "image/jpg", "image/png", "image/webp"})
-# A message of them has content, which is not null.
+# Roles whose content must not be null, and fields that replace the content of other roles.
 _WITH_CONTENT = frozenset({"system", "developer", "user", "tool"})
 _NO_CONTENT = ("audio", "function_call", "refusal", "tool_calls")
 
@@ -58,17 +63,43 @@ def _objects(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{path}[{number}]", item
 
 
-def _messages(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the messages with path and role; those without a role are left out."""
-    for path, message in _objects(facts.body.get("messages"), "messages"):
-        role = message.get("role")
-        if isinstance(role, str):
-            yield path, role, message
+class _Message(NamedTuple):
+    """A message of a request.
+
+    Attributes:
+        path: Its path.
+        role: Its role; "" if it has none.
+        value: The message.
+    """
+
+    path: str
+    role: str
+    value: dict[str, Any]
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Its tool calls."""
+        return objects_of(self.value.get("tool_calls"))
+
+
+def _messages(facts: RequestFacts) -> list[_Message]:
+    """Return the messages of a request."""
+    return [
+        _Message(path, str(message.get("role") or ""), message)
+        for path, message in _objects(facts.body.get("messages"), "messages")
+    ]
+
+
+def _messages_with_role(facts: RequestFacts) -> Iterator[_Message]:
+    """Yield the messages whose role is a string."""
+    for message in _messages(facts):
+        if isinstance(message.value.get("role"), str):
+            yield message
 
 
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the parts of all messages with path and the role of their message."""
-    for path, role, message in _messages(facts):
+    """Yield the parts of all messages, with path and role of the message."""
+    for path, role, message in _messages_with_role(facts):
         for place, part in _objects(message.get("content"), f"{path}.content"):
             yield place, role, part
 
@@ -77,8 +108,8 @@ def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that a message of its role does not have."""
-    for path, role, message in _messages(facts):
+    """Yield fields of messages that their role does not define."""
+    for path, role, message in _messages_with_role(facts):
         known = _MESSAGE_FIELDS.get(role)
         for name in message:
             if known is not None and name not in known:
@@ -86,7 +117,7 @@ def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that a part of its type does not have."""
+    """Yield fields of parts that their type does not define."""
     for path, _, part in _parts(facts):
         kind = part.get("type")
         known = _PART_FIELDS.get(kind) if isinstance(kind, str) else None
@@ -96,14 +127,14 @@ def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def excess_stops(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield `stop` if it has too many texts."""
+    """Yield `stop` if it lists too many sequences."""
     stop = facts.body.get("stop")
     if is_array(stop) and len(stop) > _MAX_STOPS:
         yield Finding("stop", count=len(stop), limit=_MAX_STOPS)
 
 
 def long_labels(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield labels whose name or value is too long."""
+    """Yield entries of `metadata` whose name or value is too long."""
     labels = facts.body.get("metadata")
     for name, value in labels.items() if is_object(labels) else ():
         if len(name) > _MAX_LABEL_NAME_CHARS:
@@ -113,20 +144,20 @@ def long_labels(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def excess_breakpoints(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the fifth cache mark, with the number of all."""
+    """Yield the fifth cache breakpoint, with the number of all."""
     marks = [
         path for path, _, part in _parts(facts) if part.get("prompt_cache_breakpoint") is not None
     ]
-    if len(marks) > _MAX_BREAKPOINTS:
-        path = f"{marks[_MAX_BREAKPOINTS]}.prompt_cache_breakpoint"
-        yield Finding(path, count=len(marks), limit=_MAX_BREAKPOINTS)
+    if len(marks) > _MAX_MARKS:
+        path = f"{marks[_MAX_MARKS]}.prompt_cache_breakpoint"
+        yield Finding(path, count=len(marks), limit=_MAX_MARKS)
 
 
 # Tools
 
 
 def functions_beside_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the effort of a request with functions, unless it says `none`."""
+    """Yield the reasoning effort of a request with functions, unless it is `none`."""
     effort = facts.body.get("reasoning_effort")
     for _, tool in _objects(facts.body.get("tools"), "tools"):
         if tool.get("type") == "function" and effort != "none":
@@ -135,7 +166,7 @@ def functions_beside_reasoning(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield names in the choice of tools that no tool has."""
+    """Yield names in `tool_choice` that no tool of `tools` has."""
     choice = facts.body.get("tool_choice")
     if not is_object(choice):
         return
@@ -161,37 +192,37 @@ def _name_of(tool: dict[str, Any]) -> str | None:
 
 
 def unanswered_calls(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the messages behind which calls have no result.
+    """Yield the messages that follow tool calls without a result.
 
-    Results are the messages of tools that follow directly.
+    The vendor accepts results only in the `tool` messages directly after the calls.
     """
-    asked: dict[str, None] = {}
-    for path, role, message in _messages(facts):
+    open_calls: dict[str, None] = {}
+    for path, role, message in _messages_with_role(facts):
         if role == "tool":
-            asked.pop(str(message.get("tool_call_id")), None)
+            open_calls.pop(str(message.get("tool_call_id")), None)
             continue
-        if asked:
-            yield Finding(f"{path}.role", role, name=", ".join(asked))
+        if open_calls:
+            yield Finding(f"{path}.role", role, name=", ".join(open_calls))
         calls = message.get("tool_calls") if role == "assistant" else None
-        asked = {str(call.get("id")): None for _, call in _objects(calls, path)}
-    if asked:
-        yield Finding("messages", name=", ".join(asked))
+        open_calls = {str(call.get("id")): None for _, call in _objects(calls, path)}
+    if open_calls:
+        yield Finding("messages", name=", ".join(open_calls))
 
 
 def stray_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of tools that answer no call of the message before them."""
-    asked: set[str] = set()
-    for path, role, message in _messages(facts):
+    """Yield `tool` messages that answer no call of the assistant message before them."""
+    open_calls: set[str] = set()
+    for path, role, message in _messages_with_role(facts):
         if role != "tool":
             calls = message.get("tool_calls") if role == "assistant" else None
-            asked = {str(call.get("id")) for _, call in _objects(calls, path)}
-        elif str(message.get("tool_call_id")) not in asked:
+            open_calls = {str(call.get("id")) for _, call in _objects(calls, path)}
+        elif str(message.get("tool_call_id")) not in open_calls:
             yield Finding(f"{path}.role", role)
 
 
 def missing_content(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages without content that have nothing in its place."""
-    for path, role, message in _messages(facts):
+    """Yield messages without content and without a field that replaces content."""
+    for path, role, message in _messages_with_role(facts):
         if message.get("content") is not None:
             continue
         is_empty = role in _WITH_CONTENT or not any(message.get(name) for name in _NO_CONTENT)
@@ -200,15 +231,15 @@ def missing_content(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def images_of_others(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with images that are not the user's."""
-    for path, role, message in _messages(facts):
+    """Yield messages of other roles than `user` that contain images."""
+    for path, role, message in _messages_with_role(facts):
         parts = _objects(message.get("content"), path)
         if role != "user" and any(part.get("type") == _IMAGE for _, part in parts):
             yield Finding(path, name=role)
 
 
 def unknown_parts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield parts of a type that messages of their role do not have."""
+    """Yield parts whose type is not allowed for the role of their message."""
     for path, role, part in _parts(facts):
         kind, known = part.get("type"), _PARTS.get(role, ("text",))
         if kind not in known and not (kind == _IMAGE and role != "user"):
@@ -218,21 +249,21 @@ def unknown_parts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_image_types(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inline images that are of no known type."""
+    """Yield inline images whose media type is unknown."""
     for path, media_type, _ in _inline(facts, "image_url", "url"):
         if media_type not in _IMAGE_TYPES:
             yield Finding(path, media_type)
 
 
 def broken_images(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inline images whose data is no Base64."""
+    """Yield inline images whose data is not Base64."""
     for path, _, data in _inline(facts, "image_url", "url"):
         if not _is_base64(data):
             yield Finding(path)
 
 
 def broken_files(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield files whose data is no `data:` URL in Base64."""
+    """Yield files whose `file_data` is not a `data:` URL in Base64."""
     whole = {path for path, _, data in _inline(facts, "file", "file_data") if _is_base64(data)}
     for path, _, part in _parts(facts):
         file = part.get("file")
@@ -242,7 +273,7 @@ def broken_files(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _inline(facts: RequestFacts, kind: str, field: str) -> Iterator[tuple[str, str, str | None]]:
-    """Yield the `data:` URLs of parts: path, media type, and Base64, or None for other data."""
+    """Yield the `data:` URLs of parts: path, media type, and Base64 text; None if not Base64."""
     for path, _, part in _parts(facts):
         holder = part.get(kind)
         url = holder.get(field) if is_object(holder) else None
@@ -263,95 +294,28 @@ def _is_base64(data: str | None) -> bool:
     return True
 
 
-_CHECKS: Mapping[str, RequestCheck] = {
-    check.__name__: check
-    for check in (
-        broken_files,
-        broken_images,
-        excess_breakpoints,
-        excess_stops,
-        functions_beside_reasoning,
-        images_of_others,
-        long_labels,
-        missing_content,
-        stray_results,
-        unanswered_calls,
-        unknown_choices,
-        unknown_image_types,
-        unknown_message_fields,
-        unknown_part_fields,
-        unknown_parts,
-    )
-}
-
-
-def request_checks() -> Mapping[str, RequestCheck]:
-    """Return the checks by name."""
-    return {**_CHECKS, **SERVER_CHECKS}
-
-
-_MAX_MARKS = 4
-_INSTRUCTIONS = frozenset({"system", "developer"})
-_ANTHROPIC = "anthropic-claude-v1"
-
-
-class _Message(NamedTuple):
-    """A message and where it stands.
-
-    Attributes:
-        path: Its path.
-        role: Its role; "" if it has none.
-        value: The message.
-    """
-
-    path: str
-    role: str
-    value: dict[str, Any]
-
-    @property
-    def calls(self) -> list[dict[str, Any]]:
-        """The calls of tools."""
-        return objects_of(self.value.get("tool_calls"))
-
-
-def _numbered_messages(facts: RequestFacts) -> list[_Message]:
-    messages = facts.body.get("messages")
-    return [
-        _Message(f"messages[{number}]", str(message.get("role") or ""), message)
-        for number, message in enumerate(messages if is_array(messages) else [])
-        if is_object(message)
-    ]
-
-
-def _elements(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of an array, each with its path."""
-    for number, item in enumerate(value if is_array(value) else []):
-        if is_object(item):
-            yield f"{path}[{number}]", item
-
-
-# Reasoning
+# Servers: reasoning
 
 
 def calls_without_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with calls that have no `reasoning_content`; an empty text is one."""
-    for number, message in enumerate(_numbered_messages(facts)):
+    """Yield messages with calls whose `reasoning_content` is missing; it may be empty."""
+    for number, message in enumerate(_messages(facts)):
         if message.calls and not isinstance(message.value.get("reasoning_content"), str):
             yield Finding(f"{message.path}.reasoning_content", count=number)
 
 
 def calls_without_details(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages with calls that have no `reasoning_details`."""
-    for message in _numbered_messages(facts):
+    """Yield messages with calls whose `reasoning_details` are missing."""
+    for message in _messages(facts):
         if message.calls and not message.value.get("reasoning_details"):
             yield Finding(f"{message.path}.reasoning_details")
 
 
 def unsigned_details(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield texts of reasoning whose signature is none that Anthropic issued."""
-    for message in _numbered_messages(facts):
+    """Yield reasoning texts without a signature that Anthropic issued."""
+    for message in _messages(facts):
         path = f"{message.path}.reasoning_details"
-        for place, detail in _elements(message.value.get("reasoning_details"), path):
+        for place, detail in _objects(message.value.get("reasoning_details"), path):
             if detail.get("type") != "reasoning.text":
                 continue
             signature = detail.get("signature")
@@ -360,33 +324,33 @@ def unsigned_details(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _is_foreign(detail: dict[str, Any]) -> bool:
-    """Return whether reasoning says that another vendor than Anthropic issued it."""
-    return detail.get("format") not in (None, _ANTHROPIC)
+    """Return whether the `format` of a reasoning detail names another vendor than Anthropic."""
+    return detail.get("format") not in (None, _ANTHROPIC_FORMAT)
 
 
-# The order of messages
+# Servers: the order of messages
 
 
 def no_user_message(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the messages if none of them is the user's."""
-    messages = _numbered_messages(facts)
+    """Yield `messages` if no message has the role `user`."""
+    messages = _messages(facts)
     if messages and all(message.role != "user" for message in messages):
         yield Finding("messages")
 
 
 def user_after_tool(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the user that come directly after one of a tool."""
+    """Yield `user` messages directly after a `tool` message."""
     before = ""
-    for message in _numbered_messages(facts):
+    for message in _messages(facts):
         if message.role == "user" and before == "tool":
             yield Finding(f"{message.path}.role", message.role)
         before = message.role
 
 
 def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results of calls that no message before them has."""
+    """Yield results whose call is in no earlier message."""
     known: set[str] = set()
-    for message in _numbered_messages(facts):
+    for message in _messages(facts):
         known.update(id for call in message.calls if isinstance(id := call.get("id"), str))
         id = message.value.get("tool_call_id")
         if message.role == "tool" and isinstance(id, str) and id not in known:
@@ -394,19 +358,19 @@ def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def late_system(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the system after the first message."""
-    for message in _numbered_messages(facts)[1:]:
+    """Yield `system` messages after the first message."""
+    for message in _messages(facts)[1:]:
         if message.role == "system":
             yield Finding(f"{message.path}.role", message.role)
 
 
 def broken_alternation(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the user and the assistant that do not alternate after the system's.
+    """Yield the first message that breaks the alternation of user and assistant.
 
-    Templates count neither a message with calls nor one of a tool.
+    Chat templates skip a first `system` message, messages with calls, and `tool` messages.
     """
     expected = "user"
-    for number, message in enumerate(_numbered_messages(facts)):
+    for number, message in enumerate(_messages(facts)):
         if (message.role == "system" and not number) or message.role == "tool" or message.calls:
             continue
         if message.role != expected:
@@ -416,33 +380,33 @@ def broken_alternation(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def last_is_assistant(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last message of the assistant."""
-    for message in _numbered_messages(facts)[-1:]:
+    """Yield the last message if it is an assistant message."""
+    for message in _messages(facts)[-1:]:
         if message.role == "assistant":
             yield Finding(f"{message.path}.role", message.role)
 
 
 def unmarked_prefill(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last message of the assistant that is not marked as the start of the answer."""
-    for message in _numbered_messages(facts)[-1:]:
+    """Yield a last assistant message without `prefix`, which marks a prefill."""
+    for message in _messages(facts)[-1:]:
         if message.role == "assistant" and message.value.get("prefix") is not True:
             yield Finding(f"{message.path}.role", message.role)
 
 
-# Content
+# Servers: content
 
 
 def empty_assistants(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the assistant with neither content nor calls."""
-    for message in _numbered_messages(facts):
+    """Yield assistant messages with neither content nor calls."""
+    for message in _messages(facts):
         if message.role == "assistant" and not message.calls and not message.value.get("content"):
             yield Finding(f"{message.path}.content")
 
 
 def broken_arguments(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield arguments of calls that are no JSON text."""
-    for message in _numbered_messages(facts):
-        for place, call in _elements(message.value.get("tool_calls"), f"{message.path}.tool_calls"):
+    """Yield arguments of calls that are not JSON."""
+    for message in _messages(facts):
+        for place, call in _objects(message.value.get("tool_calls"), f"{message.path}.tool_calls"):
             function = call.get("function")
             arguments = function.get("arguments") if is_object(function) else None
             if isinstance(arguments, str) and not _is_json(arguments):
@@ -458,13 +422,13 @@ def _is_json(text: str) -> bool:
 
 
 def excess_marks(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the fifth cache mark, with the number of all."""
+    """Yield the fifth `cache_control` mark, with the number of all."""
     marks: list[str] = []
-    for place, tool in _elements(facts.body.get("tools"), "tools"):
+    for place, tool in _objects(facts.body.get("tools"), "tools"):
         marks += _marks(place, tool)
-    for message in _numbered_messages(facts):
+    for message in _messages(facts):
         marks += _marks(message.path, message.value)
-        for place, part in _elements(message.value.get("content"), f"{message.path}.content"):
+        for place, part in _objects(message.value.get("content"), f"{message.path}.content"):
             marks += _marks(place, part)
     if len(marks) > _MAX_MARKS:
         yield Finding(marks[_MAX_MARKS], count=len(marks), limit=_MAX_MARKS)
@@ -475,27 +439,47 @@ def _marks(path: str, part: dict[str, Any]) -> list[str]:
 
 
 def whole_answer(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the field `stream` of a request for a whole answer."""
+    """Yield `stream` of a request that asks for a whole response."""
     if not facts.stream:
         yield Finding("stream", facts.body.get("stream"))
 
 
-SERVER_CHECKS: Mapping[str, RequestCheck] = {
+_CHECKS: Mapping[str, RequestCheck] = {
     check.__name__: check
     for check in (
         broken_alternation,
         broken_arguments,
+        broken_files,
+        broken_images,
         calls_without_details,
         calls_without_reasoning,
         empty_assistants,
+        excess_breakpoints,
         excess_marks,
+        excess_stops,
+        functions_beside_reasoning,
+        images_of_others,
         last_is_assistant,
         late_system,
+        long_labels,
+        missing_content,
         no_user_message,
         orphan_results,
+        stray_results,
+        unanswered_calls,
+        unknown_choices,
+        unknown_image_types,
+        unknown_message_fields,
+        unknown_part_fields,
+        unknown_parts,
         unmarked_prefill,
         unsigned_details,
         user_after_tool,
         whole_answer,
     )
 }
+
+
+def request_checks() -> Mapping[str, RequestCheck]:
+    """Return the checks by name."""
+    return _CHECKS

@@ -33,7 +33,7 @@ from support.rule_rows import RuleRow
 
 from streamnorm import validate_request
 from streamnorm._core.codec import RequestFacts
-from streamnorm.dialects.openai_chat.validate.requests import SERVER_CHECKS
+from streamnorm.dialects.openai_chat.validate.requests import request_checks
 
 DEEPSEEK_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."
 DEEPSEEK_UNFORCED = "Thinking mode does not support this tool_choice"
@@ -574,5 +574,5 @@ ODD = [
 
 @pytest.mark.parametrize("body", ODD, ids=str)
 def test_checks_accept_any_json(body: dict[str, Any]) -> None:
-    for check in SERVER_CHECKS.values():
+    for check in request_checks().values():
         list(check(RequestFacts(body)))
