@@ -1,7 +1,7 @@
 """The command line, `streamnorm COMMAND`.
 
-`streams` translates streams and `inspecting` judges them, both with the options of `source`;
-`bodies` translates whole requests and responses, `requests` reads and judges requests.
+`streams` translates streams and reads their sources, `inspecting` inspects and validates them;
+`bodies` translates whole requests and responses, and validates requests.
 `recordings` records and replays, `gateway` runs a gateway, each on a server (`serving`).
 `running` runs a command on a gateway: as the job in the `foreground`, set up as its `agents` need.
 `converting` imports and exports recordings, `scanning` finds secrets in them.  `console` has the
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Discard what could not be written: Python would try it again when it exits."""
+    """Discard unwritten output: Python would try to write it again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""What a command needs in order to ask a gateway: variables of its environment, and options.
+"""The variables and options with which a command asks a gateway.
 
 A command that is no agent known here gets the variables that the official SDKs read.
 """
@@ -35,10 +35,10 @@ class _Variables(NamedTuple):
     """Variables of an agent.
 
     Attributes:
-        urls: Those that hold a base URL, with its path at the gateway.
-        keys: Those that hold the key of the gateway.
-        other_keys: Those of keys that the agent prefers to these, or would send besides.
-        elsewhere: Those that make it ask another server.
+        urls: Variables of base URLs, each with the path of the gateway's URL.
+        keys: Variables of the gateway's key.
+        other_keys: Variables of keys that the agent prefers, or would send in addition.
+        elsewhere: Variables that make the agent ask another server.
     """
 
     urls: Mapping[str, str]
@@ -133,11 +133,11 @@ def launch(
 def _claude_settings(
     changed: Mapping[str, str], removed: Iterable[str], *, has_key: bool
 ) -> dict[str, object]:
-    """Return settings of Claude Code that win over those of the user.
+    """Return settings of Claude Code that override the user's settings.
 
-    They have variables, too, which win over the environment.  Every user of the machine can read
-    them: the key is in a variable, and a command prints it.  It also asks whether it may use an
-    ANTHROPIC_API_KEY that it does not know.
+    Variables in the settings override the environment.  Every user of the machine can read the
+    command line: the key is in a variable, and a command prints it.  Of an ANTHROPIC_API_KEY that
+    it does not know, Claude Code would ask the user whether to use it.
     """
     environ = {name: value for name, value in changed.items() if name != _KEY}
     environ |= dict.fromkeys(sorted(removed), "")
@@ -148,9 +148,9 @@ def _claude_settings(
 
 
 def _codex_options(url: str, *, has_key: bool) -> list[str]:
-    """Return options that stand before those of the user, which win.
+    """Return options of Codex; the user's options stand behind them, and override them.
 
-    Every user of the machine can read them: the key is in a variable.
+    Every user of the machine can read the command line: the key is in a variable.
     """
     provider = {"name": _PROVIDER, "base_url": f"{url}/v1", "wire_api": "responses"}
     fields = [f'{name}="{value}"' for name, value in provider.items()]
@@ -162,10 +162,10 @@ def _codex_options(url: str, *, has_key: bool) -> list[str]:
 
 
 def _check_gemini_settings(environ: Mapping[str, str]) -> None:
-    """Refuse settings of Gemini CLI that have it log in, and ask Google; no variable changes them.
+    """Check that the settings of Gemini CLI choose an API key: no variable overrides them.
 
     Raises:
-        UsageError: They do.
+        UsageError: They choose a login, with which Gemini CLI asks Google.
     """
     home = Path(environ.get("GEMINI_CLI_HOME") or Path.home())
     for folder in (Path(), home):  # the settings of a project win
@@ -238,7 +238,7 @@ def _configured_models(config: Config) -> Iterator[str]:
 
 
 def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with which no proxy is asked for the gateway."""
+    """Return the variables that exclude the gateway from the use of proxies."""
     if not any(name.lower() in _PROXIES for name in environ):
         return {}
     listed = environ.get("no_proxy") or environ.get("NO_PROXY")

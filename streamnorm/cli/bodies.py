@@ -205,7 +205,7 @@ def read_request(source: Source, url: str | None) -> StoredRequest:
 
     Args:
         source: The file.
-        url: URL that was given for it.
+        url: URL of the request, from the command line.
 
     Raises:
         DecodeError: It is no JSON object, or of no known dialect.
@@ -258,7 +258,7 @@ def detect(body: dict[str, Any], kind: Literal["request", "response"]) -> str:
 
 
 def validate_requests(arguments: argparse.Namespace) -> int:
-    """Print what providers would refuse of requests; return the exit status."""
+    """Print the violations of requests; return the exit status."""
     if arguments.source is not None:
         lookup(arguments.source)
     _check_server(arguments.server)

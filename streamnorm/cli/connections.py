@@ -209,11 +209,11 @@ class Connection(asyncio.Protocol):
             self._connections.read(self)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request."""
+        """Refuse bytes that are no HTTP request."""
         self.refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def refuse(self, status: HTTPStatus, text: str) -> None:
-        """Answer what is no request, unless a response is under way, and close the connection."""
+        """Send an error, unless a response is under way, and close the connection."""
         is_under_way = self._is_answering() and (self.cycle.response_started or self.pipeline)
         if not is_under_way:
             head = (

@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - it has overloads
         self, args: Iterable[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse arguments; those of a command that are not known are the command's error."""
+        """Parse arguments; an unknown option of a command is an error of its own parser."""
         found, unknown = super().parse_known_args(None if args is None else [*args], namespace)
         if unknown:
             name = unknown[0].partition("=")[0]

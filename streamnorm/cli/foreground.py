@@ -1,4 +1,4 @@
-"""A command that runs in the foreground of the terminal, in the place of this process.
+"""A command that runs in the foreground of the terminal instead of this process.
 
 The command stays in the process group of this process, so that the keys of the terminal reach it
 (Ctrl-C, Ctrl-Z) and it may read from the terminal.  Signals to this process alone are passed on,

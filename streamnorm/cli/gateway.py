@@ -56,7 +56,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def add_upstreams(command: argparse.ArgumentParser) -> None:
-    """Add the options that say where a gateway's answers come from."""
+    """Add the options of a gateway's upstreams."""
     command.add_argument(
         "--upstream",
         type=_pair,
@@ -108,7 +108,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             f"--host {host} without client_keys: whoever reaches it may use the upstreams, "
             "expected client_keys in a --config, or --open"
         )
-    # Where the output of a command belongs; the errors of libraries go to stderr.
+    # The log is the output of the command; the errors of libraries go to stderr.
     write_log(sys.stdout, as_json=arguments.log_json)
     _write_errors()
     _handle_hangup()
@@ -180,9 +180,9 @@ def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
 
 
 def write_log(stream: IO[str], *, as_json: bool = False) -> logging.Handler:
-    """Write the log of a gateway, a line for each request, and return what writes it.
+    """Write the log of a gateway, a line for each request; return the handler.
 
-    Nobody may read it: a full pipe must hold up no request, a closed one is no error.
+    A full pipe delays no request, and a closed pipe is no error: maybe nobody reads the log.
     """
     from streamnorm.gateway import JSONFormatter, QueuedHandler
 
@@ -199,7 +199,7 @@ def write_log(stream: IO[str], *, as_json: bool = False) -> logging.Handler:
 def _write_errors() -> None:
     """Write the errors of libraries on stderr.
 
-    In place of the handler of last resort, which writes in the loop.
+    The handler of last resort would block the event loop while it writes.
     """
     from streamnorm.gateway import QueuedHandler
 

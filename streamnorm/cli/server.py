@@ -23,7 +23,7 @@ class H11Connection(Connection, H11Protocol):
     """A connection whose bytes h11 parses; the server sets `h11_max_incomplete_event_size`."""
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, or a head above the bound."""
+        """Refuse bytes that are no HTTP request, or a head above the bound."""
         if len(self.conn.trailing_data[0]) > MAX_HEAD_BYTES:
             self.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large.")
         else:
@@ -37,8 +37,8 @@ class H11Connection(Connection, H11Protocol):
         return Part.HEAD if is_head else Part.NONE
 
 
-# In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
-# and a parent passes it on to its children.
+# A repeated signal counts once within this time: systemd sends it to all processes of a unit, and
+# a parent passes it on to its children.
 _REPEAT_S = 0.1
 _LAST_S = 0.6  # for the last events of streams that end at once
 _TICKS_TO_FIND_CLOSING = 50  # some five seconds

@@ -57,7 +57,7 @@ def source_options() -> console.Parser:
 
 
 def dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
-    """Add `--from`, the dialect of what a command reads, under its names."""
+    """Add the option of the dialect that a command reads, under the given names."""
     command.add_argument(
         *names,
         dest="source",
@@ -75,7 +75,7 @@ def think_tags_option(command: argparse.ArgumentParser) -> None:
 
 
 def server_option(command: argparse.ArgumentParser) -> None:
-    """Add `--server`, the name of the server that sent what a command reads."""
+    """Add `--server`, the name of the server that sent the stream or the body."""
     command.add_argument(
         "--server",
         type=server_with_quirks,
@@ -245,7 +245,7 @@ class Source:
 
     def _load_companion(self) -> Companion:
         path = Path(self._file)
-        # A JSON body, such as Gemini's array, may be named like a companion: it has none itself.
+        # A JSON body, such as Gemini's array, may be named like a companion, and has none.
         is_bare = self._file.endswith(".json") and split_name(path)[1] is None
         if self._file == "-" or is_bare:
             return Companion(1)

@@ -99,7 +99,7 @@ class _Page:
         self.lines.append(text.rstrip())
 
     def field(self, label: str, *paragraphs: str) -> None:
-        """Add paragraphs beside a label, each of a few lines at most."""
+        """Add paragraphs to the right of a label, each of a few lines at most."""
         room = self._width - _LABEL_COLUMNS
         for paragraph in paragraphs:
             text = self._glyphs.fit(paragraph, _FIELD_LINES * room)
@@ -141,7 +141,7 @@ class _Page:
 
 
 def _facts(track: Track) -> str:
-    """Return the facts about a block besides its content, as text."""
+    """Return the defects, citations, signature and id of a block, as text."""
     facts = [track.problem] if track.problem else []
     if track.stop is None:
         facts.append("never closed")

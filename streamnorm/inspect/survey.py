@@ -85,7 +85,7 @@ class Clock:
         self._gaps: list[Gap] = []
 
     def advance(self, gap_ms: int, frame: int) -> None:
-        """Set the time to that of the next read.
+        """Advance the time to the next read.
 
         Args:
             gap_ms: Milliseconds since the read before, or since the request was sent.
@@ -223,7 +223,7 @@ class Report(Struct, frozen=True, kw_only=True):
         usage: The last usage snapshot.
         stops: The `MessageStop` of each choice.
         outcome: How the stream ended; None if it has not.
-        losses: What each target dialect could not carry.
+        losses: The losses of each target dialect.
         notes: The decoder's notes.
         timing: The times of the stream; None if they are unknown.
         violations: Departures from the strict rules of the dialect.
@@ -252,7 +252,7 @@ class Report(Struct, frozen=True, kw_only=True):
 class Survey:
     """Reads one stream and accumulates its report.
 
-    It stores what a `StreamSummary` does, and for each target what a `Transcoder` does.
+    Its memory is bounded as for a `StreamSummary`, and a `Transcoder` for each target.
 
     Args:
         dialect: Dialect to read; None detects it.
@@ -336,7 +336,7 @@ class Survey:
             id=summary.start.id,
             model=summary.start.model,
             bytes=self._bytes,
-            # A body that is no SSE has only the frames that the decoder makes of it.
+            # In a body of another format than SSE, only the decoder finds frames.
             frames=max(self._sse.frames, self._decoder.frames),
             events=summary.events,
             cell_width=summary.cell_width,

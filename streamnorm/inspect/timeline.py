@@ -77,7 +77,7 @@ class Glyphs(Struct, frozen=True):
 
     Attributes:
         busy: Column of a bar in which the block has events.
-        idle: Column in which the block is open, without events of its own.
+        idle: Column in which the block is open, and has no event.
         edge: Begin and end of the stream.
         torn: End of the stream for a block that never stopped.
         more: Ending of a text that is cut.

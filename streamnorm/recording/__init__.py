@@ -1,8 +1,10 @@
 """Recordings: HTTP exchanges on disk, with the bytes of the response and their timing.
 
-`format` is the file format, `recording` one recording in memory.  `recorder` writes exchanges
-without their `secrets`.  `library` selects the recording that answers a request, `matching`
-compares the two, `player` plays the body at its recorded times, `faults` change it.
+`exchange` is a request, its playback and the responder between them.  `format` is the file format,
+`recording` a recording in memory.  `recorder` writes exchanges without their `secrets`.  `library`
+selects the recording that answers a request, `matching` compares requests, `player` plays a body
+at its recorded times, `faults` change it.  `importing` reads files of other tools, `scanning`
+finds secrets in files.
 """
 
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse

@@ -107,7 +107,8 @@ class Library:
     Args:
         path: A directory, or a file of a recording.
         match: How requests are compared.
-        drift: What to do if none matches, but one of the method, path and dialect is left.
+        drift: Reaction to a request that matches no recording, while one of its method, path and
+            dialect is left.
         rechunk: How the bodies are cut into chunks.
         faults: Faults to inject, applied in order.  One that replaces the recording is the
             only one of its request, and comes first.
@@ -123,8 +124,8 @@ class Library:
         how_to_record: Instruction at the end of the message of `UnrecordedRequest`.
 
     Raises:
-        RecordingError: There is no such path, or a recording is damaged.
-        ValueError: An option has no such value.
+        RecordingError: The path does not exist, or a recording is damaged.
+        ValueError: An option has an invalid value.
     """
 
     def __init__(
@@ -297,9 +298,9 @@ def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) 
         options: The options of `Library`, for a path.
 
     Raises:
-        TypeError: The source is neither, or options are given with a responder.
-        RecordingError: There is no such path, or a recording is damaged.
-        ValueError: An option has no such value.
+        TypeError: The source is no path and no responder, or options are given with a responder.
+        RecordingError: The path does not exist, or a recording is damaged.
+        ValueError: An option has an invalid value.
     """
     if isinstance(source, (str, Path)):
         return Library(source, **options)

@@ -1,4 +1,4 @@
-"""Comparison of requests, without what clients vary from one run to the next.
+"""Comparison of requests, without the details that clients vary from one run to the next.
 
 Read in requests that Claude Code, Codex, opencode, Gemini CLI, Qwen Code, pi and the
 official SDKs sent in November 2026.
@@ -88,7 +88,7 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
         # Above the tree of its files.
         ("├|└", rf"^{_PATH}[^\n]*(?=\n\n?[├└])", "<directory>"),
         ("os version:", r"^([ \t*-]*OS Version:)[^\n]*", r"\1"),
-        # What Codex writes above the output of a command.
+        # Written by Codex above the output of a command.
         ("chunk id:", r"^(Chunk ID:) [0-9a-f]+$", r"\1"),
         ("wall time", r"^(Wall time:?) [0-9.e-]+ seconds$", r"\1"),
         ('"chunk_id"', r'("chunk_id":) ?"[0-9a-f]+"', r"\1"),
@@ -100,10 +100,10 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
 def normalise(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
 ) -> RecordedRequest:
-    """Return a request without what clients vary from one run to the next.
+    """Return a request without the details that clients vary from one run to the next.
 
-    That is: headers and the host; ids of the session, of input items and of the user;
-    `cache_control`; system blocks with a volatile prefix; ids of tool calls, which become
+    Left out or unified are: headers and the host; ids of the session, of input items and of the
+    user; `cache_control`; system blocks with a volatile prefix; ids of tool calls, which become
     `call-1`, `call-2` in order of appearance; the order of tool results; the date, the working
     directory and the like in the prompt of an agent; the length of redacted secrets.
 
@@ -182,7 +182,7 @@ def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
 
 
 class _Rewriter:
-    """Makes redacted secrets equal, and removes what the patterns match."""
+    """Makes redacted secrets equal, and removes the matches of the patterns."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         self._ignore = [re.compile(pattern) for pattern in ignore]
@@ -210,7 +210,7 @@ class _Rewriter:
 
 
 class _Normaliser(_Rewriter):
-    """Removes what clients vary from one run to the next."""
+    """Removes the details that clients vary from one run to the next."""
 
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         super().__init__(ignore)
@@ -245,7 +245,7 @@ class _Normaliser(_Rewriter):
         return self._value(value, key)
 
     def _value(self, value: Any, place: str) -> Any:
-        """Return a value without what varies.
+        """Return a value of the body without the details that vary.
 
         Args:
             value: Any JSON.
@@ -371,7 +371,7 @@ def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -
 
 
 def _lines(request: RecordedRequest, model: RecordedRequest | None = None) -> Iterator[str]:
-    """Yield the lines of a request, object members in the order of those of `model`."""
+    """Yield the lines of a request, object members in the order of the members of `model`."""
     yield f"{request.method} {request.url}"
     if request.body is not UNSET:
         yield from _json_lines(request.body, None if model is None else model.body, "", "")

@@ -66,7 +66,7 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
         recorded: Sizes of the recorded reads; None if unknown.
 
     Raises:
-        ValueError: `how` is none of these.
+        ValueError: `how` is no such division.
     """
     if how == "recorded" and recorded is not None:
         ends = list(itertools.accumulate(recorded))
@@ -113,7 +113,7 @@ _WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 
 def load_companion(path: str | Path) -> Companion:
-    """Read the `NAME.json` beside a body; a default companion if there is none.
+    """Read the `NAME.json` of a body; a default companion if the file does not exist.
 
     Raises:
         RecordingError: It is not of this format.
@@ -259,7 +259,7 @@ class Recording:
                 `data:`.  If no reads were recorded, `recorded` means one event a chunk.
 
         Raises:
-            ValueError: `rechunk` is none of these.
+            ValueError: `rechunk` is no such division.
         """
         return split_at(self.body, self._ends(rechunk))
 

@@ -1,4 +1,4 @@
-"""Secrets that stand in files: in recordings, and in cassettes and HAR files of other tools."""
+"""Secrets in files: in recordings, and in cassettes and HAR files of other tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READ_BYTES = 1024 * 1024
 # As for a `Scrubber`: no secret is longer, and no lookbehind.
 _LOOKAHEAD = 8 * 1024
 _CONTEXT = 128
-# Kinds of what is often a key of a shape that says more.
+# Less specific kinds: a key of a known shape may stand at the same offset.
 _GENERAL = ("bearer token", "secret field")
 
 
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True):
     Attributes:
         file: The file.
         place: Line and column in bytes, or the path of a field.
-        kind: What was found.
+        kind: Kind of the secret, such as `JSON Web Token`.
     """
 
     file: Path
@@ -90,7 +90,7 @@ def scan_file(path: Path) -> Iterator[Finding]:
 
 
 def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
-    """Yield place, value and kind of what has the shape of a secret."""
+    """Yield place, value and kind of each secret of a known shape."""
     places = _LineCounter()
     data, low = b"", 0
     last = Secret(0, 0, "")
@@ -130,7 +130,7 @@ class _LineCounter:
         return f"line {line}, column {column}"
 
     def advance(self, data: bytes, size: int) -> None:
-        """Remove the first bytes from those held."""
+        """Move the start of `data` forward by `size` bytes."""
         self._line, self._column = self._after(data, size)
 
     def _after(self, data: bytes, size: int) -> tuple[int, int]:
@@ -141,7 +141,7 @@ class _LineCounter:
 
 
 def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
-    """Yield the credentials at known positions; `known` are those that were found before."""
+    """Yield the credentials at known positions, except the secrets `known` by their shape."""
     reported: set[tuple[str, str]] = set()
     for place, kind, value in _credentials_of(path):
         octets = value.encode(errors="replace")
@@ -181,7 +181,7 @@ _TEXT_FIELDS = frozenset({"body", "content", "string", "text"})
 _PARAMETER_FIELDS = frozenset({"params", "querystring"})
 
 _SHORTEST = 6
-# What people and tools write instead of a secret.
+# Texts that people and tools write instead of a secret.
 _REPLACED = re.compile(
     r"[xX*•.]+|.*(?:\$\{|\{\{|<|(?i:censored|dummy|example|fake|filtered|hidden|masked|not-needed"
     r"|placeholder|redacted|removed|sanitized|scrubbed|test-?(?:api-?)?key|x{8}|your[_-])).*",
@@ -196,7 +196,7 @@ class Credential(NamedTuple):
 
     Attributes:
         path: The position, as `request.headers.x-api-key`.
-        kind: What stands there.
+        kind: Kind of the position, such as `cookie`.
         value: The credential.
     """
 
@@ -274,7 +274,7 @@ def _name_value_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _credentials_at(path: str, kind: str, values: Iterable[str]) -> Iterator[Credential]:
-    """Yield the credentials of one position; a longer one is what shorter ones are parts of."""
+    """Yield the credentials of one position, the longest first: others may be parts of it."""
     for value in sorted(dict.fromkeys(values), key=len, reverse=True):
         yield Credential(path, kind, value)
 

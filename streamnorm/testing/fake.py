@@ -50,7 +50,7 @@ class _ScheduledAnswer(NamedTuple):
 
     Attributes:
         answer: The answer, or the function that returns it.
-        faults: Faults of the provider, injected after those of the answer.
+        faults: Faults of the provider, injected after the faults of the answer.
         id: Message id, written if the answer has none.
     """
 
@@ -93,14 +93,14 @@ class FakeProvider:
     `Responder`, a source of `ReplayTransport` and `ReplayApp`.  Its methods may be called
     from several threads.
 
-    A strict provider refuses what the real one would refuse, as `validate_request` says, with
-    that one's status and error.  A refused request uses neither a turn nor a fault.
+    A strict provider refuses requests with violations by `validate_request`, with the status and
+    the error of the real provider.  A refused request uses neither a turn nor a fault.
 
     Args:
         script: The turns.
         dialect: Dialect of every request; None detects it by the path.
         model: Model to write; None for the model of the message, or else of the request.
-        faults: Faults to inject, one after the other, after those of a turn.  A fault that
+        faults: Faults to inject in order, after the faults of a turn.  A fault that
             replaces the answer is alone with its request, which uses no turn.
         strict: Whether requests that the provider would refuse get its error.
         server: Name of the server whose rules hold if `strict`; None is the dialect's vendor.
@@ -212,7 +212,7 @@ class FakeProvider:
             **options: Options of `kind`.
 
         Raises:
-            TypeError: `kind` is no such class.
+            TypeError: `kind` is not one of these classes.
         """
         return kind(transport=replaying_transport(family_of(kind), self, {}), **options)
 

@@ -143,7 +143,7 @@ class RecordingFixture:
                 transport made with `verify`, `proxy` and the like.
 
         Raises:
-            TypeError: `kind` is no such class, or an option would bypass the recordings.
+            TypeError: `kind` is not one of these classes, or an option would bypass the recordings.
             pytest.UsageError: The options differ from those of an earlier client.
             RecordingError: A recording cannot be read.
         """
@@ -176,7 +176,7 @@ class RecordingFixture:
             **options: Options of `ReplayTransport`, which override the marker's.
 
         Raises:
-            TypeError: There is no such option.
+            TypeError: An option is unknown.
             pytest.UsageError: The options differ from those of an earlier client.
             RecordingError: A recording cannot be read.
         """
@@ -233,7 +233,7 @@ class RecordingFixture:
         recorded = bool(_bodies_of(self.path))
         mode = self._mode
         if self._has_faults and mode != "none":
-            # After a failure a client may send what it otherwise would not.
+            # After a failure a client may send requests that it would not send otherwise.
             mode = "none" if recorded else "new"
         if mode == "none" or (recorded and mode != "rewrite"):
             self._library = Library(self.path, missing_ok=True, **self._options)
@@ -328,7 +328,7 @@ def _bodies_of(path: Path) -> list[Path]:
 def _replace_recordings(folder: Path, fresh: Path) -> None:
     """Replace the recordings of a folder by new ones.
 
-    A recording whose body is the same keeps its recorded timing.
+    The timing of a recording is preserved if its body is the same.
 
     Args:
         folder: The folder to change.

@@ -201,10 +201,10 @@ _MAX_CHARS = 100
 
 
 class MarkerOptions(NamedTuple):
-    """The options of all markers of a test; those nearer to it override others.
+    """The options of all markers of a test; the nearest marker overrides the others.
 
     Attributes:
-        name: Name of shared recordings; None if the test has its own.
+        name: Name of shared recordings; None for recordings of this test alone.
         options: Options of `ReplayTransport`.
         allow_unplayed: Whether the test may leave recordings unplayed.
     """

@@ -100,7 +100,7 @@ def replay(
 
     Raises:
         RecordingError: The recording cannot be read.
-        ValueError: An argument has no such value.
+        ValueError: An argument has an invalid value.
     """
     pace = Pace(speed, max_gap_s)
     playback = Recording.load(path).playback(rechunk)

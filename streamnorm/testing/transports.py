@@ -1,4 +1,4 @@
-"""The transports of tests: one that replays, and one that also records what is missing."""
+"""The transports of tests: a replaying one, and one that also records missing exchanges."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def recording_transport(
     inner: object | None,
     network: Mapping[str, object],
 ) -> object:
-    """Return a transport that records what it cannot replay.
+    """Return a transport that sends and records the requests it cannot replay.
 
     Args:
         family: Name of the package.

@@ -68,7 +68,7 @@ class AnswerWriter:
     def write_events(self, events: list[Event], id: str) -> Playback:
         """Return events as a stream or a whole body, or an error as an error response.
 
-        An error that is not alone ends a stream, and takes the place of a whole body.
+        An error behind other events ends a stream, and is written instead of a whole body.
 
         Args:
             events: The events.

@@ -1,8 +1,8 @@
 """Import of recordings from the files of other tools, and export to HAR.
 
 `import_file` reads cassettes of vcrpy and cassetter and HAR files; `export_har` writes HAR.
-`cassettes` and `har` are the formats, `entries` makes recordings of their exchanges, `yaml_reader`
-reads YAML within bounds.
+`cassettes` and `har` read the formats, `entries` reads YAML within bounds and makes recordings of
+exchanges, `files` detects the format of a file and saves its recordings.
 """
 
 from streamnorm.recording.importing.files import import_file

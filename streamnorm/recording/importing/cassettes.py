@@ -74,7 +74,7 @@ class _CassetteStatus(Struct):
 def read_cassette(value: dict[str, Any], max_bytes: int) -> Iterator[ForeignExchange]:
     """Yield the exchanges of a cassette in the order in which they were recorded.
 
-    That is the order of the file, except for cassetter, which sorts them and stores times.
+    Cassettes of vcrpy are in that order; cassetter sorts interactions, and stores their times.
 
     Args:
         value: The content of the file.

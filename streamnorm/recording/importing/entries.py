@@ -1,4 +1,4 @@
-"""An exchange of a foreign file, and the recording made of it."""
+"""Exchanges in files of other tools: their YAML, and the recordings made of them."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ class ForeignExchange(Struct, frozen=True):
         status: HTTP status.
         headers: Headers of the response.
         body: Body of the response, after content decoding.
-        companion: The companion, if `export_har` wrote the file; it takes precedence.
+        companion: The companion, if `export_har` wrote the file; it overrides the other fields.
         reads: The reads of the body, if `export_har` wrote the file.
     """
 

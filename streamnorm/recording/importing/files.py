@@ -35,7 +35,7 @@ def import_file(
 ) -> list[Recording]:
     """Write the exchanges of a cassette or a HAR file as recordings.
 
-    Cassettes are those of vcrpy and cassetter.  The format is detected from the content, YAML
+    Cassettes of vcrpy and cassetter are read.  The format is detected from the content, YAML
     or JSON from the suffix.  Secrets are removed as when a stream is recorded.  These formats
     have no reads and no timing, so neither have the recordings; a HAR file that `export_har`
     wrote gives the exported recordings.
@@ -130,5 +130,5 @@ def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], lis
 
 
 def _identity(recording: Recording) -> tuple[str, bytes]:
-    """Return what makes a recording a copy of another: its request and its response."""
+    """Return the request and the response of a recording, which are equal in a copy."""
     return compact([recording.request, recording.response]), recording.body

@@ -1,10 +1,8 @@
 """Redaction: the secrets of an exchange are found and replaced by "x".
 
-`redaction` collects the secrets of one exchange from where `credentials` (headers and JSON),
-`authorization` (Basic and other schemes), `urls` and `bodies` (forms and other formats of a
-request's body) find them.  `forms` finds known values in
-bytes, `patterns` finds typical keys and tokens, `scrubbing` replaces both in a body that
-arrives in chunks.
+`redaction` collects the secrets of one exchange and replaces them, also in a body that arrives
+in chunks.  `credentials` finds them in headers, URLs and JSON, `bodies` in the other formats of a
+request's body.  `patterns` finds keys and tokens of known shapes, and known values in any form.
 """
 
 from streamnorm.recording.secrets.redaction import Scrubber, Secrets

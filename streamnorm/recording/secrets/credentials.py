@@ -31,7 +31,7 @@ _SECRET_ENDS = (
 )
 # Fields and headers whose values contain more than the secret.
 _LISTS = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
-# What stands in an object beside a secret, or is a schema of it.
+# Fields of an object in a secret field that describe the secret.
 _DESCRIPTIONS = frozenset({"description", "name", "title", "type"})
 _SCHEMA_FIELDS = frozenset(
     {"$anchor", "$comment", "$defs", "$id", "$ref", "$schema", "additionalproperties", "allof"}
@@ -85,8 +85,8 @@ class Position(Enum):
 
     NAME: the name of a field.
     TEXT: a value that is searched only for known secrets and their typical shapes.
-    HEADERS: an object of HTTP headers, such as a provider shall send to an MCP server.
-    HEADER: the value of a field in such an object.
+    HEADERS: an object of HTTP headers, for example the headers for an MCP server.
+    HEADER: the value of a header in an object of headers.
     SECRET: a value in a field whose name says that it is secret.
     """
 
@@ -98,7 +98,7 @@ class Position(Enum):
 
 
 Visitor: TypeAlias = Callable[[Position, str, str], str]
-"""Returns what stands in place of a string, given its position, the name of its field, and it."""
+"""Returns the replacement of a string, given its position, the name of its field and its text."""
 
 
 def is_secret_header(name: str) -> bool:
@@ -257,7 +257,7 @@ def find_in_value(value: str) -> Iterator[str]:
 
 
 def _split(value: str) -> tuple[str, str]:
-    """Return the scheme in lower case, and what follows it: empty if there is none."""
+    """Return the scheme in lower case, and the text after it, which may be empty."""
     scheme, _, rest = value.strip().replace("\t", " ").partition(" ")
     return scheme.lower(), rest.strip()
 

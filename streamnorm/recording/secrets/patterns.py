@@ -32,7 +32,7 @@ class Secret(NamedTuple):
     Attributes:
         start: Offset of its first byte.
         end: Offset behind its last byte.
-        kind: What it is.
+        kind: Kind of the secret, such as `AWS access key`.
     """
 
     start: int
@@ -44,7 +44,7 @@ class _Shape(NamedTuple):
     """The shape of a secret.
 
     Attributes:
-        kind: What it is.
+        kind: Kind of the secret, such as `AWS access key`.
         offset: Offset in the match of the bytes that are searched for.
         pattern: Matches the secret, which is the group if there is one.
     """
@@ -290,7 +290,7 @@ class _Escapes:
         )
 
     def occur_in(self, data: bytes, low: int) -> bool:
-        """Return whether `data` may contain such an escape from `low` on."""
+        """Return whether `data` may contain one of the escapes from `low` on."""
         return any(gate.search(data, low) is not None for gate in self._gates) or any(
             data.find(pair, low) >= 0 for pair in self._pairs
         )

@@ -172,7 +172,7 @@ class Secrets:
         return visit_strings(value, replace)
 
     def _scrub_texts(self, texts: list[str]) -> list[str]:
-        """Scrub many texts at once: each on its own would be slow for a large prompt."""
+        """Scrub many texts at once: one by one would be slow for a large prompt."""
         # A pattern must match within one text, and not across two.
         special = {text for p in self._patterns for text in texts if p.search(text)}
         pieces = [b"" if text in special else _encode(text) for text in texts]
