@@ -46,7 +46,7 @@ def client() -> Iterator[httpx.Client]:
         yield client
 
 
-def refused(*arguments: object, capsys: pytest.CaptureFixture[str]) -> str:
+def assert_refused(*arguments: object, capsys: pytest.CaptureFixture[str]) -> str:
     """Return the one line with which a start was refused."""
     try:
         status: object = main(["serve", *map(str, arguments)])
@@ -153,7 +153,7 @@ def test_key_is_read_from_the_environment(
 def test_wrong_start_is_one_line_that_names_what_is_wrong(
     arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert named in refused(*arguments, capsys=capsys)
+    assert named in assert_refused(*arguments, capsys=capsys)
 
 
 def test_key_in_the_place_of_its_source_is_not_repeated(
@@ -161,7 +161,7 @@ def test_key_in_the_place_of_its_source_is_not_repeated(
 ) -> None:
     upstream = ("--upstream", "anthropic=http://127.0.0.1:9")
     for key in ("sk-ant-0123456789", "anthropic=sk-ant-0123456789"):
-        assert "0123456789" not in refused(*upstream, "--key", key, capsys=capsys)
+        assert "0123456789" not in assert_refused(*upstream, "--key", key, capsys=capsys)
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ def test_wrong_config_is_one_line_that_names_the_key(
 ) -> None:
     path = tmp_path / "gateway.toml"
     path.write_text(text.format(url="http://127.0.0.1:9"))
-    assert key in refused("--config", path, capsys=capsys)
+    assert key in assert_refused("--config", path, capsys=capsys)
 
 
 def test_missing_directory_of_metrics_stops_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "missing"))
-    said = refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
+    said = assert_refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
     assert said == "streamnorm: PROMETHEUS_MULTIPROC_DIR: no directory, expected one\n"
 
 
@@ -196,7 +196,7 @@ def test_upstream_of_the_command_line_does_not_replace_one_of_the_config(
     path = tmp_path / "gateway.toml"
     path.write_text(CONFIG.format(url="http://127.0.0.1:9").replace("local", "openai_chat"))
     arguments = ("--config", path, "--upstream", "openai_chat=http://127.0.0.1:8")
-    assert "--upstream openai_chat" in refused(*arguments, capsys=capsys)
+    assert "--upstream openai_chat" in assert_refused(*arguments, capsys=capsys)
 
 
 ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
@@ -209,13 +209,15 @@ def test_missing_extra_is_one_line_with_the_command(
     for name in [name for name in sys.modules if name.startswith("streamnorm.gateway")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
-    said = refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
+    said = assert_refused("--upstream", "anthropic=http://127.0.0.1:9", capsys=capsys)
     assert f"no {missing}, expected the extra `serve`: pip install '.[serve]' in a clone" in said
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])  # noqa: S104
 def test_other_host_without_keys_needs_open(host: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused("--upstream", "anthropic=http://127.0.0.1:9", "--host", host, capsys=capsys)
+    said = assert_refused(
+        "--upstream", "anthropic=http://127.0.0.1:9", "--host", host, capsys=capsys
+    )
     assert said == (
         f"streamnorm: --host {host} without client_keys: whoever reaches it may use the upstreams,"
         " expected client_keys in a --config, or --open\n"

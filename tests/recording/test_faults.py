@@ -38,33 +38,33 @@ def two(frame: Frame) -> bool:
 
 
 def test_cut_breaks_the_connection_within_a_piece() -> None:
-    spoilt = faults.cut(byte=14)(played(ONE, TWO, THREE))
-    assert steps(spoilt) == [(1, ONE), (2, b"eve")]
-    assert spoilt.end == "reset"
-    assert (spoilt.status, spoilt.headers) == (200, HEAD)
+    faulty = faults.cut(byte=14)(played(ONE, TWO, THREE))
+    assert steps(faulty) == [(1, ONE), (2, b"eve")]
+    assert faulty.end == "reset"
+    assert (faulty.status, faulty.headers) == (200, HEAD)
 
 
 @pytest.mark.parametrize("end", ["eof", "reset", "timeout"])
 def test_truncate_ends_any_answer_as_if_complete(end: PlaybackEnd) -> None:
-    spoilt = faults.truncate(event=2)(played(ONE, TWO, THREE, end=end))
-    assert steps(spoilt) == [(1, ONE), (2, TWO)]
-    assert spoilt.end == "eof"
+    faulty = faults.truncate(event=2)(played(ONE, TWO, THREE, end=end))
+    assert steps(faulty) == [(1, ONE), (2, TWO)]
+    assert faulty.end == "eof"
 
 
 def test_cut_at_the_first_byte_leaves_the_headers() -> None:
-    spoilt = faults.cut(byte=0)(played(ONE))
-    assert (spoilt.steps, spoilt.end, spoilt.status) == ((), "reset", 200)
+    faulty = faults.cut(byte=0)(played(ONE))
+    assert (faulty.steps, faulty.end, faulty.status) == ((), "reset", 200)
 
 
 def test_cut_after_the_last_byte_leaves_the_whole_body() -> None:
-    spoilt = faults.cut(byte=len(ONE))(played(ONE))
-    assert (steps(spoilt), spoilt.end) == ([(1, ONE)], "reset")
+    faulty = faults.cut(byte=len(ONE))(played(ONE))
+    assert (steps(faulty), faulty.end) == ([(1, ONE)], "reset")
 
 
 def test_stall_is_silence_within_a_chunk() -> None:
-    spoilt = faults.stall(byte=14, s=2.5)(played(ONE, TWO, end="reset"))
-    assert spoilt.steps == (Step(1, ONE), Step(2, TWO[:3]), Step(0, TWO[3:], 2.5))
-    assert spoilt.end == "reset"
+    faulty = faults.stall(byte=14, s=2.5)(played(ONE, TWO, end="reset"))
+    assert faulty.steps == (Step(1, ONE), Step(2, TWO[:3]), Step(0, TWO[3:], 2.5))
+    assert faulty.end == "reset"
 
 
 def test_stall_is_infinite_by_default() -> None:
@@ -94,14 +94,14 @@ def test_slow_first_byte_is_silence_before_the_body() -> None:
 
 
 def test_garbage_arrives_with_the_bytes_before_it() -> None:
-    spoilt = faults.garbage(byte=3, data=b"\xff")(played(ONE, TWO, end="reset"))
-    assert steps(spoilt) == [(1, ONE[:3]), (0, b"\xff"), (0, ONE[3:]), (2, TWO)]
-    assert spoilt.end == "reset"
+    faulty = faults.garbage(byte=3, data=b"\xff")(played(ONE, TWO, end="reset"))
+    assert steps(faulty) == [(1, ONE[:3]), (0, b"\xff"), (0, ONE[3:]), (2, TWO)]
+    assert faulty.end == "reset"
 
 
 def test_garbage_between_two_pieces_delays_neither() -> None:
-    spoilt = faults.garbage(event=1, data=b"?")(played(ONE, TWO))
-    assert steps(spoilt) == [(1, ONE), (0, b"?"), (2, TWO)]
+    faulty = faults.garbage(event=1, data=b"?")(played(ONE, TWO))
+    assert steps(faulty) == [(1, ONE), (0, b"?"), (2, TWO)]
 
 
 def test_default_garbage_is_invalid_utf_8_without_a_line_end() -> None:
@@ -116,13 +116,13 @@ def test_dropped_event_does_not_advance_later_bytes() -> None:
 
 
 def test_dropped_event_within_a_piece_leaves_the_others() -> None:
-    spoilt = faults.drop(event=1)(played(ONE + TWO[:4], TWO[4:] + THREE))
-    assert steps(spoilt) == [(1, ONE), (2, THREE)]
+    faulty = faults.drop(event=1)(played(ONE + TWO[:4], TWO[4:] + THREE))
+    assert steps(faulty) == [(1, ONE), (2, THREE)]
 
 
 def test_dropped_event_does_not_shorten_a_stall() -> None:
-    spoilt = faults.drop(event=0)(faults.stall(event=0, s=4)(played(ONE, TWO)))
-    assert spoilt.steps == (Step(3, TWO, 4),)
+    faulty = faults.drop(event=0)(faults.stall(event=0, s=4)(played(ONE, TWO)))
+    assert faulty.steps == (Step(3, TWO, 4),)
 
 
 def test_last_event_can_be_dropped() -> None:
@@ -150,8 +150,8 @@ def test_duplicate_of_an_event_without_its_blank_line_is_a_second_event(
 
 
 def test_reordered_event_follows_the_next() -> None:
-    spoilt = faults.reorder(event=0)(played(ONE, b": c\n\n" + TWO, THREE))
-    assert steps(spoilt) == [(3, b": c\n\n" + TWO), (0, ONE), (3, THREE)]
+    faulty = faults.reorder(event=0)(played(ONE, b": c\n\n" + TWO, THREE))
+    assert steps(faulty) == [(3, b": c\n\n" + TWO), (0, ONE), (3, THREE)]
 
 
 def test_reorder_adds_a_missing_blank_line() -> None:
@@ -170,14 +170,14 @@ def test_reorder_adds_a_missing_blank_line() -> None:
 def test_crlf_ends_every_line_without_moving_chunks(
     pieces: list[bytes], expected: list[bytes]
 ) -> None:
-    spoilt = faults.crlf()(played(*pieces))
-    assert steps(spoilt) == [(n, piece) for n, piece in enumerate(expected, 1)]
+    faulty = faults.crlf()(played(*pieces))
+    assert steps(faulty) == [(n, piece) for n, piece in enumerate(expected, 1)]
 
 
 def test_byte_order_mark_comes_with_the_first_piece() -> None:
-    spoilt = faults.bom()(played(ONE, TWO))
-    assert steps(spoilt) == [(1, b"\xef\xbb\xbf" + ONE), (2, TWO)]
-    assert faults.bom()(spoilt) == spoilt
+    faulty = faults.bom()(played(ONE, TWO))
+    assert steps(faulty) == [(1, b"\xef\xbb\xbf" + ONE), (2, TWO)]
+    assert faults.bom()(faulty) == faulty
     assert faults.bom()(played()).body == b"\xef\xbb\xbf"
 
 
@@ -207,9 +207,9 @@ def test_drop_terminal_removes_only_the_terminal(
     dialect: str, events: list[bytes], left: list[int]
 ) -> None:
     frames = [b"data: %b\n\n" % event for event in events]
-    spoilt = faults.drop_terminal()(played(*frames, dialect=dialect))
-    assert spoilt.body == b"".join(frames[n] for n in left)
-    assert spoilt.end == "eof"
+    faulty = faults.drop_terminal()(played(*frames, dialect=dialect))
+    assert faulty.body == b"".join(frames[n] for n in left)
+    assert faulty.end == "eof"
 
 
 def test_terminal_is_recognised_by_its_event_name() -> None:
@@ -253,10 +253,10 @@ def test_bytes_without_a_blank_line_are_the_last_event() -> None:
 
 def test_predicate_sees_the_frame_and_the_first_match_counts() -> None:
     seen: list[Frame] = []
-    spoilt = faults.cut(when=lambda frame: bool(seen.append(frame)) or two(frame))(
+    faulty = faults.cut(when=lambda frame: bool(seen.append(frame)) or two(frame))(
         played(ONE, TWO, TWO, THREE)
     )
-    assert spoilt.body == ONE
+    assert faulty.body == ONE
     assert seen == [Frame("message", "one"), Frame("b", "two")]
 
 

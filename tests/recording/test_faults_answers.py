@@ -47,9 +47,9 @@ def frames(data: bytes, newline: str = "\n") -> list[tuple[str | None, Any]]:
     ],
 )
 def test_anthropic_has_a_type_for_each_status(status: int, type: str) -> None:
-    spoilt = faults.http(status)(answer(b"", "anthropic"))
-    value = json.loads(spoilt.body)
-    assert spoilt.status == status
+    faulty = faults.http(status)(answer(b"", "anthropic"))
+    value = json.loads(faulty.body)
+    assert faulty.status == status
     assert (value["type"], value["error"].pop("type")) == ("error", type)
     assert list(value["error"]) == ["message"]
     assert str(status) in value["error"]["message"]
@@ -70,9 +70,9 @@ def test_anthropic_has_a_type_for_each_status(status: int, type: str) -> None:
 def test_openai_has_a_type_and_a_code(
     dialect: str | None, status: int, type: str, code: str | None
 ) -> None:
-    spoilt = faults.http(status)(answer(b"", dialect))
-    error = json.loads(spoilt.body)["error"]
-    assert (spoilt.status, error["type"], error["code"]) == (status, type, code)
+    faulty = faults.http(status)(answer(b"", dialect))
+    error = json.loads(faulty.body)["error"]
+    assert (faulty.status, error["type"], error["code"]) == (status, type, code)
     assert error["param"] is None
     assert str(status) in error["message"]
 
@@ -109,10 +109,10 @@ def test_error_body_follows_the_detected_dialect() -> None:
 
 
 def test_error_response_is_complete_in_one_chunk() -> None:
-    spoilt = faults.http(401)(answer(CHUNK))
-    assert spoilt.headers == {"content-type": "application/json"}
-    assert [step.delay_s for step in spoilt.steps] == [0]
-    assert spoilt.end == "eof"
+    faulty = faults.http(401)(answer(CHUNK))
+    assert faulty.headers == {"content-type": "application/json"}
+    assert [step.delay_s for step in faulty.steps] == [0]
+    assert faulty.end == "eof"
 
 
 @pytest.mark.parametrize(
@@ -136,25 +136,25 @@ def test_only_http_faults_replace_answers_as_often_as_times() -> None:
 
 def test_content_type_changes_nothing_else() -> None:
     before = answer(CHUNK)
-    spoilt = faults.content_type("text/plain")(before)
-    assert spoilt.headers == {"content-type": "text/plain", "x-request-id": "r1"}
-    assert (spoilt.steps, spoilt.end, spoilt.status) == (before.steps, "reset", 200)
+    faulty = faults.content_type("text/plain")(before)
+    assert faulty.headers == {"content-type": "text/plain", "x-request-id": "r1"}
+    assert (faulty.steps, faulty.end, faulty.status) == (before.steps, "reset", 200)
     assert before.headers == HEAD
 
 
 def test_error_event_of_anthropic_has_an_event_name() -> None:
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
-    spoilt = faults.error_event(event=1)(answer(ping + ping, "anthropic"))
-    assert spoilt.end == "eof"
-    assert spoilt.steps[0] == Step(1, ping)
-    ((name, value),) = frames(spoilt.steps[1].data)
+    faulty = faults.error_event(event=1)(answer(ping + ping, "anthropic"))
+    assert faulty.end == "eof"
+    assert faulty.steps[0] == Step(1, ping)
+    ((name, value),) = frames(faulty.steps[1].data)
     assert (name, value["type"], value["error"]["type"]) == ("error", "error", "overloaded_error")
 
 
 def test_error_event_of_chat_is_data_alone_and_no_done_follows() -> None:
-    spoilt = faults.error_event(event=-1)(answer(CHUNK + b"data: [DONE]\n\n"))
-    assert spoilt.steps[0].data == CHUNK
-    ((name, value),) = frames(spoilt.steps[1].data)
+    faulty = faults.error_event(event=-1)(answer(CHUNK + b"data: [DONE]\n\n"))
+    assert faulty.steps[0].data == CHUNK
+    ((name, value),) = frames(faulty.steps[1].data)
     assert (name, list(value)) == (None, ["error"])
     assert (value["error"]["type"], value["error"]["code"]) == ("server_error", "overloaded")
 
@@ -162,8 +162,8 @@ def test_error_event_of_chat_is_data_alone_and_no_done_follows() -> None:
 def test_error_event_of_gemini_has_the_error_as_its_only_member() -> None:
     body = b'data: {"candidates":[]}\r\n\r\n'
     for before, place in ((body, len(body)), (b"", 0)):
-        spoilt = faults.error_event(byte=place)(answer(before, "gemini"))
-        ((name, value),) = frames(spoilt.steps[-1].data, "\r\n")
+        faulty = faults.error_event(byte=place)(answer(before, "gemini"))
+        ((name, value),) = frames(faulty.steps[-1].data, "\r\n")
         assert (name, list(value)) == (None, ["error"])
         assert (value["error"]["code"], value["error"]["status"]) == (503, "UNAVAILABLE")
 
@@ -177,8 +177,8 @@ def test_error_event_of_responses_is_followed_by_response_failed() -> None:
         b"event: response.output_text.delta\n"
         b'data: {"type":"response.output_text.delta","sequence_number":4,"delta":"a"}\n\n'
     )
-    spoilt = faults.error_event(event=2)(answer(created + delta + delta))
-    (name, error), (last, failed) = frames(spoilt.steps[-1].data)
+    faulty = faults.error_event(event=2)(answer(created + delta + delta))
+    (name, error), (last, failed) = frames(faulty.steps[-1].data)
     assert (name, error["type"], error["sequence_number"]) == ("error", "error", 5)
     assert error["code"] == error["error"]["code"] == "server_is_overloaded"
     assert error["message"] == error["error"]["message"]
@@ -193,8 +193,8 @@ def test_error_event_of_responses_is_followed_by_response_failed() -> None:
 
 
 def test_error_event_of_responses_before_the_response_is_alone() -> None:
-    spoilt = faults.error_event(byte=0)(answer(b": hello\n\n", "openai_responses"))
-    ((name, error),) = frames(spoilt.body)
+    faulty = faults.error_event(byte=0)(answer(b": hello\n\n", "openai_responses"))
+    ((name, error),) = frames(faulty.body)
     assert (name, error["sequence_number"]) == ("error", 0)
 
 
@@ -203,15 +203,15 @@ def test_error_event_of_responses_before_the_response_is_alone() -> None:
 )
 def test_error_event_is_inserted_between_events(byte: int, kept: int) -> None:
     assert len(CHUNK) == 55
-    spoilt = faults.error_event(byte=byte)(answer(CHUNK + CHUNK + b"data: {", "openai_chat"))
-    whole, error = CHUNK * kept, spoilt.steps[-1].data
-    assert spoilt.body == whole + error
+    faulty = faults.error_event(byte=byte)(answer(CHUNK + CHUNK + b"data: {", "openai_chat"))
+    whole, error = CHUNK * kept, faulty.steps[-1].data
+    assert faulty.body == whole + error
     assert len(frames(error)) == 1
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r"])
 def test_error_event_has_the_line_ends_of_the_stream(newline: str) -> None:
     body = b'data: {"type":"ping"}\n\n'.replace(b"\n", newline.encode())
-    spoilt = faults.error_event(byte=len(body))(answer(body, "anthropic"))
-    ((name, _),) = frames(spoilt.steps[-1].data, newline)
+    faulty = faults.error_event(byte=len(body))(answer(body, "anthropic"))
+    ((name, _),) = frames(faulty.steps[-1].data, newline)
     assert name == "error"

@@ -21,21 +21,21 @@ BODY = FIRST + (
 
 
 def test_overload_is_an_error_event_of_the_interactions_api() -> None:
-    spoilt = faults.error_event(event=1)(Recording(BODY, Companion(1, "gemini")).playback())
-    assert spoilt.body.startswith(FIRST)
-    name, data = spoilt.body[len(FIRST) :].decode().rstrip("\n").split("\n")
+    faulty = faults.error_event(event=1)(Recording(BODY, Companion(1, "gemini")).playback())
+    assert faulty.body.startswith(FIRST)
+    name, data = faulty.body[len(FIRST) :].decode().rstrip("\n").split("\n")
     assert name == "event: error"
     assert json.loads(data.removeprefix("data: ")) == {
         "error": {"code": "service_unavailable", "message": "overloaded, injected as a fault"},
         "event_type": "error",
     }
-    assert isinstance(end := outcome(spoilt), Failed)
+    assert isinstance(end := outcome(faulty), Failed)
     assert (end.error.status_hint, end.error.retryable) == (503, True)
 
 
 def test_drop_terminal_removes_interaction_end_and_done() -> None:
-    spoilt = faults.drop_terminal()(Recording(BODY, Companion(1, "gemini")).playback())
-    assert spoilt.body == FIRST
+    faulty = faults.drop_terminal()(Recording(BODY, Companion(1, "gemini")).playback())
+    assert faulty.body == FIRST
 
 
 @each_interaction

@@ -60,9 +60,9 @@ def test_break_before_the_terminal_is_a_truncated_stream(recording: Recording) -
 @whole
 def test_truncate_completes_only_after_the_terminal(recording: Recording) -> None:
     for fault in of_kind(recording, "truncate", "drop_terminal"):
-        spoilt = fault(recording.playback())
-        _, outcome = read(spoilt, recording.server)
-        told = terminal_was_read(spoilt.body, str(recording.dialect))
+        faulty = fault(recording.playback())
+        _, outcome = read(faulty, recording.server)
+        told = terminal_was_read(faulty.body, str(recording.dialect))
         assert isinstance(outcome, Completed if told else Truncated), fault
         if isinstance(outcome, Truncated):
             assert outcome.error.kind == "truncated"
@@ -94,8 +94,8 @@ def test_error_event_is_the_providers_failure(recording: Recording) -> None:
 def test_crlf_bom_and_delays_change_no_event(recording: Recording) -> None:
     for fault in of_kind(recording, "crlf", "bom", "slow_first_byte", "content_type"):
         for rechunk in ("event", "hostile"):
-            spoilt = fault(recording.playback(rechunk))
-            events, outcome = read(spoilt, recording.server)
+            faulty = fault(recording.playback(rechunk))
+            events, outcome = read(faulty, recording.server)
             assert events == recording.events(), fault
             assert outcome == recording.outcome
 
@@ -105,15 +105,15 @@ def test_error_response_is_found_by_the_gate(recording: Recording) -> None:
     found = of_kind(recording, "http")
     assert len(found) == 4
     for fault in found:
-        spoilt = fault(recording.playback())
+        faulty = fault(recording.playback())
         judge_body = decoder(recording.dialect).judge_body
-        gate = Gate(spoilt.status, spoilt.headers["content-type"], judge_body=judge_body)
-        assert gate.feed(spoilt.body) == b""
+        gate = Gate(faulty.status, faulty.headers["content-type"], judge_body=judge_body)
+        assert gate.feed(faulty.body) == b""
         gate.close()
         assert gate.error is not None
-        assert (gate.error.kind, gate.error.status_hint) == ("upstream", spoilt.status)
+        assert (gate.error.kind, gate.error.status_hint) == ("upstream", faulty.status)
         assert gate.error.code
-        assert gate.error.retryable is (spoilt.status >= 429)
+        assert gate.error.retryable is (faulty.status >= 429)
 
 
 @whole

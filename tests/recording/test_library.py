@@ -14,9 +14,9 @@ from support.recording_libraries import (
     CHAT,
     MESSAGES,
     ask,
+    assert_refused,
     played,
     record,
-    refused,
     write,
     write_script,
 )
@@ -105,7 +105,7 @@ def test_redacted_text_is_no_drift_even_if_recorded(tmp_path: Path) -> None:
     record(tmp_path, "a", {"user": "customer-12345678"})
     library = Library(tmp_path, redact=[re.compile(r"customer-\d+")])
     assert played(library.respond(ask({"user": "customer-9876543210"}))) == "a"
-    assert "customer" not in str(refused(library, ask({"user": "customer-9876543210"})))
+    assert "customer" not in str(assert_refused(library, ask({"user": "customer-9876543210"})))
 
 
 # Match
@@ -114,7 +114,7 @@ def test_redacted_text_is_no_drift_even_if_recorded(tmp_path: Path) -> None:
 def test_exact_match_treats_fresh_ids_as_drift(tmp_path: Path) -> None:
     record(tmp_path, "a", {"prompt_cache_key": "one"})
     library = Library(tmp_path, match="exact")
-    error = refused(library, ask({"prompt_cache_key": "two"}))
+    error = assert_refused(library, ask({"prompt_cache_key": "two"}))
     assert '-  "prompt_cache_key": "one",\n+  "prompt_cache_key": "two",' in error.diff
     assert played(library.respond(ask({"prompt_cache_key": "one"}))) == "a"
 
@@ -122,8 +122,8 @@ def test_exact_match_treats_fresh_ids_as_drift(tmp_path: Path) -> None:
 def test_sequence_compares_no_body(script: Path) -> None:
     library = Library(script, match="sequence")
     assert [played(library.respond(ask({"turn": n}))) for n in (9, 8)] == ["01-chat", "03-chat"]
-    assert "all played" in str(refused(library, ask({"turn": 7})))
-    assert "none of this endpoint" in str(refused(library, ask({}, CHAT, "GET")))
+    assert "all played" in str(assert_refused(library, ask({"turn": 7})))
+    assert "none of this endpoint" in str(assert_refused(library, ask({}, CHAT, "GET")))
 
 
 def test_match_function_decides(script: Path) -> None:
@@ -136,7 +136,7 @@ def test_match_function_decides(script: Path) -> None:
     assert played(library.respond(ask("ab", "http://else.example/path"))) == "03-chat"
     assert [recorded.url for _, recorded in seen] == [CHAT, MESSAGES, CHAT]
     assert (seen[0][0].url, seen[0][0].body) == ("http://else.example/path", "ab")
-    error = refused(library, ask("ab"))
+    error = assert_refused(library, ask("ab"))
     assert "1 recording of this endpoint remains" in str(error)
 
 
@@ -161,7 +161,7 @@ def test_ignored_matches_are_no_drift(tmp_path: Path) -> None:
 def test_recording_without_a_request_answers_any_of_its_dialect(tmp_path: Path) -> None:
     write(tmp_path / "a.sse", None, dialect="anthropic")
     library = Library(tmp_path)
-    assert "none of this endpoint" in str(refused(library, ask({})))
+    assert "none of this endpoint" in str(assert_refused(library, ask({})))
     assert played(library.respond(ask({"any": 1}, MESSAGES))) == "a"
 
 
@@ -176,7 +176,7 @@ def test_recording_without_a_request_is_played_in_order(tmp_path: Path) -> None:
     write(tmp_path / "2.sse", None)
     record(tmp_path, "3", {"turn": 3})
     library = Library(tmp_path)
-    assert refused(library, ask({"turn": 2})).nearest == f"{tmp_path.name}/1"
+    assert assert_refused(library, ask({"turn": 2})).nearest == f"{tmp_path.name}/1"
     assert played(library.respond(ask({"turn": 3}))) == "3"
     assert played(library.respond(ask({"turn": 1}))) == "1"
     assert played(library.respond(ask({"turn": 2}))) == "2"
@@ -193,7 +193,7 @@ def test_single_file_answers_any_number_of_requests(tmp_path: Path, file: str) -
     assert len(library.unplayed) == 1
     assert [played(library.respond(ask({"turn": 1}))) for _ in range(3)] == ["a"] * 3
     assert library.unplayed == ()
-    error = refused(library, ask({"turn": 2}))
+    error = assert_refused(library, ask({"turn": 2}))
     assert str(error).endswith(
         f"--out {tmp_path} (and replay that directory: a file is one answer)"
     )
@@ -322,7 +322,7 @@ def test_fault_times_are_counted_for_each_library(five: Path) -> None:
 
 def test_unrecorded_request_does_not_count_for_faults(five: Path) -> None:
     library = Library(five, faults=[Mark("a", 1)])
-    refused(library, ask({"other": 1}))
+    assert_refused(library, ask({"other": 1}))
     assert list(answers(library, 1)) == ["1a"]
 
 

@@ -44,7 +44,7 @@ def played(playback: Playback) -> str:
     return playback.body.decode().removeprefix("data: ").rstrip()
 
 
-def refused(library: Library, request: WireRequest) -> UnrecordedRequest:
+def assert_refused(library: Library, request: WireRequest) -> UnrecordedRequest:
     with pytest.raises(UnrecordedRequest) as caught:
         library.respond(request)
     return caught.value
