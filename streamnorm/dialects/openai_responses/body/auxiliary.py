@@ -1,4 +1,4 @@
-"""Endpoints beside those of messages: lists of models, and the number of tokens of an input.
+"""Auxiliary endpoints: the token count of an input, and model lists.
 
 https://platform.openai.com/docs/api-reference/models (read 2026-11-23) and
 https://platform.openai.com/docs/api-reference/responses/input-tokens (read 2026-11-23).
@@ -44,7 +44,7 @@ _MODEL_FIELDS = {
 
 
 def _new_model(model: ModelInfo) -> dict[str, Any]:
-    # Clients need the last two, known or not.
+    # The vendor's schema requires the last two, even if unknown.
     return {"id": model.id, "object": "model", "created": 0, "owned_by": ""}
 
 
@@ -55,7 +55,8 @@ def _list_of(
     query: Mapping[str, str],
 ) -> dict[str, Any]:
     body: dict[str, Any] = {"object": "list", "data": objects}
-    # Codex asks for its own catalog, of prompts and tools, and goes on with that which it has.
+    # Codex sends `client_version` to get its own catalog of prompts and tools; from an empty
+    # list it goes on with the catalog it has.
     return {**body, "models": []} if "client_version" in query else body
 
 

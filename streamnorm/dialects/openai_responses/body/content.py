@@ -1,4 +1,7 @@
-"""Content parts of messages and tool results, in both directions."""
+"""Content parts of messages and tool results, in both directions, and server-side calls.
+
+`extra` of a block holds the unknown fields of its part.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +40,34 @@ from streamnorm.dialects.openai_responses.wire import DIALECT
 
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
 
+Owner: TypeAlias = Literal["message", "call", "custom"]
+"""What contains the content: a message, or the result of a function or custom tool call."""
+
+ISSUER = "openai"
+"""Vendor of uploaded files."""
+
 _MARK = "prompt_cache_breakpoint"
+_TEXTS = frozenset({"input_text", "output_text", "text"})
+_PDF_START = "JVBERi0"  # `%PDF-` in Base64
+
+# Mapped fields of parts.
+_TEXT = frozenset({"type", "text"})
+_OUTPUT_TEXT = frozenset({"type", "text", "annotations", "logprobs"})
+_REFUSAL = frozenset({"type", "refusal"})
+_IMAGE = frozenset({"type", "image_url", "file_id", "detail"})
+_FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
 
 
 def extra_of(value: dict[str, Any], mapped: Set[str]) -> Extra:
-    """Return the fields of a part that are not mapped."""
+    """Return the fields of a part that are not `mapped`, as `extra`; None if there are none."""
     rest = unknown_fields(value, mapped)
     return {DIALECT: rest} if rest else None
 
 
 def split_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
-    """Return the cache mark of a content part, and its fields that are not mapped.
+    """Return the cache mark of a content part, and its unknown fields as `extra`.
 
-    A mark with other fields than these, or in another mode, is an unmapped field.
+    A mark in another mode than `explicit`, or with other fields, is an unknown field.
     """
     rest = unknown_fields(part, mapped)
     if not rest:
@@ -65,7 +83,7 @@ def split_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark 
 
 
 def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
-    """Return the field of a cache mark; {} for none."""
+    """Return the field of a cache mark; {} for None."""
     if mark is None:
         return {}
     ttl = {} if mark.ttl is None else {"ttl": mark.ttl}
@@ -73,27 +91,12 @@ def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
 
 
 def dialect_fields(extra: Extra) -> dict[str, Any]:
-    """Return the fields of this dialect in the `extra` of a part."""
+    """Return the fields of this dialect in an `extra`."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
-Owner: TypeAlias = Literal["message", "call", "custom"]
-"""What content stands in: a message, or the result of a function or of a custom call."""
-
-ISSUER = "openai"
-"""Vendor of uploaded files and of encrypted reasoning."""
-
-_TEXTS = frozenset({"input_text", "output_text", "text"})
-_TEXT = frozenset({"type", "text"})
-_OUTPUT_TEXT = frozenset({"type", "text", "annotations", "logprobs"})
-_REFUSAL = frozenset({"type", "refusal"})
-_IMAGE = frozenset({"type", "image_url", "file_id", "detail"})
-_FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
-_PDF_START = "JVBERi0"  # `%PDF-` in Base64
-
-
 def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
-    """Return the content in a field of an item, which is text or parts, as blocks."""
+    """Return the content in a field of an item, a string or parts, as blocks."""
     content = item.get(name)
     if isinstance(content, str):
         return (Text(content),)
@@ -169,7 +172,7 @@ def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
 
 
 def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:
-    """Return a file of text with its text; None if it is no Base64 of UTF-8."""
+    """Return media type and text of a text file; None if `data` is not Base64 of UTF-8."""
     try:
         return media_type, base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -182,12 +185,12 @@ def _decode_text(media_type: str, data: str) -> tuple[str, str] | None:
 def content_to_wire(
     blocks: list[InputBlock], context: WriteContext, *, of: Owner
 ) -> str | list[dict[str, Any]]:
-    """Return content as text, if it is one text without other fields, else as parts.
+    """Return content: a string for a single text without other fields, else parts.
 
     Args:
         blocks: The content.
-        context: Counts what has no part.
-        of: What it stands in.
+        context: Counter of losses.
+        of: The item that contains the content.
     """
     if not blocks:
         return "" if of != "message" else []
@@ -203,13 +206,13 @@ def content_to_wire(
 
 
 def _part_to_wire(block: InputBlock, context: WriteContext, *, of: Owner) -> dict[str, Any] | None:
-    """Return a block as an input part; None if it has none, which is counted."""
+    """Return the input part of a block; None for a block that is dropped with a loss."""
     match block:
         case Text(text):
             part: dict[str, Any] = {"type": "input_text", "text": text}
         case Image():
             part = _image_to_wire(block)
-            if of != "call":  # required by the types, but not in results of functions
+            if of != "call":  # the schema requires it, but not in results of functions
                 part.setdefault("detail", "auto")
         case Document():
             part = _file_to_wire(block)
@@ -249,7 +252,7 @@ def _file_to_wire(file: Document) -> dict[str, Any]:
         media_type, data = file.media_type or PDF, file.data
         if media_type.startswith("text/"):
             data = base64.b64encode(data.encode("utf-8", "replace")).decode()
-        # The API refuses content without a name.
+        # The API refuses `file_data` without `filename`.
         part.setdefault("filename", file_name(None, media_type))
         part["file_data"] = f"data:{media_type};base64,{data}"
     elif file.url is not None:
@@ -260,7 +263,7 @@ def _file_to_wire(file: Document) -> dict[str, Any]:
 
 
 def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
-    """Return text or a refusal of the assistant as a part of an output message."""
+    """Return assistant text or a refusal as a part of an output message."""
     if isinstance(block, Refusal):
         return {"type": "refusal", "refusal": block.text}
     citations = [citation_to_wire(citation, len(block.text)) for citation in block.citations]
@@ -268,7 +271,7 @@ def output_part_to_wire(block: Text | Refusal) -> dict[str, Any]:
 
 
 def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
-    """Return a call that the server executes; its arguments are its other fields."""
+    """Return a server-side call; its arguments are the remaining fields of the item."""
     kind, id = string_of(item, "type"), string_of(item, "id")
     fields = unknown_fields(item, {"id", "type", "status"})
     status = {"status": item["status"]} if "status" in item else {}
@@ -278,7 +281,7 @@ def hosted_call_from_wire(item: dict[str, Any]) -> ServerToolCall:
 
 
 def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
-    """Return a call that the server executes as an item."""
+    """Return the item of a server-side call."""
     item: dict[str, Any] = {"type": block.kind}
     if block.id:
         item["id"] = block.id

@@ -1,7 +1,6 @@
-"""Written bodies as a server takes them, where no list of fields says how.
+"""Adjustments of a written body to the server's profile, beyond fields that are left out.
 
-What a profile demands holds of items that were written and of those that are spelt as the
-client sent them.
+They apply to items that were encoded and to items that stay spelt as the client sent them.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.openai_responses.body.tools import type_in_tools
 
-# An id of an item that was minted here.
+# Item ids that streamnorm mints.
 _MINTED_ID = re.compile(r"[a-z]+_sn_")
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a written body as the server takes it; the given one is not changed."""
+    """Return a written body adjusted to the server; the given body is not changed."""
     target = context.capabilities
     items = body.get("input")
     if is_array(items) and target.complete_answers:
@@ -40,13 +39,14 @@ def _drop_minted_id(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_answer(item: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return an item with the fields that strict servers demand of the assistant's text.
+    """Return an item with the fields that strict servers require of assistant text.
 
-    A message of one text without annotations is written as that text, which needs none.
+    A message with a single text without annotations is written as a string, which has no
+    required fields.
 
     Args:
-        item: The item, whatever its type.
-        number: Its number, of which an id is made.
+        item: An item of any type.
+        number: Its position, used for a minted id.
     """
     parts = item.get("content")
     if item.get("role") != "assistant" or not is_array(parts):

@@ -1,4 +1,9 @@
-"""Consecutive items of the assistant: one message under construction."""
+"""Input items and messages, in both directions.
+
+Each item of the assistant is read into the message under construction, an
+`AssistantMessageBuilder`: Responses has no messages around reasoning and calls.
+`InputReader` reads the items of a request, `input_to_wire` writes messages as items.
+"""
 
 from __future__ import annotations
 
@@ -59,20 +64,39 @@ from streamnorm.dialects.openai_responses.reasoning import (
 )
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
+_Item: TypeAlias = dict[str, Any]
+_Part: TypeAlias = Text | Refusal | OpaqueBlock
+
+_ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "developer"}
+_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
+# Types of items that become messages of the user or the developer.
+_USER_ITEMS = frozenset(
+    {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
+)
+
+# Mapped fields of items.
+_MESSAGE = frozenset({"type", "role", "content"})
+_REASONING = frozenset({"type", "summary", "encrypted_content"})
+_CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
+_CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
+_RESULT = frozenset({"type", "call_id", "name", "output"})
+
+_UNFINISHED = InputMessage("assistant")
+
 
 class AssistantMessageBuilder:
-    """One message of the assistant, whose items have begun to arrive.
+    """Builder of one assistant message from consecutive items.
 
-    A message holds one answer of the model: reasoning, then text, then calls.  What stands
-    between a call and its result belongs to the message of the call.
+    A message holds one answer of the model: reasoning, then text, then calls.  Items between
+    a call and its result belong to the message of the call.
 
     Args:
-        position: Its position among the messages.
+        position: Position among the messages.
 
     Attributes:
-        position: The same.
-        has_text: Whether it has text.
-        has_results: Whether a result has come since it began.
+        position: Position among the messages.
+        has_text: Whether the message has text.
+        has_results: Whether a tool result has followed an item of the message.
     """
 
     def __init__(self, position: int) -> None:
@@ -81,18 +105,17 @@ class AssistantMessageBuilder:
         self.has_results = False
         self._items: list[dict[str, Any]] = []
         self._blocks: list[InputBlock] = []
-        # Calls without a result, each with whether one comes later; and the ids of all calls
-        # in order, of which those before `_first` have results.
+        # Calls without a result, by id, with whether a later item is their result.
         self._open_calls: dict[str, bool] = {}
-        self._call_ids: list[str] = []
-        self._first = 0
-        self._awaited = 0
+        self._call_ids: list[str] = []  # of all calls, in order
+        self._first = 0  # position of a call before which all calls have results
+        self._awaited = 0  # open calls whose result is a later item
 
     def accepts(self, *, begins: bool) -> bool:
-        """Return whether another item belongs to the message.
+        """Return whether the next item belongs to the message.
 
         Args:
-            begins: Whether an answer begins with items of this type.
+            begins: Whether the item may begin an answer: text or reasoning.
         """
         if self.has_results:
             return self._awaited > 0
@@ -104,13 +127,13 @@ class AssistantMessageBuilder:
         self._blocks += blocks
 
     def open_call(self, id: str, *, is_awaited: bool) -> None:
-        """Note a call, and whether its result comes later."""
+        """Record a call, and whether a later item is its result."""
         self._awaited += is_awaited - self._open_calls.get(id, False)
         self._open_calls[id] = is_awaited
         self._call_ids.append(id)
 
     def close_call(self, id: str) -> None:
-        """Note a result; one without an id is that of the first call that has none."""
+        """Record a result; without an id it belongs to the first call without a result."""
         self.has_results = True
         if not id and self._open_calls:
             while self._call_ids[self._first] not in self._open_calls:
@@ -124,28 +147,17 @@ class AssistantMessageBuilder:
         return InputMessage("assistant", part.blocks, source=Source(DIALECT, self._items, part))
 
 
-_Item: TypeAlias = dict[str, Any]
-
-_ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "developer"}
-_MESSAGE = frozenset({"type", "role", "content"})
-_SUMMARIES = frozenset({"type", "summary", "encrypted_content"})
-_CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
-_CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
-_RESULT = frozenset({"type", "call_id", "name", "output"})
-_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
-
-
 class InputReader:
-    """Reader of the items of one request.
+    """Reader of the input items of one request.
 
     Args:
         items: The items.
-        declared: Names of the tools of the request; None if others may be loaded.
+        declared: Names of the client's tools; None if an item may add tools.
         server: Name of the server that issued the reasoning; None = OpenAI.
 
     Attributes:
-        added_tools: The tools of items that add tools.
-        references: Ids of items that are stored by the server.
+        added_tools: Tools added by items.
+        references: Ids of items stored by the server.
     """
 
     def __init__(self, items: list[Any], declared: Set[str] | None, server: str | None) -> None:
@@ -156,7 +168,7 @@ class InputReader:
         self._server = server
         self._messages: list[InputMessage] = []
         self._answer: AssistantMessageBuilder | None = None
-        # Results that are still to come, by call id; "" is the id of those without one.
+        # Numbers of results in later items, by call id; "" for results without an id.
         self._results = Counter(
             [
                 string_of(item, "call_id")
@@ -170,7 +182,7 @@ class InputReader:
         """Return the messages.
 
         Raises:
-            DecodeError: An item is not of the dialect.
+            DecodeError: An item is not a Responses item.
         """
         for number, item in enumerate(self._items):
             kind = item.get("type") if is_object(item) else None
@@ -186,7 +198,7 @@ class InputReader:
         return tuple(self._messages)
 
     def _read_other(self, item: _Item) -> None:
-        """Read an item that has no reader of its own."""
+        """Read an item whose type is not in `_READERS`."""
         kind = get_str(item, "type")
         if kind is None:
             if "role" in item:
@@ -200,7 +212,7 @@ class InputReader:
         else:
             self._append(item, block_from_wire(item))
 
-    # Items of the user's side
+    # Items of the user and the developer
 
     def _add_message(
         self, role: Role, item: _Item, blocks: tuple[InputBlock, ...], extra: Extra = None
@@ -236,7 +248,7 @@ class InputReader:
 
     def _read_result(self, item: _Item) -> None:
         id = get_str(item, "call_id") or ""
-        content: Any = blocks_from_wire(item, "output")  # whose parts are those of a message
+        content: Any = blocks_from_wire(item, "output")  # a result has the parts of a message
         is_error, content = unmark_error(content)
         extra = extra_of(item, _RESULT)
         if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
@@ -253,7 +265,7 @@ class InputReader:
     def _append(
         self, item: _Item, *blocks: InputBlock, begins: bool = False
     ) -> AssistantMessageBuilder:
-        """Append an item to the message that it belongs to, and return that message."""
+        """Append an item to the assistant message it belongs to, and return its builder."""
         answer = self._answer
         if answer is None or not answer.accepts(begins=begins):
             self._end_answer()
@@ -276,11 +288,11 @@ class InputReader:
     def _read_reasoning(self, item: _Item) -> None:
         redacted = redacted_from_wire(item)
         if redacted is not None:
-            extra = extra_of(item, _SUMMARIES - {"summary"})
+            extra = extra_of(item, _REASONING - {"summary"})
             self._append(item, structs.replace(redacted, extra=extra), begins=True)
             return
         signed = signature_from_wire(item, self._server)
-        mapped = _SUMMARIES if signed is not None else _SUMMARIES - {"encrypted_content"}
+        mapped = _REASONING if signed is not None else _REASONING - {"encrypted_content"}
         # The id of an item whose signature is tagged was minted with it.
         if signed is not None and (signed.id or signed.signature != item["encrypted_content"]):
             mapped |= {"id"}
@@ -288,13 +300,14 @@ class InputReader:
         if not parts and (parts := _texts_of(item, "content")):
             mapped -= {"summary"}
         block = Reasoning(parts, *(signed or ()), extra=extra_of(item, mapped))
-        # The signature of a text or a call, on an item of its own, belongs to their answer.
+        # The tagged signature of a text or a call is an item of its own behind it, and no answer
+        # begins there.
         is_carrier = not parts and read_carrier(block.signature or "") is not None
         self._append(item, block, begins=not is_carrier)
 
     def _read_call(self, item: _Item) -> None:
         arguments = item.get("arguments")
-        # Some servers and their clients have an object here, or nothing.
+        # Some servers and their clients send an object, or nothing.
         text = compact(arguments) if is_object(arguments) else get_str(item, "arguments") or ""
         self._add_call(item, text, "function", _CALL)
 
@@ -320,7 +333,7 @@ class InputReader:
         return call
 
     def _is_hosted(self, item: _Item) -> bool:
-        """Return whether a custom call is one that the server executed, as xAI's searches are."""
+        """Return whether the server executed a custom call, as xAI does its searches."""
         if self._declared_names is None or item.get("namespace"):
             return False
         is_declared = string_of(item, "name") in self._declared_names
@@ -352,28 +365,25 @@ class InputReader:
     }
 
 
-_UNFINISHED = InputMessage("assistant")
-
-
 def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
-    """Return a block of an assistant message with the fields of the message in its `extra`.
+    """Return a block of an assistant message with the message's unknown fields in `extra`.
 
-    The other fields of its part are in `part`.  `role` says that a block of an unknown type is
-    a part, and no item.
+    `part` within `extra` holds the unknown fields of the part.  `role` marks an opaque block
+    as a part rather than an item.
     """
     part, is_opaque = dialect_fields(block.extra), isinstance(block, OpaqueBlock)
     if not (fields or part or is_opaque):
         return block
-    own = {**(fields or {})}
+    merged = {**(fields or {})}
     if part:
-        own["part"] = part
+        merged["part"] = part
     if is_opaque:
-        own["role"] = "assistant"
-    return structs.replace(block, extra={DIALECT: own})
+        merged["role"] = "assistant"
+    return structs.replace(block, extra={DIALECT: merged})
 
 
 def _texts_of(item: _Item, name: str) -> tuple[str, ...]:
-    """Return the texts of the summaries, or of the content, of a reasoning item."""
+    """Return the texts of the parts in a field of a reasoning item."""
     texts: list[str] = []
     for path, part in get_objects(item, name):
         try:
@@ -383,16 +393,8 @@ def _texts_of(item: _Item, name: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-_Part: TypeAlias = Text | Refusal | OpaqueBlock
-
-_USER_ITEMS = frozenset(
-    {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
-)
-"""Types of items that stand in messages of the user's side."""
-
-
 def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:
-    """Return messages as items; an unchanged one is written as it was read."""
+    """Return messages as items; unchanged messages keep their original items."""
     writer = _InputWriter(context)
     for number, message in enumerate(messages):
         items = unchanged_source(message, DIALECT)
@@ -404,10 +406,10 @@ def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> li
 
 
 class _InputWriter:
-    """Writer of the items of one request.
+    """Writer of the input items of one request.
 
     Args:
-        context: Counts what has no item.
+        context: Capabilities of the target, and the counter of losses.
 
     Attributes:
         items: The items so far.
@@ -426,11 +428,11 @@ class _InputWriter:
                 self._custom_calls.add(block.id)
 
     def items_of(self, message: InputMessage, number: int) -> list[_Item]:
-        """Return the items of a message, which are not added.
+        """Return the items of a message without adding them.
 
         Args:
             message: The message.
-            number: Its number among the messages.
+            number: Its position among the messages, used for minted ids.
         """
         before, self.items = self.items, []
         if message.role == "assistant":
@@ -440,10 +442,10 @@ class _InputWriter:
         items, self.items = self.items, before
         return items
 
-    # Messages of the user's side
+    # Messages of the user, the system and the developer
 
     def _add_message(self, message: InputMessage) -> None:
-        """Append a message of the user, the system or the developer, and the results in it."""
+        """Append the items of a message: its content, and its tool results between."""
         content: list[InputBlock] = []
         for block in message.blocks:
             item: _Item | None = None
@@ -463,16 +465,18 @@ class _InputWriter:
         if not content:
             return
         item: _Item = {"role": message.role}
-        own = dialect_fields(message.extra)
-        if own:
+        fields = dialect_fields(message.extra)
+        if fields:
             item = {"type": "message", **item}
         item["content"] = content_to_wire(content, self._context, of="message")
-        self.items.append({**item, **own})
+        self.items.append({**item, **fields})
 
     def _result(self, result: ToolResult) -> _Item:
         is_custom = result.tool_call_id in self._custom_calls
-        own = dialect_fields(result.extra)
-        kind = own.get("type", "custom_tool_call_output" if is_custom else "function_call_output")
+        fields = dialect_fields(result.extra)
+        kind = fields.get(
+            "type", "custom_tool_call_output" if is_custom else "function_call_output"
+        )
         item: _Item = {"type": kind}
         if result.tool_call_id:
             item["call_id"] = result.tool_call_id
@@ -483,18 +487,18 @@ class _InputWriter:
         if result.is_error and any(_is_text_after_file(*two) for two in pairwise(result.content)):
             self._context.losses.add("order_lost", "messages", "text written before the files")
         item["output"] = content_to_wire([*content], self._context, of=of)
-        return item | own
+        return item | fields
 
-    # Messages of the assistant
+    # Assistant messages
 
     def _add_answer(self, blocks: Iterable[InputBlock], number: int) -> None:
-        """Append a message of the assistant.
+        """Append the items of an assistant message.
 
         Args:
             blocks: Its blocks.
-            number: Its number among the messages.
+            number: Its position among the messages, used for minted ids.
         """
-        before: _Item = {}  # fields of the message of the last block
+        before: _Item = {}  # unknown fields of the message of the last block
         for position, block in enumerate(blocks):
             if not isinstance(block, (Text, Refusal, OpaqueBlock)):
                 before = {}
@@ -515,7 +519,7 @@ class _InputWriter:
                 self.items.append(self._message(block, fields, part, f"msg_sn_{number}_{position}"))
 
     def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
-        """Return the item of a block of text; one that is plain text is an easy message."""
+        """Return the item of a text block; plain text needs neither parts nor id."""
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
@@ -536,13 +540,13 @@ class _InputWriter:
                 self._context.losses.add(name, "messages", "no item of the assistant has it")
 
     def _reasoning(self, block: Reasoning | RedactedReasoning) -> _Item:
-        """Return reasoning under the id that it was issued with; without one if that is unknown.
+        """Return the reasoning item, with the id under which it was issued if that is known.
 
-        The API refuses encrypted content under another id than its own (maximhq/bifrost#5186,
+        The API refuses encrypted content under a different id (maximhq/bifrost#5186,
         openclaw/openclaw#72602).
         """
-        own = {**dialect_fields(block.extra)}
-        id = own.pop("id", None)
+        fields = {**dialect_fields(block.extra)}
+        id = fields.pop("id", None)
         if self._verifies(block) and block.id is not None:
             id = block.id
         item: _Item = {"type": "reasoning"}
@@ -553,10 +557,10 @@ class _InputWriter:
         encrypted = self._encrypted(block)
         if encrypted is not None:
             item["encrypted_content"] = encrypted
-        return item | own
+        return item | fields
 
     def _encrypted(self, block: Reasoning | RedactedReasoning) -> str | None:
-        """Return the encrypted content of reasoning, tagged if the target cannot verify it."""
+        """Return `encrypted_content`, tagged with its issuer if the target did not issue it."""
         if isinstance(block, RedactedReasoning):
             return block.data if self._verifies(block) else redacted_to_wire(block)
         if block.signature is None or self._verifies(block):

@@ -1,4 +1,4 @@
-"""Requests, in both directions.
+"""Requests, in both directions: the fields of a body, then options with fields of their own.
 
 https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23), with what
 Codex, opencode and LangChain send beyond it.
@@ -48,6 +48,9 @@ from streamnorm.dialects.openai_responses.body.tools import (
 )
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
+_Value: TypeAlias = dict[str, Any]
+_Reader: TypeAlias = Callable[[_Value, _Value, _Value], None]
+
 _PATH = "/v1/responses"
 
 _FIELDS: dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]] = {
@@ -64,7 +67,7 @@ _FIELDS: dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]] = {
     "store": ("store", get_bool),
     "stream": ("stream", get_bool),
 }
-"""Fields of the body that are one value, each with the field of the request and its reader."""
+"""Fields of the body that map to one field of the request, with that field and its reader."""
 
 FIELD_PARTS = {name: (field,) for name, (field, _) in _FIELDS.items()} | {
     "background": ("state",),
@@ -84,27 +87,39 @@ FIELD_PARTS = {name: (field,) for name, (field, _) in _FIELDS.items()} | {
 }
 """The fields of `Request` that each field of the body holds."""
 
-_READ_BY_THEMSELVES = frozenset({"input", "tools", "tool_choice"})
+_READ_LAST = frozenset({"input", "tools", "tool_choice"})
+
+_LOGPROBS = "message.output_text.logprobs"
+_FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
+    "text": "text",
+    "json_object": "json_object",
+    "json_schema": "json_schema",
+}
+# Mapped fields of options.
+_FORMAT = frozenset({"type", "schema", "name", "description", "strict"})
+_TEXT = frozenset({"format", "verbosity"})
+_REASONING = frozenset({"effort", "summary"})
+_COMPACTION = {"type", "compact_threshold"}
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the request that a body is.
+    """Return a body as a request.
 
     Raises:
-        DecodeError: It is no Responses request.
+        DecodeError: The body is not a Responses request.
     """
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in body.items():
         if value is None:
             extra[name] = None
-        elif name in _READ_BY_THEMSELVES:
+        elif name in _READ_LAST:
             continue
         elif name in _FIELDS:
             field, read = _FIELDS[name]
             fields[field] = read(body, name)
-        elif name in OPTIONS:
-            OPTIONS[name](body, fields, extra)
+        elif name in _OPTIONS:
+            _OPTIONS[name](body, fields, extra)
         else:
             extra[name] = value
     tools = tools_from_wire(body)
@@ -128,7 +143,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
 
 
 def _items_of(body: dict[str, Any], fields: dict[str, Any]) -> list[Any]:
-    """Return the items of the input; text is a message of the user."""
+    """Return the items of `input`; a string is a user message."""
     value = body.get("input")
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
@@ -142,7 +157,7 @@ def _items_of(body: dict[str, Any], fields: dict[str, Any]) -> list[Any]:
 
 
 def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
-    """Return the names of the client's tools; None if the request may not list them all."""
+    """Return the names of the client's tools; None if `tools` may not list all of them."""
     if not tools or any(
         isinstance(tool, ServerTool) and tool.kind in ("tool_search", CLIENT_SEARCH)
         for tool in tools
@@ -152,7 +167,7 @@ def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
 
 
 def _tool_key(tool: AnyTool) -> object:
-    """Return what tells a tool from the others."""
+    """Return the identity of a tool within a request."""
     if isinstance(tool, (Tool, CustomTool)):
         return tool.name, tool.namespace and tool.namespace.name
     return (tool.kind, None) if isinstance(tool, ServerTool) else (tool.name, None)
@@ -164,7 +179,6 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if source is not None:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
-    own_request = is_same_dialect(request, DIALECT)
     if request.system:
         body["instructions"] = "\n\n".join([block.text for block in request.system])
     items = input_to_wire(request.messages, context)
@@ -174,11 +188,11 @@ def write_request(request: Request, context: WriteContext) -> Written:
     tools = tools_to_wire([tool for tool in request.tools if _tool_key(tool) not in added])
     if tools:
         body["tools"] = tools
-    own = {**dialect_fields(request.extra)}
+    unknown = {**dialect_fields(request.extra)}
     choice = request.tool_choice
     if choice is not None:
-        # One that was not changed is written with what only this dialect knows of it.
-        inexact = own.pop("tool_choice", None)
+        # An unchanged choice keeps the details that `ToolChoice` cannot hold.
+        inexact = unknown.pop("tool_choice", None)
         is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice
         body["tool_choice"] = inexact if is_same else choice_to_wire(choice, request.tools)
     for name, (field, _) in _FIELDS.items():
@@ -186,14 +200,14 @@ def write_request(request: Request, context: WriteContext) -> Written:
             body[name] = value
     if request.metadata is not None:
         body["metadata"] = request.metadata
-    if request.store is None and "store" not in own and not own_request:
+    if request.store is None and "store" not in unknown and not is_same_dialect(request, DIALECT):
         body["store"] = False  # other vendors store nothing
-    add_options(body, request, own)
+    _add_options(body, request, unknown)
     return Written(body, _PATH)
 
 
 def _added_tool_keys(request: Request) -> set[object]:
-    """Return the keys of the tools that an item of the input adds."""
+    """Return the keys of the tools that items of the input add."""
     keys: set[object] = set()
     for message in request.messages:
         for block in message.blocks:
@@ -204,28 +218,13 @@ def _added_tool_keys(request: Request) -> set[object]:
     return keys
 
 
-_Value: TypeAlias = dict[str, Any]
-_Reader: TypeAlias = Callable[[_Value, _Value, _Value], None]
-
-_LOGPROBS = "message.output_text.logprobs"
-_KINDS: dict[str, Literal["text", "json_object", "json_schema"]] = {
-    "text": "text",
-    "json_object": "json_object",
-    "json_schema": "json_schema",
-}
-_FORMAT = frozenset({"type", "schema", "name", "description", "strict"})
-_TEXT = frozenset({"format", "verbosity"})
-_REASONING = frozenset({"effort", "summary"})
-_COMPACTION = {"type", "compact_threshold"}
-
-
 def _read_text(body: _Value, fields: _Value, extra: _Value) -> None:
-    """Read `text`: the form of the answer, and its length."""
+    """Read `text`: output format and verbosity."""
     value = as_object(body["text"], "$.text")
     try:
-        form = get_object(value, "format")
-        if form is not None:
-            fields["output"] = _format_from_wire(form)
+        output_format = get_object(value, "format")
+        if output_format is not None:
+            fields["output"] = _format_from_wire(output_format)
         if (verbosity := get_str(value, "verbosity")) is not None:
             fields["verbosity"] = verbosity
     except DecodeError as exc:
@@ -235,7 +234,7 @@ def _read_text(body: _Value, fields: _Value, extra: _Value) -> None:
 
 def _format_from_wire(form: _Value) -> OutputFormat:
     try:
-        kind = _KINDS.get(word := require_str(form, "type"))
+        kind = _FORMATS.get(word := require_str(form, "type"))
         if kind is None:
             raise unexpected(word, "text, json_object or json_schema", "$.type")
         return OutputFormat(
@@ -315,7 +314,7 @@ def _read_cache_options(body: _Value, fields: _Value, extra: _Value) -> None:
 
 
 def _read_compaction(body: _Value, fields: _Value, extra: _Value) -> None:
-    """Read `context_management`, which has one entry today."""
+    """Read `context_management`; its only documented entry is compaction."""
     value = body["context_management"]
     if not is_array(value):
         raise unexpected(value, "an array", "$.context_management")
@@ -346,7 +345,7 @@ def _store_unknown(value: _Value, mapped: set[str], name: str, extra: _Value) ->
         extra[name] = rest
 
 
-OPTIONS: dict[str, _Reader] = {
+_OPTIONS: dict[str, _Reader] = {
     "background": _read_background,
     "context_management": _read_compaction,
     "conversation": _read_conversation,
@@ -359,16 +358,19 @@ OPTIONS: dict[str, _Reader] = {
     "reasoning": _read_reasoning,
     "text": _read_text,
 }
-"""Readers of the options, by name; none of them is given a null."""
+"""Readers of options by name, called with the body, the request's fields and its `extra`.
+
+No reader is called for a null.
+"""
 
 
-def add_options(body: _Value, request: Request, own: _Value) -> None:
+def _add_options(body: _Value, request: Request, unknown: _Value) -> None:
     """Add the options of a request to a body.
 
     Args:
         body: The body.
         request: The request.
-        own: Its fields of this dialect that are not mapped.
+        unknown: Unknown fields of this dialect.
     """
     if request.reasoning is not None and (reasoning := _reasoning_to_wire(request.reasoning)):
         body["reasoning"] = reasoning
@@ -389,12 +391,12 @@ def add_options(body: _Value, request: Request, own: _Value) -> None:
         body["context_management"] = [{"type": "compaction", "compact_threshold": threshold}]
     state = request.state or {}
     body |= {name: value for name, value in state.items() if name != "item_reference"}
-    for name, value in own.items():
+    for name, value in unknown.items():
         body[name] = _merge_option(body.get(name), value)
 
 
 def _merge_option(option: Any, rest: Any) -> Any:
-    """Return an option with what is not mapped of it."""
+    """Return an option merged with its unknown fields or entries."""
     if is_object(option) and is_object(rest):
         return {**option, **rest}
     if is_array(option) and is_array(rest):
@@ -413,7 +415,7 @@ def _reasoning_to_wire(options: ReasoningOptions) -> _Value:
 def _format_to_wire(output: OutputFormat) -> _Value:
     value: _Value = {"type": output.kind}
     if output.kind == "json_schema":
-        # Two dialects have no names, and this one demands one.
+        # Two dialects have no names, and the API requires one.
         value |= {"name": output.name or "response", "schema": output.schema or {}}
         said = {"description": output.description, "strict": output.strict}
         value |= {name: field for name, field in said.items() if field is not None}

@@ -1,7 +1,7 @@
 """Whole responses, in both directions.
 
-A response is read as the only event of a stream, and written as the last event of one, so that
-it says what the stream of the same answer says.
+A response is decoded as the terminal event of a stream and encoded as one, so that response and
+stream of a message agree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 
 _OBJECT = "response"
 _PARTS = {"message": ("content",), "reasoning": ("summary", "content")}
-"""Fields of items that hold parts."""
+"""Fields with parts, by item type."""
 _TEXTS = {
     "function_call": ("call_id", "name"),
     "custom_tool_call": ("call_id", "name", "input"),
@@ -39,14 +39,14 @@ _TEXTS = {
     "summary_text": ("text",),
     "reasoning_text": ("text",),
 }
-"""Fields of items and parts that are text."""
+"""Fields with text, by type of item or part."""
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     """Return the events of a whole response.
 
     Raises:
-        DecodeError: It is no Responses response, contradicts itself, or exceeds a bound.
+        DecodeError: The body is not a response, contradicts itself, or exceeds a bound.
     """
     _check(body)
     decoder = ResponsesDecoder(limits=context.limits, server=context.server)
@@ -58,7 +58,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
 
 
 def _check(body: dict[str, Any]) -> None:
-    """Check the shapes that the reader of streams takes for empty where they are others."""
+    """Check the shapes of fields that the stream decoder reads as empty if they are wrong."""
     name = body.get("object", _OBJECT)
     if name != _OBJECT:
         raise unexpected(name, "response", "$.object")
@@ -91,15 +91,15 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     """Return a message as a whole response.
 
     Raises:
-        EncodeError: The message has not ended.
-        LossyEncoding: The losses are strict, and there is one.
+        EncodeError: The message has no stop reason.
+        LossyEncoding: A loss occurred, and losses are strict.
     """
     if message.stop_reason is None:
         raise EncodeError("message without a stop reason, expected one", path="stop_reason")
     extra = message.extra or {}
     encoder = ResponsesEncoder(
         on_loss=lambda loss: losses.add(loss.feature, loss.where, loss.detail),
-        extras=extra.get("object") == _OBJECT,  # else it comes from another dialect
+        extras=extra.get("object") == _OBJECT,  # only messages of this dialect have it
     )
     start, *rest = message_events(message)
     if created is not None:
@@ -114,6 +114,6 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and another time, each if it is not None."""
+    """Return a response with `model` and `created_at` replaced, each unless None."""
     body = body if model is None else {**body, "model": model}
     return body if created is None else {**body, "created_at": int(created)}

@@ -1,4 +1,4 @@
-"""Tools and the choice among them, in both directions."""
+"""The tools of a request and `tool_choice`, in both directions."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ _KINDS = {
     "computer_use": "computer",
     "computer_use_preview": "computer",
 }
-"""The unified word for server tools whose type is another."""
+"""Unified kinds of server tools, by types that differ from them."""
 CLIENT_SEARCH = "client_tool_search"
-"""A search for tools that the client executes: other vendors have no calls of such a kind."""
+"""Kind of a tool search executed by the client, which only this vendor has."""
 _HOSTED: dict[str, _Value] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
     "image_generation": {"type": "image_generation"},
     "tool_search": {"type": "tool_search"},
 }
-"""The tools that stand for server tools of other dialects."""
+"""Tools written for server tools of other dialects, by unified kind."""
 _NO_PARAMETERS: _Value = {"type": "object", "properties": {}}
 
 
@@ -72,7 +72,7 @@ def tools_from_wire(body: _Value) -> list[AnyTool]:
     """Return the `tools` of a request or of an item that adds tools.
 
     Raises:
-        DecodeError: A tool is not of the dialect.
+        DecodeError: A tool is not a Responses tool.
     """
     tools: list[AnyTool] = []
     for path, value in get_objects(body, "tools"):
@@ -112,7 +112,7 @@ def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:
 
 
 def _function_from_wire(value: _Value, namespace: Namespace | None) -> Tool:
-    """Return a function; some clients nest its fields, as Chat Completions does."""
+    """Return a function; some clients nest its fields as in Chat Completions."""
     fields = {**(get_object(value, "function") or {}), **value}
     mapped = _FUNCTION - {name for name in ("strict", "parameters") if value.get(name, ...) is None}
     return Tool(
@@ -233,7 +233,7 @@ def _function_to_wire(tool: Tool) -> _Value:
         value["description"] = tool.description
     schema = tool.input_schema
     value["parameters"] = _NO_PARAMETERS if schema is None else schema
-    # The API enforces the schema where this is absent, and other dialects do not.
+    # Without this field the API enforces the schema, and other dialects do not.
     value["strict"] = bool(tool.strict)
     return value | _deferred_to_wire(tool.deferred)
 
@@ -265,7 +265,7 @@ def _mcp_to_wire(server: MCPServer) -> _Value:
 
 
 def _hosted_to_wire(tool: ServerTool) -> _Value:
-    if tool.data:  # which only tools of this dialect have here
+    if tool.data:  # projected tools of other dialects have none
         return tool.data
     value = dict(_HOSTED[tool.kind])
     if tool.kind == "web_search" and tool.allowed_domains is not None:
@@ -286,14 +286,14 @@ _CHOICE_TYPES = {
     "web_search": "web_search_preview",
     "code_execution": "code_interpreter",
 }
-"""Types in a choice of server tools, where they are not the unified word."""
+"""Types in `tool_choice` by unified kind of a server tool, if they differ."""
 
 
 def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
-    """Return the `tool_choice` of a request, and the value itself if a choice cannot hold it.
+    """Return `tool_choice`, and its value too if `ToolChoice` cannot hold all of it.
 
     Raises:
-        DecodeError: It is not of the dialect.
+        DecodeError: The value is not a Responses choice.
     """
     value = body.get("tool_choice")
     if value is None:
@@ -312,9 +312,9 @@ def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
 
 
 def type_in_tools(body: _Value) -> str | None:
-    """Return the type that `tools` has for the server tool that is chosen by another one.
+    """Return the type in `tools` of a server tool that `tool_choice` names by another type.
 
-    None if the choice names a type that `tools` has, or no server tool of `tools`.
+    None if `tool_choice` names a type in `tools`, or a tool that `tools` does not have.
     """
     choice = body.get("tool_choice")
     kind = choice.get("type") if is_object(choice) else None
@@ -357,7 +357,7 @@ def _is_client_tool(tool: _Value) -> bool:
 
 
 def _is_exact(value: _Value) -> bool:
-    """Return whether a choice holds all of its value."""
+    """Return whether `ToolChoice` can hold all of a value."""
     kind, fields = value["type"], {"type", "name"}
     if kind == "allowed_tools":
         tools = objects_of(value.get("tools"))
@@ -370,12 +370,12 @@ def _is_exact(value: _Value) -> bool:
 
 
 def _is_plain_choice(tool: _Value) -> bool:
-    """Return whether an allowed tool has no other fields than those that a choice holds."""
+    """Return whether `ToolChoice` can hold all fields of an allowed tool."""
     return tool.keys() <= ({"type", "name"} if _is_client_tool(tool) else {"type"})
 
 
 def choice_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> Any:
-    """Return a choice as `tool_choice`."""
+    """Return `tool_choice`."""
     names, mode = choice.names, choice.mode
     if mode == "named":
         return _named_to_wire(choice, tools)
@@ -397,10 +397,10 @@ def _named_to_wire(choice: ToolChoice, tools: Iterable[AnyTool]) -> _Value:
 
 
 def _type_of(kind: str, tools: Iterable[AnyTool]) -> str:
-    """Return the type of a server tool in a choice.
+    """Return the type of a server tool in `tool_choice`.
 
-    The API refuses one that `tools` does not have, as `web_search_preview` beside `web_search`
-    (raine/claude-code-proxy#26).
+    The API refuses a type that `tools` does not have, such as `web_search_preview` with the
+    tool `web_search` (raine/claude-code-proxy#26).
     """
     for tool in tools:
         if isinstance(tool, ServerTool) and tool.kind == kind:
