@@ -1,6 +1,7 @@
-"""Requests to a provider of another dialect, and its answers, without I/O.
+"""A client's requests to its upstream, and the answers, without I/O.
 
-Transports and gateways translate with it: `requests` turns what a client sent into the request
-for its upstream, `answers` turns a whole answer or an error into what the client reads, `url`
-and `headers` hold the rules of both.
+`requests` translates a client's request into the dialect of its upstream, `passthrough` prepares
+one for an upstream of the same dialect, and `foreign_turns` disowns what other vendors wrote in
+its history.  `answers` translates complete answers and errors, and `auxiliary` serves token
+counts, model lists and stored responses.
 """

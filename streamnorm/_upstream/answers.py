@@ -1,4 +1,4 @@
-"""An upstream's whole answer, or its failure, as the answer to its client."""
+"""Complete answers and errors of an upstream, translated for its client."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class ErrorResponse(Struct, frozen=True):
 
 
 class TranslatedAnswer(Struct, frozen=True):
-    """A whole answer in the client's dialect.
+    """A complete answer in the client's dialect.
 
     Attributes:
         body: The JSON body.
         outcome: How the answer ended.
-        losses: What the client's dialect could not carry.
+        losses: Losses of the client's dialect.
         has_blocks: Whether the upstream's message has a block.
     """
 
@@ -59,7 +59,7 @@ def error_status(error: StreamError, client: str, *, upstream: str | None) -> in
     Args:
         error: The error.
         client: The client's dialect.
-        upstream: Dialect of who reports it; None for us.
+        upstream: Dialect of the upstream that reports the error; None for an error of ours.
     """
     if upstream is not None and lookup(upstream) is lookup(client):
         return response_status(error)
@@ -74,17 +74,19 @@ def encode_error_response(
     Args:
         error: The error.
         client: The client's dialect.
-        upstream: Dialect of who reports it, whose fields pass to clients of the same dialect;
-            None for us.
+        upstream: Dialect of the upstream that reports the error; None for an error of ours.
+            Its further fields reach clients of the same dialect alone.
     """
-    is_own = upstream is None or lookup(upstream) is lookup(client)
+    same_dialect = upstream is None or lookup(upstream) is lookup(client)
     status = error_status(error, client, upstream=upstream)
-    body = encoder(client, extras=is_own).error_body(structs.replace(error, status_hint=status))
+    body = encoder(client, extras=same_dialect).error_body(
+        structs.replace(error, status_hint=status)
+    )
     return ErrorResponse(status, body)
 
 
 def error_of_body(exc: UpstreamError) -> StreamError:
-    """Return the error that a whole body reports."""
+    """Return the error event for an error that a complete body reports."""
     return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
 
 
@@ -99,13 +101,13 @@ def translate_answer(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     on_loss: OnLoss | None = None,
 ) -> TranslatedAnswer | StreamError:
-    """Return the body of a successful response in the client's dialect, or why there is none.
+    """Return the body of a successful response in the client's dialect, or its error.
 
-    The body may also be a stream: some servers stream whatever they are asked for.  An answer
-    that is of the client's dialect already is not changed.
+    The body may also be a stream: some servers stream although that was not requested.  A body
+    of the client's dialect is returned unchanged.
 
     Args:
-        data: The whole body.
+        data: The complete body.
         client: The client's dialect.
         upstream: Dialect of the body.
         server: Name of the server; enables its quirks.
@@ -118,9 +120,9 @@ def translate_answer(
     is_whole = data.startswith(b"{")
     losses = Losses(on_loss=on_loss)
     if is_whole:
-        message = _whole_message(data, upstream, server, limits)
+        message = _decode_body(data, upstream, server, limits)
     else:
-        message = _streamed_message(data, upstream, server, limits, losses)
+        message = _accumulate_stream(data, upstream, server, limits, losses)
     if isinstance(message, StreamError):
         return message
     outcome = Completed(message.stop_reason or "other", message.usage)
@@ -128,7 +130,7 @@ def translate_answer(
         has_blocks = bool(message.blocks)
         return TranslatedAnswer(
             data, outcome, (), has_blocks
-        )  # also one that goes on in the background
+        )  # also an unfinished background response
     if message.stop_reason is None:
         return StreamError("malformed", "an answer that has not ended, expected its end")
     try:
@@ -139,7 +141,7 @@ def translate_answer(
     return TranslatedAnswer(body, outcome, encoded.losses, bool(message.blocks))
 
 
-def _whole_message(
+def _decode_body(
     data: bytes, dialect: str, server: str | None, limits: Limits
 ) -> Message | StreamError:
     try:
@@ -150,7 +152,7 @@ def _whole_message(
         return StreamError("malformed", f"an answer that is not of {dialect}: {exc}")
 
 
-def _streamed_message(
+def _accumulate_stream(
     data: bytes, dialect: str, server: str | None, limits: Limits, losses: Losses
 ) -> Message | StreamError:
     reader = decoder(dialect, server=server, limits=limits)

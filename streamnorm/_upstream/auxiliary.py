@@ -1,13 +1,13 @@
-"""Requests beside those for messages: counts of tokens, lists of models, stored responses.
+"""Endpoints other than message creation: token counts, model lists, stored responses.
 
-Each is a generator of the requests for the upstream, which is sent their answers and returns
-the answer to the client; who owns the connection runs it:
+Each request is served by a generator: it yields calls to the upstream, is sent their replies,
+and returns the answer to the client.  The owner of the connection runs it:
 
     steps = call_steps(received, asked, client, upstream, estimator)
-    answer = None
+    reply = None
     while True:
-        asked = steps.send(answer)                 # StopIteration.value is the client's answer
-        answer = UpstreamReply(...)
+        call = steps.send(reply)                   # StopIteration.value is the client's answer
+        reply = UpstreamReply(...)
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ _NO_CONTENT = 204
 
 
 class UpstreamCall(Struct, frozen=True, kw_only=True):
-    """A request for an upstream whose answer is small.
+    """A request to an auxiliary endpoint of an upstream, whose reply is small.
 
     Attributes:
         method: HTTP method.
         url: The whole URL.
         headers: Headers by lower-case name.
         body: The body; None if there is none.
-        streams: Whether the client reads a stream, which `PassthroughStream` passes on.
-        losses: What the upstream's dialect cannot carry.
+        streams: Whether the reply is a stream for the client, to be read by a `PassthroughStream`.
+        losses: Losses of the upstream's dialect.
     """
 
     method: str
@@ -84,7 +84,7 @@ class UpstreamCall(Struct, frozen=True, kw_only=True):
 
 
 class UpstreamReply(Struct, frozen=True, kw_only=True):
-    """The answer of an upstream.
+    """The reply of an upstream to a call.
 
     Attributes:
         status: HTTP status.
@@ -111,11 +111,11 @@ def call_steps(
     *,
     strict: bool = False,
 ) -> CallSteps:
-    """Return the steps that answer a request for no message.
+    """Return the steps that serve a request to an auxiliary endpoint.
 
     Args:
         received: The request.
-        asked: What it asks for.
+        asked: The requested operation.
         client: The client's dialect.
         upstream: The provider.
         estimator: Estimates tokens that the provider does not count.
@@ -123,22 +123,22 @@ def call_steps(
 
     Raises:
         RequestRefused: By a step: the request is not of the dialect, has no legal form in the
-            upstream's, or asks for what no other provider has.
+            upstream's, or its operation exists at the vendor's own server alone.
     """
     match asked.operation:
         case "count":
-            return _count(received, client, upstream, estimator, strict=strict)
+            return _count_tokens(received, client, upstream, estimator, strict=strict)
         case "models":
             return _encode_list(received, client, upstream)
         case "model":
             return _find_model(received, asked.model, client, upstream)
         case _ if lookup(client) is lookup(upstream.dialect):
-            return _pass_on(received, asked, client, upstream)
+            return _forward(received, asked, client, upstream)
         case _:
             raise RequestRefused("a request that only the vendor's own server can answer", 404)
 
 
-def _count(
+def _count_tokens(
     received: ClientRequest,
     client: str,
     upstream: Upstream,
@@ -166,7 +166,7 @@ def _count(
     if encoded is None:
         return encode_token_count(estimator.estimate(request), client)
     body = encode_pieces(encoded.body, received.size)
-    asked = _request("POST", encoded.path, received, client, upstream, encoded.headers, body)
+    asked = _build_call("POST", encoded.path, received, client, upstream, encoded.headers, body)
     answer = yield structs.replace(asked, losses=encoded.losses)
     if answer.status in CANNOT_COUNT:
         return encode_token_count(estimator.estimate(request), client)
@@ -191,7 +191,7 @@ def list_models(
     """
     listing, headers = ModelListing(upstream.dialect), _version_headers(client, upstream)
     while listing.next_path is not None:
-        answer = yield _request("GET", listing.next_path, received, client, upstream, headers)
+        answer = yield _build_call("GET", listing.next_path, received, client, upstream, headers)
         if (failure := _failure(answer, upstream)) is not None:
             return failure
         try:
@@ -215,7 +215,7 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
     with refusals():
         path = model_path(upstream.dialect, upstream.upstream_model(model))
     headers = _version_headers(client, upstream)
-    answer = yield _request("GET", path, received, client, upstream, headers)
+    answer = yield _build_call("GET", path, received, client, upstream, headers)
     if (failure := _failure(answer, upstream)) is not None:
         return failure
     try:
@@ -226,19 +226,19 @@ def _find_model(received: ClientRequest, model: str, client: str, upstream: Upst
 
 
 def resumes_stream(received: ClientRequest, asked: RequestedOperation) -> bool:
-    """Return whether a request for a stored response asks for the rest of its stream."""
+    """Return whether a request resumes the stream of a stored response."""
     return asked.operation == "response" and ("stream", "true") in received.query
 
 
-def _pass_on(
+def _forward(
     received: ClientRequest, asked: RequestedOperation, client: str, upstream: Upstream
 ) -> CallSteps:
     body = passthrough_body(received, upstream)
     known = lookup(client)
-    # What precedes the endpoint belongs to the client's base URL.
+    # The prefix of the path belongs to the client's base URL, not to the vendor's.
     named = known.endpoints.canonical_path(received.method, received.path)
     path = passthrough_path(named, received, known)
-    sent = _request(received.method, path, received, client, upstream, body=body)
+    sent = _build_call(received.method, path, received, client, upstream, body=body)
     answer = yield structs.replace(sent, streams=resumes_stream(received, asked))
     error = _failure(answer, upstream)
     problem = None if answer.status == _NO_CONTENT else check_answer_body(answer.body, client)
@@ -251,7 +251,7 @@ def _pass_on(
     )
 
 
-def _request(
+def _build_call(
     method: str,
     path: str,
     received: ClientRequest,
@@ -277,7 +277,7 @@ def _request(
 
 
 def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
-    """Return the headers that a server needs with every request, such as the API's version."""
+    """Return the headers that a server requires of every request, such as the API's version."""
     if lookup(client) is lookup(upstream.dialect):
         return {}  # the client has sent its own
     base = codec_of(upstream.dialect).capabilities
@@ -286,7 +286,7 @@ def _version_headers(client: str, upstream: Upstream) -> dict[str, str]:
 
 
 def _failure(answer: UpstreamReply, upstream: Upstream) -> StreamError | None:
-    """Return the error of an answer whose status is one."""
+    """Return the error of a reply outside 2xx; None for a success."""
     if 200 <= answer.status <= 299:
         return None
     limits = Limits()

@@ -1,8 +1,8 @@
-"""The turns of a history that another vendor than the upstream wrote.
+"""Assistant turns of a history that were written by another vendor than the upstream.
 
-A client that was answered by several upstreams sends back what each of them wrote.  A request in
-the upstream's own dialect may then hold signatures that its vendor refuses: ours, which name
-another issuer, or none at all; or reasoning, where its vendor has no field for it.
+A client that several upstreams have answered sends all their turns back.  A request in the
+upstream's dialect may then hold what its vendor refuses: signatures of another issuer in our tagged
+form, unsigned reasoning or calls, or reasoning that the vendor has no field for.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from streamnorm._core.ids import read_carrier, untag_redacted_reasoning
 from streamnorm._upstream.requests import Upstream
 from streamnorm.profiles import shipped_profiles
 
-# Of a signature of ours, as text or in base64; of reasoning that may have none; of calls that may
-# have none.
+# A tagged signature, as text or in base64; reasoning or calls that may lack a signature.
 _MARK = re.compile(
     rb'"(?:sn1[.-]|c24x)|"signature"\s*+:\s*+""|"type"\s*+:\s*+"reasoning"|"function_?[Cc]all"\s*+:'
 )
@@ -39,16 +38,16 @@ _HOSTS = ("azure", "bedrock", "vertex")
 
 
 def may_have_foreign_turns(body: bytes, upstream: Upstream) -> bool:
-    """Return whether a body must be decoded to know that its vendor wrote the whole history."""
+    """Return whether a history may hold turns of another vendor, which only decoding can tell."""
     if _finds(_MARK, body):
         return True
     return _refuses_reasoning(upstream) and _finds(_REASONING, body)
 
 
 def _finds(pattern: re.Pattern[bytes], body: bytes) -> bool:
-    """Return whether a pattern matches in a body, of which a slice is searched at a time.
+    """Return whether a pattern matches in a body, searched slice by slice.
 
-    A match has 1,024 bytes at most; none has more but with white space that no client sends.
+    Slices overlap by 1,024 bytes: a longer match needs white space that no client sends.
     """
     return any(
         pattern.search(body, start, start + _SEARCHED_BYTES + _MATCHED_BYTES) is not None
@@ -57,7 +56,7 @@ def _finds(pattern: re.Pattern[bytes], body: bytes) -> bool:
 
 
 def _refuses_reasoning(upstream: Upstream) -> bool:
-    """Return whether an upstream is a vendor that neither writes reasoning nor takes it.
+    """Return whether an upstream is a vendor that neither writes nor accepts reasoning.
 
     OpenAI's Chat Completions: other servers with its dialect have fields for both.
     """
@@ -66,18 +65,18 @@ def _refuses_reasoning(upstream: Upstream) -> bool:
 
 
 def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
-    """Return a request whose turns of other vendors are written as those of another dialect.
+    """Return a request whose turns of other vendors are marked as foreign to its dialect.
 
-    The same object is returned if there are none.
+    The encoder then translates them.  Without such a turn the same object is returned.
 
     Args:
-        request: The request, decoded from the upstream's own dialect.
+        request: The request, decoded from the upstream's dialect.
         upstream: The upstream.
     """
-    target = _Target.of(request, upstream)
+    rules = _SignatureRules.of(request, upstream)
     messages = tuple(
         message
-        if message.role != "assistant" or target.has_written(message)
+        if message.role != "assistant" or rules.may_have_written(message)
         else structs.replace(message, blocks=_without_carriers(message.blocks), source=None)
         for message in request.messages
     )
@@ -86,12 +85,12 @@ def disown_foreign_turns(request: Request, upstream: Upstream) -> Request:
     return structs.replace(request, messages=messages)
 
 
-class _Target(NamedTuple):
+class _SignatureRules(NamedTuple):
     """The signatures that an upstream verifies in a history.
 
     Attributes:
-        refuses_reasoning: Whether its vendor neither writes reasoning nor takes it.
-        has_issuer: Whether its vendor, or its server, signs what it writes.
+        refuses_reasoning: Whether its vendor neither writes nor accepts reasoning.
+        has_issuer: Whether its vendor or its server signs the blocks it writes.
         needs_reasoning_signed: Whether it refuses reasoning without a signature.
         needs_calls_signed: Whether it refuses a first call without a signature.
     """
@@ -108,9 +107,9 @@ class _Target(NamedTuple):
         profiles = upstream.profiles or shipped_profiles()
         target = profiles.resolve(base, server=server, model=model, version=None)
         signs_calls = base.signature_placeholder is not None
-        # Other servers than the vendor's may write both without a signature, and read them again.
+        # Servers other than the vendor's may write both unsigned, and accept them back.
         verifies = server in (base.reasoning_issuer, base.dialect, *_HOSTS)
-        # One that stores its answers has reasoning of which the client has the id alone.
+        # With stored responses, clients refer to reasoning by its id, without a signature.
         is_stored = "store" in base.fields and request.store is not False
         return cls(
             refuses_reasoning=_refuses_reasoning(upstream),
@@ -119,8 +118,8 @@ class _Target(NamedTuple):
             needs_calls_signed=verifies and target.signature_placeholder is not None,
         )
 
-    def has_written(self, message: InputMessage) -> bool:
-        """Return whether a message of the assistant may be the upstream's own."""
+    def may_have_written(self, message: InputMessage) -> bool:
+        """Return whether the upstream may have written a message of the assistant."""
         if self.refuses_reasoning:
             return not any(
                 isinstance(block, Reasoning | RedactedReasoning) for block in message.blocks
@@ -136,19 +135,19 @@ class _Target(NamedTuple):
 
 
 def _lacks_signature(block: InputBlock) -> bool:
-    """Return whether a block is unsigned reasoning, of which no aggregator names the vendor."""
+    """Return whether a block is unsigned reasoning without an aggregator's `format` field."""
     if not isinstance(block, Reasoning) or block.signature is not None:
         return False
     return not any("format" in fields for fields in (block.extra or {}).values())
 
 
 def _is_carrier(signature: str) -> bool:
-    """Return whether a signature of reasoning holds what another block was signed with."""
+    """Return whether a signature of reasoning carries the signature of another block."""
     return read_carrier(signature) is not None or untag_redacted_reasoning(signature) is not None
 
 
 def _without_carriers(blocks: tuple[InputBlock, ...]) -> tuple[InputBlock, ...]:
-    """Return blocks without reasoning that only holds a signature for another vendor."""
+    """Return blocks without reasoning whose only content is a carried signature."""
     return tuple(
         block
         for block in blocks

@@ -1,6 +1,7 @@
-"""Requests for an upstream of the client's own dialect: checked, and passed on.
+"""Passthrough: requests and answers between a client and an upstream of the same dialect.
 
-They pass as they are, but for what a server refuses that has a name and profiles.
+A request is checked and sent byte for byte, except for the parts that the profile of a named
+server refuses.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles import shipped_profiles
 from streamnorm.sse import Frame
 
-# Fields that decide what becomes of a request.  Servers in Go (encoding/json) read a field also by
-# a name in other case, and the last one of several counts.
+# Fields by which we route, count, store or narrow a request.  Servers in Go (encoding/json) also
+# read a field by its name in another case, and of repeated fields the last.
 _READ = frozenset(
     {
         *("model", "stream", "stream_options", "messages", "input", "contents", "tools", "n"),
@@ -67,11 +68,11 @@ def prepare_passthrough(
     *,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
-    """Return a request for a message, for an upstream of the client's dialect.
+    """Return a client's message request for an upstream of the same dialect.
 
-    The body is passed byte for byte.  Where the upstream has another name for the model, or its
-    server refuses a part of the request, that alone is changed; white space between the fields
-    is lost.
+    The body is sent byte for byte.  Where the upstream has another name for the model, or its
+    server refuses a part of the request, only that part is changed; white space between the
+    fields is lost.
 
     Args:
         received: The request.
@@ -79,9 +80,9 @@ def prepare_passthrough(
         limits: Bounds of the body.
 
     Raises:
-        RequestRefused: The body is no JSON object, exceeds a bound, has an object with a key
-            twice, or has a name that differs from one read here in case alone: what was read
-            here might not be what the provider reads; or the server refuses it in every form.
+        RequestRefused: The body is no JSON object or exceeds a bound; the provider might read
+            it differently, since a key is repeated or differs from a known field in case alone;
+            or the server refuses it in every form.
     """
     dialect = lookup(upstream.dialect)
     data = json_body(received)
@@ -91,14 +92,14 @@ def prepare_passthrough(
         _check_names(body)
         asked = dialect.endpoints.match(received.method, received.path, body)
         name = "" if asked is None else asked.model
-        own, path = upstream.upstream_model(name), received.path
-        narrowed = _narrowed(body, received, upstream, dialect, limits)
-        if own != name:
+        upstream_name, path = upstream.upstream_model(name), received.path
+        narrowed = _narrow(body, received, upstream, dialect, limits)
+        if upstream_name != name:
             head, slash, tail = path.rpartition(f"/{name}:")
             if slash:
-                path = f"{head}/{own}:{tail}"
+                path = f"{head}/{upstream_name}:{tail}"
             elif narrowed is None:
-                data = splice(data, body, {**body, "model": own})
+                data = splice(data, body, {**body, "model": upstream_name})
         target = passthrough_path(path, received, dialect)
         if narrowed is not None:
             data = splice(data, body, narrowed.encoded.body)
@@ -127,12 +128,12 @@ def prepare_passthrough(
     )
 
 
-class _Narrowed(NamedTuple):
-    """A request as a named server of its own dialect takes it.
+class _NarrowedRequest(NamedTuple):
+    """A request in the form that a named server of its dialect accepts.
 
     Attributes:
         encoded: The request, with all betas that are sent.
-        path: Path of the server's endpoint; None for the client's.
+        path: Path of the server's endpoint; None for the path of the client's request.
         beta_header: Header of the client that lists betas.
     """
 
@@ -141,14 +142,14 @@ class _Narrowed(NamedTuple):
     beta_header: str | None
 
 
-def _narrowed(
+def _narrow(
     body: dict[str, Any],
     received: ClientRequest,
     upstream: Upstream,
     dialect: Dialect,
     limits: Limits,
-) -> _Narrowed | None:
-    """Return a request without what its server refuses; None if nothing is known of the server.
+) -> _NarrowedRequest | None:
+    """Return a request without the parts that its server refuses; None for an unknown server.
 
     Raises:
         EncodeError: It has no legal form for the server.
@@ -161,20 +162,22 @@ def _narrowed(
             body, dialect.name, path=received.path, headers=received.headers, limits=limits
         )
     except DecodeError:
-        return None  # what it is is the upstream's affair
+        return None  # the upstream answers with its own error
     request = upstream.with_upstream_model(request)
     encoded = encode_request(request, dialect.name, server=upstream.server, profiles=profiles)
     base = codec_of(dialect.name).capabilities
     target = target_of(request, base, profiles, upstream.server, None)
-    return _Narrowed(encoded, None if target.path is None else encoded.path, target.beta_header)
+    return _NarrowedRequest(
+        encoded, None if target.path is None else encoded.path, target.beta_header
+    )
 
 
 def passthrough_path(path: str, received: ClientRequest, dialect: Dialect) -> str:
-    """Return path and query of a request for an upstream of its own dialect.
+    """Return path and query of a request for an upstream of the same dialect.
 
     Args:
         path: The path, decoded.
-        received: The request; of its query only what the vendor knows is passed.
+        received: The request; only the query fields that the vendor knows are forwarded.
         dialect: The dialect of both.
     """
     known = dialect.endpoints.forwarded_query
@@ -184,7 +187,7 @@ def passthrough_path(path: str, received: ClientRequest, dialect: Dialect) -> st
 
 
 def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | None:
-    """Return the body of a request for no message; None if it has none.
+    """Return the body of a request to an auxiliary endpoint; None for an empty one.
 
     Raises:
         RequestRefused: As for `prepare_passthrough`.
@@ -197,15 +200,19 @@ def passthrough_body(received: ClientRequest, upstream: Upstream) -> bytes | Non
         _check_keys(data)
         _check_names(body)
     name = string_of(body, "model")
-    own = upstream.upstream_model(name)
-    return data if not name or own == name else splice(data, body, {**body, "model": own})
+    upstream_name = upstream.upstream_model(name)
+    return (
+        data
+        if not name or upstream_name == name
+        else splice(data, body, {**body, "model": upstream_name})
+    )
 
 
 def _check_keys(data: bytes) -> None:
-    """Refuse an object with a key twice at any depth, also where the parser dropped it.
+    """Refuse a repeated key at any depth, also inside a value that a later key hides.
 
     Raises:
-        DecodeError: There is one, or the text is no strict JSON.
+        DecodeError: A key is repeated, or the text is no strict JSON.
     """
     try:
         _check_parts(data)
@@ -216,17 +223,17 @@ def _check_keys(data: bytes) -> None:
 
 
 def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
-    """Check JSON as `_check_keys` does, of large JSON one part after the other."""
+    """Check JSON as `_check_keys` does; large JSON part by part."""
     try:
         parts = split(text) if splits else None
     except FAST_ERRORS:  # half a surrogate pair
         _STEPWISE.decode(bytes(text).decode("utf-8", "surrogatepass"))
         return
     if parts is None:
-        json.loads(bytes(text), object_pairs_hook=_once, parse_constant=_no_number)
+        json.loads(bytes(text), object_pairs_hook=_check_pairs, parse_constant=_refuse_constant)
         return
     names = set[str]()
-    for name in parts.names or ():  # a set of many names is made by one call, or name by name
+    for name in parts.names or ():  # building the set in one call would block other threads
         if name in names:
             raise _RepeatedKey
         names.add(name)
@@ -236,10 +243,10 @@ def _check_parts(text: bytes | Raw, splits: int = _MAX_SPLITS) -> None:
 
 
 def _check_names(body: dict[str, Any]) -> None:
-    """Refuse a field that some servers read as one which was read here, and its value was not.
+    """Refuse a field whose name differs from a known one in case alone.
 
     Raises:
-        DecodeError: There is one.
+        DecodeError: There is such a field; servers in Go would read it.
     """
     for name in body:
         if name not in _READ and (read := _FOLDED.get(name.casefold())) is not None:
@@ -251,26 +258,26 @@ class _RepeatedKey(Exception):
     """An object has a key twice."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
     if len({name for name, _ in pairs}) < len(pairs):
         raise _RepeatedKey
 
 
-def _no_number(_name: str) -> NoReturn:
+def _refuse_constant(_name: str) -> NoReturn:
     raise ValueError
 
 
-_STEPWISE = StepwiseDecoder(object_pairs_hook=_once, parse_constant=_no_number)
+_STEPWISE = StepwiseDecoder(object_pairs_hook=_check_pairs, parse_constant=_refuse_constant)
 
 
 class PassthroughAnswer(Struct, frozen=True, kw_only=True):
-    """The answer of an upstream of the client's dialect, as the client reads it.
+    """An answer that is passed to a client of the upstream's dialect unchanged.
 
     Attributes:
         status: HTTP status.
-        content_type: Its `content-type`; "" if it has none.
-        body: The whole body.
-        error: The error that it reports; None if it reports none.
+        content_type: `content-type` of the answer; "" without one.
+        body: The complete body.
+        error: The error that the body reports; None for a success.
     """
 
     status: int
@@ -280,7 +287,7 @@ class PassthroughAnswer(Struct, frozen=True, kw_only=True):
 
 
 def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
-    """Return the error of a successful answer whose body is none of its dialect; else None."""
+    """Return an error if a 2xx body is not a JSON object, as all answers are; else None."""
     try:
         body_object(body, Limits())
     except DecodeError:
@@ -289,15 +296,15 @@ def check_answer_body(body: bytes, dialect: str) -> StreamError | None:
 
 
 class PassthroughStream(Transcoder):
-    """Pass on a stream to its own dialect, whichever of its events is the first.
+    """Passes a stream to a client of the same dialect, from any of its events on.
 
-    A stream that is resumed begins within a message, which no decoder can check.  Its events
-    are passed unchanged; only its terminal and its errors are read.  What it does not show (a
-    cut, a limit, an event that is no JSON) is an error event.
+    A resumed stream begins within a message, which no decoder can check: its events are passed
+    unchanged, and only its terminal and its errors are read.  A failure that the stream does not
+    show (a cut, a limit, an event that is no JSON) is appended as an error event.
 
     Args:
         dialect: The dialect.
-        limits: Bounds of events; the stream is not bounded, for nothing of it is stored.
+        limits: Bounds of events; the stream has no bound, since nothing of it is stored.
     """
 
     def __init__(
@@ -312,7 +319,7 @@ class PassthroughStream(Transcoder):
 
 
 class _TerminalDecoder(Decoder):
-    """Reads the terminal and the errors of a stream, and of its other events the numbers."""
+    """Reads terminal, errors and sequence numbers of a stream, and nothing else."""
 
     def __init__(self, known: Dialect, *, limits: Limits) -> None:
         super().__init__(limits=limits)
@@ -336,7 +343,7 @@ class _TerminalDecoder(Decoder):
             self._read_last(frame, events)
 
     def _read_last(self, frame: Frame, events: list[Event]) -> None:
-        """Append the events of a frame that ends the stream, without those before it."""
+        """Append the events of a frame that ends the stream, decoded as if it were the first."""
         room = decoder(self.dialect, limits=self._limits)
         events += room.feed_frame(frame)
         self.outcome = room.outcome

@@ -1,4 +1,4 @@
-"""A client's request as the request for its upstream."""
+"""A client's request, its upstream, and the request that is sent there."""
 
 from __future__ import annotations
 
@@ -32,65 +32,66 @@ _ITEMS: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 def splice(data: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
     """Return a body as JSON, its unchanged parts byte for byte.
 
-    White space between the parts of what is changed is lost.
+    White space inside changed objects and arrays is lost.
 
     Args:
         data: The JSON that the client sent.
-        before: What it was decoded to.
+        before: The decoded form of `data`.
         after: The body to send, in which unchanged values are the same objects.
     """
     if list(before) == list(after) and all(after[name] is before[name] for name in before):
         return data
     try:
-        return msgspec.json.encode(_spliced_fields(_FIELDS.decode(data), before, after))
-    except FAST_ERRORS:  # half of a character, or a number that no double is near to
+        return msgspec.json.encode(_splice_fields(_FIELDS.decode(data), before, after))
+    except FAST_ERRORS:  # an unpaired surrogate, or a number beyond the range of a double
         return dumps(after)
 
 
-def _spliced(written: Raw, before: object, after: object) -> Raw:
-    """Return a value as JSON; what it has of a former value stays as that was written."""
+def _splice_value(written: Raw, before: object, after: object) -> Raw:
+    """Return a value as JSON; parts that it shares with the former value keep their spelling."""
     if after is before:
         return written
     if is_object(after) and is_object(before):
         fields = _FIELDS.decode(written)
-        return Raw(msgspec.json.encode(_spliced_fields(fields, before, after)))
+        return Raw(msgspec.json.encode(_splice_fields(fields, before, after)))
     if is_array(after) and is_array(before):
-        return Raw(msgspec.json.encode(_spliced_items(_ITEMS.decode(written), before, after)))
+        return Raw(msgspec.json.encode(_splice_items(_ITEMS.decode(written), before, after)))
     # A number that is equal may be of another type.
     return written if type(after) is type(before) and after == before else Raw(dumps(after))
 
 
-def _spliced_fields(
+def _splice_fields(
     written: dict[str, Raw], before: dict[str, Any], after: dict[str, Any]
 ) -> dict[str, Raw]:
     return {
-        name: _spliced(written[name], before[name], value)
+        name: _splice_value(written[name], before[name], value)
         if name in written and name in before
         else Raw(dumps(value))
         for name, value in after.items()
     }
 
 
-def _spliced_items(written: list[Raw], before: list[Any], after: list[Any]) -> list[Raw]:
-    """Return the items of an array: objects and arrays that stay, and others as those before.
+def _splice_items(written: list[Raw], before: list[Any], after: list[Any]) -> list[Raw]:
+    """Return the items of an array as JSON.
 
-    Of the objects that are gone, the first stands for the first that is new, and so on.  Whether
-    it does decides only which spelling equal values have.
+    Objects and arrays that stay keep their spelling.  The others are paired in order: the first
+    new one with the first removed one, and so on.  A wrong pair only changes the spelling of
+    equal values.
     """
-    # Equal texts may be one object, and stand for another spelling.
-    raws = {id(item): raw for item, raw in zip(before, written, strict=True) if _is_holder(item)}
+    # Equal strings may be one Python object and yet be spelt differently, so only containers count.
+    raws = {id(item): raw for item, raw in zip(before, written, strict=True) if _is_container(item)}
     staying = {id(item) for item in after}
-    gone = iter([item for item in before if _is_holder(item) and id(item) not in staying])
+    gone = iter([item for item in before if _is_container(item) and id(item) not in staying])
     items: list[Raw] = []
     for item in after:
-        raw = raws.get(id(item)) if _is_holder(item) else None
-        if raw is None and _is_holder(item) and (former := next(gone, None)) is not None:
-            raw = _spliced(raws[id(former)], former, item)
+        raw = raws.get(id(item)) if _is_container(item) else None
+        if raw is None and _is_container(item) and (former := next(gone, None)) is not None:
+            raw = _splice_value(raws[id(former)], former, item)
         items.append(Raw(dumps(item)) if raw is None else raw)
     return items
 
 
-def _is_holder(item: object) -> bool:
+def _is_container(item: object) -> bool:
     return is_object(item) or is_array(item)
 
 
@@ -100,12 +101,12 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         method: HTTP method.
         path: Path of the URL, decoded, without empty segments and query.
-        query: Pairs of name and value in the query of the URL; a name may stand in several.
+        query: Pairs of name and value in the query of the URL; a name may be repeated.
         headers: Headers by lower-case name.
-        body: The whole body; None if it is not in memory, as an upload.
-        decoded: The body as `body_object` returned it, or what stands in place of that for an
-            upstream of another dialect.  Nobody changes it; None if it has not been decoded.
-        released_bytes: Bytes of the body that was released.
+        body: The complete body; None if it is not in memory, as with an upload.
+        decoded: The body as `body_object` returned it, or its replacement for an upstream of
+            another dialect; never modified.  None before decoding.
+        released_bytes: Size of a released body.
     """
 
     method: str
@@ -121,13 +122,13 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the body, also of one that was released; 0 if it never was in memory."""
+        """Size of the body in bytes, also after its release; 0 if it never was in memory."""
         return len(self.body or b"") or self.released_bytes
 
     def release(self) -> None:
-        """Drop the bytes of a body that has been decoded, where no upstream is sent them.
+        """Free the bytes of a decoded body that no upstream will be sent.
 
-        They are dropped in place: whoever waits for the answer holds the request.
+        In place, because everything that waits for the answer holds this request.
         """
         structs.force_setattr(self, "released_bytes", self.size)
         structs.force_setattr(self, "body", b"")
@@ -141,14 +142,14 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """A provider that answers requests.
 
     Attributes:
-        dialect: Its dialect.
-        base_url: Its base URL, without a slash at its end.
-        server: Name of the server in profiles; None is the vendor.
-        profiles: What models, servers and versions refuse; None = what streamnorm ships.
-        model_map: Names of its models by the names that clients use.
-        model: Name of the model that all requests ask for; None for that of `model_map`.
-        headers: Headers of every request to it, names in lower case; they may hold its key.
-        forwards_key: Whether the client's own key is sent, if `headers` holds none.
+        dialect: Name of the dialect.
+        base_url: Base URL without a final slash.
+        server: Name of the server in profiles; None for the vendor's own.
+        profiles: Refusals of models, servers and versions; None for the shipped profiles.
+        model_map: The provider's model names by the names that clients use.
+        model: Name of the model for all requests; None to use `model_map`.
+        headers: Headers of every request, names in lower case; they may hold an API key.
+        forwards_key: Whether the client's key is sent if `headers` holds none.
     """
 
     dialect: str
@@ -183,9 +184,9 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
         body: The JSON body.
         streams: Whether the client reads a stream.
         include_usage: Whether the client reads the tokens of a stream.
-        reply: How calls in the answer get the client's names, and what it repeats.
-        losses: What the upstream's dialect cannot carry.
-        request: The request, with the upstream's name of the model; None if it was not read.
+        reply: Names of the client's tools, and request fields that the answer repeats.
+        losses: Losses of the upstream's dialect.
+        request: The unified request, with the upstream's model name; None for passthrough.
     """
 
     url: str
@@ -206,8 +207,8 @@ class RequestRefused(StreamnormError):
     """A request cannot be sent to its upstream.
 
     Attributes:
-        error: Why, for the client, with an HTTP status.
-        losses: What would be lost, where that is the reason.
+        error: The error for the client, with an HTTP status.
+        losses: Losses that made `strict` refuse the request.
         headers: Further headers of the response, by lower-case name.
     """
 
@@ -242,21 +243,22 @@ def build_upstream_request(
     adjust: Callable[[Request], Request] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> UpstreamRequest:
-    """Return a client's request for a message as the request for its upstream.
+    """Translate a client's message request for its upstream.
 
-    What an upstream of the client's dialect is sent unchanged is sent byte for byte.
+    For an upstream of the client's dialect, unchanged parts of the body stay byte for byte.
 
     Args:
         received: The request.
         client: The client's dialect.
         upstream: The provider.
         strict: Whether to refuse a request that would lose something.
-        missing_tools: What becomes of a request for a tool that the upstream lacks.
+        missing_tools: Whether a tool that the upstream lacks is an error or dropped.
         adjust: Changes the request before it is encoded.
         limits: Bounds of the body.
 
     Raises:
-        RequestRefused: It is not of the dialect, or has no legal form in the upstream's.
+        RequestRefused: The request is not of the client's dialect, or has no legal form in the
+            upstream's.
     """
     known, target = lookup(client), lookup(upstream.dialect)
     with refusals():
@@ -296,14 +298,14 @@ def build_upstream_request(
         else encode_pieces(encoded.body, received.size),
         streams=request.stream is True,
         include_usage=target is known or asks_for_usage(body),
-        reply=encoded.reply if target is known else _echoing(encoded.reply, known.name, body),
+        reply=encoded.reply if target is known else _echo_fields(encoded.reply, known.name, body),
         losses=encoded.losses,
         request=request,
     )
 
 
-def _echoing(reply: Reply, client: str, body: dict[str, Any]) -> Reply:
-    """Return a reply with the fields of a request that its answer repeats."""
+def _echo_fields(reply: Reply, client: str, body: dict[str, Any]) -> Reply:
+    """Return a reply that also holds the request fields which the answer repeats."""
     echoed_fields = codec_of(client).echoed_fields
     if echoed_fields is None:
         return reply
@@ -317,7 +319,7 @@ def asks_for_usage(body: object) -> bool:
 
 
 def match_operation(received: ClientRequest, client: str) -> RequestedOperation:
-    """Return what a request asks for, by its method and path.
+    """Return the operation of a request, by its method and path.
 
     Raises:
         RequestRefused: The client's dialect has no such endpoint.
@@ -342,7 +344,7 @@ def refusals() -> Generator[None]:
         param = exc.path.removeprefix("$").removeprefix(".")
         raise RequestRefused(str(exc), param=param or None) from exc
     except EncodeError as exc:
-        raise _no_legal_form(exc) from exc
+        raise _refusal_of(exc) from exc
     except LossyEncoding as exc:
         raise RequestRefused(str(exc), losses=exc.losses) from exc
 
@@ -375,8 +377,8 @@ def decode_request_body(received: ClientRequest, limits: Limits) -> dict[str, An
     return body_object(data, limits) if received.decoded is None else received.decoded
 
 
-# What clients act on where the state that they refer to cannot be had: they send the whole
-# conversation.  Anthropic's SDK does so without `thread`, in its `tool_runner` (lib/threads of
+# Error fields at which clients send the whole conversation, where the state that they refer to is
+# not available.  Anthropic's SDK does so without `thread`, in its `tool_runner` (lib/threads of
 # anthropic 2.12).
 _MISSING_STATE: dict[str, dict[str, Any]] = {
     "previous_response_id": {"code": "previous_response_not_found"},
@@ -384,8 +386,8 @@ _MISSING_STATE: dict[str, dict[str, Any]] = {
 }
 
 
-def _no_legal_form(exc: EncodeError) -> RequestRefused:
-    """Return the refusal of a request that the upstream's dialect cannot express."""
+def _refusal_of(exc: EncodeError) -> RequestRefused:
+    """Return the refusal for a request that the upstream's dialect cannot express."""
     name = exc.path.removeprefix("state.")
     if name == exc.path:
         return RequestRefused(str(exc), param=name)

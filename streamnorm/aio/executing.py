@@ -1,4 +1,4 @@
-"""`run_tools`: the tool calls of a message are executed, each with a result."""
+"""`run_tools`: execute the tool calls of a message."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def run_tools(
         if isinstance(tool, Tool) and tool.input_schema is not None
     }
     blocks, reason = (
-        (calls, None) if not isinstance(calls, Message) else (calls.blocks, _cut(calls))
+        (calls, None) if not isinstance(calls, Message) else (calls.blocks, _refusal_reason(calls))
     )
     asked = [block for block in blocks if isinstance(block, ToolCall)]
     if reason is not None:
@@ -107,8 +107,8 @@ async def run_tools(
     return tuple([results[number] for number, _ in numbered])
 
 
-def _cut(message: Message) -> str | None:
-    """Return why no call of a message is executed, for the model; None if they may be."""
+def _refusal_reason(message: Message) -> str | None:
+    """Return the reason, for the model, to execute no call of a message; None without one."""
     if message.stop_reason in _WHOLE:
         return None
     reason = message.stop_reason or "the end of the connection"
@@ -137,7 +137,7 @@ class _Execution:
     async def result(self, call: ToolCall) -> ToolResult:
         """Return the result of a call; only cancellation of the caller is raised."""
         try:
-            return result_of(call, await self._executed(call))
+            return result_of(call, await self._execute(call))
         except RefusedCall as exc:
             return error_result(call, str(exc))
         except anyio.get_cancelled_exc_class():
@@ -147,7 +147,7 @@ class _Execution:
         except Exception as exc:  # noqa: BLE001 - whatever it is, the model gets a result
             return exception_result(call, exc)
 
-    async def _executed(self, call: ToolCall) -> object:
+    async def _execute(self, call: ToolCall) -> object:
         name = qualified_name(call.name, call.namespace)
         executor = self._executors.get(name)
         if executor is None:
@@ -155,10 +155,10 @@ class _Execution:
         if call.is_unfinished:
             raise RefusedCall("Not executed: the text of the call was cut off before its end.")
         if call.kind == "custom":
-            return await _called(partial(executor, call.arguments))
+            return await _call(partial(executor, call.arguments))
         arguments = read_arguments(call, self._policy)
         self._check(name, arguments)
-        return await _called(partial(executor, **arguments))
+        return await _call(partial(executor, **arguments))
 
     def _check(self, name: str, arguments: dict[str, object]) -> None:
         checker = self._checkers.get(name)
@@ -174,11 +174,11 @@ class _Execution:
             )
 
 
-async def _called(executor: partial[object]) -> object:
-    """Return what a function returns, its coroutine awaited.
+async def _call(executor: partial[object]) -> object:
+    """Call a function, synchronous ones in a thread, and return its awaited result.
 
     Raises:
-        BaseException: The function did.
+        BaseException: The exception of the function.
     """
     returned: object
     raised: Exception | None = None
@@ -195,7 +195,7 @@ async def _called(executor: partial[object]) -> object:
 
 
 def _outcome(executor: partial[object]) -> tuple[object, Exception | None]:
-    """Return what a function returns or raises: a future holds no `StopIteration`."""
+    """Return the result or the exception of a function: a future holds no `StopIteration`."""
     try:
         return executor(), None
     except Exception as exc:  # noqa: BLE001 - raised again where it is awaited
@@ -250,7 +250,7 @@ def read_arguments(call: ToolCall, policy: BrokenArguments) -> dict[str, object]
 
 
 def _is_cut_off(text: str) -> bool:
-    """Return whether text is the beginning of an object, in JSON or nearly, and not all of it."""
+    """Return whether text is the beginning of a JSON object that was cut off."""
     parser = PartialJSON()
     parser.feed(text)
     if parser.error is None:
@@ -264,7 +264,7 @@ _ATTRIBUTES = (("content", "is_error"), ("content", "isError"))
 
 
 def result_of(call: ToolCall, value: object) -> ToolResult:
-    """Return what an executor returned as the result of its call.
+    """Return the return value of an executor as the result of its call.
 
     Raises:
         DecodeError: It is a result of MCP that is none.
@@ -287,7 +287,7 @@ def result_of(call: ToolCall, value: object) -> ToolResult:
 
 
 def _is_content(value: object) -> TypeGuard[Sequence[ResultBlock | str]]:
-    """Return whether a value is content of a result: blocks, with texts between them."""
+    """Return whether a value is result content: blocks, and strings between them."""
     if not _is_sequence(value) or not any(isinstance(item, _BLOCKS) for item in value):
         return False
     return all(isinstance(item, (str, *_BLOCKS)) for item in value)

@@ -38,7 +38,7 @@ OnEnd: TypeAlias = Callable[[Outcome], None]
 
 
 class DecoderKeywords(DecodeOptions, total=False):
-    """The keyword arguments of `decoder`, those of one dialect included."""
+    """The keyword arguments of `decoder`, including options of single dialects."""
 
     think_tags: bool
 
@@ -167,7 +167,7 @@ class Pump(ABC, Generic[T]):
 
     @property
     def progress(self) -> int:
-        """Number of frames that gave an event, and one more for the end of the message."""
+        """Number of frames with events, plus one for the end of the message."""
         core = self._core
         return core.frames - core.idle_frames + core.lacks_only_terminal
 

@@ -136,7 +136,7 @@ class TapOptions(ReadOptions, total=False):
 
 
 class TapPump(DecodingPump[bytes]):
-    """The pump of `tap`: bytes in, the same bytes out, their events to an observer."""
+    """The pump of `tap`: passes bytes through, and their events to an observer."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The sources that streams read: responses of HTTP clients, and plain iterables.
+"""Sources of streams: responses of HTTP clients, and plain iterables.
 
 A source is recognised by its methods, so that no HTTP client is imported.
 """
@@ -136,7 +136,7 @@ class AsyncReader:
                 await self._owner.aclose()
 
     async def _unwind(self) -> None:
-        """End the generators under a response here, and not in the garbage collector.
+        """End the generators of a response here rather than in the garbage collector.
 
         httpx nests six of them and closes none; one failing read ends them all.
         """
@@ -181,7 +181,7 @@ class Reader:
 
 
 def _head(owner: Any) -> tuple[int | None, str | None]:
-    """Return status and content type of a response; None for each of another source."""
+    """Return status and content type of a response; (None, None) for other sources."""
     status = getattr(owner, "status_code", getattr(owner, "status", None))
     headers: Any = getattr(owner, "headers", None)
     if not isinstance(status, int) or not hasattr(headers, "get"):

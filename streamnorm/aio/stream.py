@@ -1,4 +1,4 @@
-"""`Stream` and its synchronous twin `SyncStream`: they read a source into a pump."""
+"""`Stream` and its synchronous twin `SyncStream`: a source, read into a pump."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class TranscodePump(Pump[bytes]):
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the next read may make work of; see `Transcoder.waiting_bytes`."""
+        """Bytes that the next read may have to decode; see `Transcoder.waiting_bytes`."""
         return self._transcoder.waiting_bytes
 
     @property
@@ -101,7 +101,7 @@ class TranscodePump(Pump[bytes]):
 
 
 def _is_reworded(error: StreamError, written: bytes) -> bool:
-    """Return whether the error for a full context replaces the one that the server wrote.
+    """Return whether the error for a full context must replace the server's own error.
 
     Clients act on the words of their vendor, which a compatible server may not have.
     """

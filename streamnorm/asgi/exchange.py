@@ -36,12 +36,12 @@ EVENT_STREAM_HEADERS = {
 async def open_exchange(
     receive: Receive, send: Send, *, cancels: bool = True
 ) -> AsyncGenerator[Exchange]:
-    """Provide the exchange of one request; a client disconnect cancels what runs inside.
+    """Provide the exchange of one request; a client disconnect cancels the `async with` block.
 
     Args:
         receive: The server's `receive`; the request's body need not have been read.
         send: The server's `send`.
-        cancels: Whether a disconnect does so; if not, what is sent after it is ignored.
+        cancels: Whether a disconnect cancels; if not, later sends are ignored.
     """
     try:
         async with anyio.create_task_group() as tasks:
@@ -197,13 +197,13 @@ class EventSender:
                 return
 
     def _remaining_silence_s(self) -> float:
-        """Return the seconds of silence that are missing until the next ping."""
+        """Return the seconds of silence left until the next ping."""
         if self._is_sending:
             return self._keepalive_s
         return self._sent_at + self._keepalive_s - self._clock()
 
     async def _send_ping(self) -> bool:
-        """Send a ping unless a chunk is being sent; return False if there is none any more."""
+        """Send a ping unless a chunk is being sent; return False after the last ping."""
         if self._is_sending:
             return True
         ping = b"" if self._is_ended else self.ping()
@@ -218,7 +218,7 @@ class EventSender:
         return True
 
     async def _begin(self) -> None:
-        """Send what must precede a ping; nothing here, where the status was sent before."""
+        """Called before each ping; a subclass may have to send the status first."""
 
     async def _send_all_but_the_end(self, data: bytes) -> bytes:
         """Send a large chunk in pieces, and return the last of them."""

@@ -1,4 +1,4 @@
-"""A stream as an ASGI response, for Starlette, FastAPI or no framework at all."""
+"""Streams, and their complete messages, as ASGI responses: with Starlette, FastAPI or neither."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class EventStreamResponse(_StreamResponse):
                 case Failed(error) | Truncated(error):
                     await send_error(exchange, error, stream.error_body)
                     return
-                case _:  # the caller passed a stream that was closed or broken already
+                case _:  # the caller passed a stream that was already closed or broken
                     raise
         await exchange.start(self.status_code, self.raw_headers)
         if first is not None:
@@ -174,10 +174,9 @@ class MessageResponse(_StreamResponse):
         to: Dialect of the client.
         status: HTTP status of the response if the stream completes.
         headers: Further headers; they override the default ones.
-        reply: What `encode_request` returned for the request that is answered.
+        reply: `Encoded.reply` of the request that is answered.
         model: Model to name in place of the one that answered.
-        created: When the message was made, in seconds since 1970; None = as the provider
-            says, or 0.
+        created: Time of the message, in seconds since 1970; None for the provider's, or 0.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be written.
@@ -186,7 +185,7 @@ class MessageResponse(_StreamResponse):
         status_code: The HTTP status.
         raw_headers: The headers as sent, without the length.
         background: Called after the response if it is not None; FastAPI sets it.
-        losses: What the client's dialect could not carry, once the response is sent.
+        losses: Losses of the client's dialect, once the response is sent.
     """
 
     media_type = "application/json"
@@ -218,7 +217,7 @@ class MessageResponse(_StreamResponse):
                     self.losses += (Loss("choices", choice, 1, "dropped"),)
         except (UpstreamError, NotAStream, ProtocolError):
             if not isinstance(stream.outcome, Failed | Truncated):
-                raise  # the caller passed a stream that was closed or broken already
+                raise  # the caller passed a stream that was already closed or broken
         match stream.outcome:
             case Failed(error) | Truncated(error):
                 await send_error(exchange, error, self._error_body)
@@ -244,9 +243,9 @@ class MessageResponse(_StreamResponse):
         await send_json(exchange, self.status_code, self.raw_headers, body)
 
     def _error_body(self, error: StreamError) -> bytes:
-        # The vendor's own fields of an error belong to its dialect alone.
-        is_own = self._stream.dialect == lookup(self._to).name
-        return encoder(self._to, extras=is_own).error_body(error)
+        # Fields that a vendor adds to an error belong to its dialect alone.
+        same_dialect = self._stream.dialect == lookup(self._to).name
+        return encoder(self._to, extras=same_dialect).error_body(error)
 
 
 async def send_error(
@@ -255,8 +254,8 @@ async def send_error(
     """Send an error response: with the provider's status, 504 for a timeout or 502 for all else.
 
     Args:
-        exchange: Where to send it.
-        error: How the stream failed.
+        exchange: The exchange of the request.
+        error: The failure of the stream.
         error_body: Returns the body, in the client's dialect.
     """
     status = response_status(error)
@@ -283,11 +282,11 @@ def _framework_class(cls: type[T]) -> type[T]:
     starlette = sys.modules.get("starlette.responses")
     if starlette is None:
         return cls
-    return _joined(cls, starlette.Response)  # type: ignore[arg-type]  # classes are hashable
+    return _join_classes(cls, starlette.Response)  # type: ignore[arg-type]  # classes are hashable
 
 
 @lru_cache
-def _joined(cls: type[T], base: type) -> type[T]:
+def _join_classes(cls: type[T], base: type) -> type[T]:
     """Return a subclass of both, or `cls` if it is one already."""
     if issubclass(cls, base):
         return cls

@@ -1,4 +1,4 @@
-"""The base class of the replay server and the proxy, and what both do with headers and errors."""
+"""The replay server, the recording proxy, and their common base class."""
 
 from __future__ import annotations
 
@@ -145,10 +145,12 @@ async def refuse(
     await exchange.send(body, more=False)
 
 
-def end_to_end(headers: _Headers, *, without: Iterable[bytes] = ()) -> list[tuple[bytes, bytes]]:
-    """Return the end-to-end headers, with names in lower case, and values as they are.
+def select_end_to_end(
+    headers: _Headers, *, without: Iterable[bytes] = ()
+) -> list[tuple[bytes, bytes]]:
+    """Return the end-to-end headers, with names in lower case and unchanged values.
 
-    They stay in order, and repeated ones are included.
+    Their order and repeated headers are preserved.
 
     Args:
         headers: The headers of a message.
@@ -252,7 +254,7 @@ class ReplayApp(Application):
     async def _play(self, playback: Playback, exchange: Exchange) -> None:
         # The recorded body is the one after content decoding.
         recorded = [(name.encode(), value.encode()) for name, value in playback.headers.items()]
-        headers = end_to_end(recorded, without=[b"content-encoding"])
+        headers = select_end_to_end(recorded, without=[b"content-encoding"])
         await start(exchange, playback.status, headers)
         try:
             async for data in Player(playback, self._pace):
@@ -271,7 +273,7 @@ _TIMEOUT = httpx.Timeout(None, connect=30)
 # httpcore receives 64 KiB at once, and the shortest chunk, with its framing, has six bytes.
 _MAX_RECEIVED_CHUNKS = 64 * 1024 // 6
 # Set anew for the upstream request; `expect: 100-continue` was answered by the server.
-_OURS = (b"accept-encoding", b"expect", b"host")
+_REPLACED_HEADERS = (b"accept-encoding", b"expect", b"host")
 # What a URL may contain besides letters, digits and "-._~" (RFC 3986 §2).
 _URL_CHARACTERS = "%/?:@!$&'()*+,;=[]"
 # A segment "." or "..", also as servers read one that take a backslash for a slash, decode a
@@ -337,7 +339,7 @@ class RecordingProxy(Application):
             return
         try:
             response = await self._client.send(
-                _forwarded(request, url), stream=True, auth=None, follow_redirects=False
+                _build_request(request, url), stream=True, auth=None, follow_redirects=False
             )
         except httpx.HTTPError as exc:
             # The error's text and request may contain the client's data.
@@ -347,7 +349,7 @@ class RecordingProxy(Application):
             return
         reads = response.aiter_raw()
         try:
-            await start(exchange, response.status_code, end_to_end(response.headers.raw))
+            await start(exchange, response.status_code, select_end_to_end(response.headers.raw))
             async for data in reads:
                 await exchange.send(data)
         except httpx.HTTPError:  # the upstream response broke off: leave this one incomplete
@@ -378,10 +380,10 @@ class RecordingProxy(Application):
             raise ValueError("target is too long") from exc
 
 
-def _forwarded(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
-    """Return the request to send to the provider."""
+def _build_request(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
+    """Return the provider's request for a client's request."""
     headers = [
-        *end_to_end(request.headers, without=_OURS),
+        *select_end_to_end(request.headers, without=_REPLACED_HEADERS),
         # The recorded reads are then those of the text itself.
         (b"accept-encoding", b"identity"),
     ]
@@ -396,10 +398,10 @@ def _forwarded(request: ReceivedRequest, url: httpx.URL) -> httpx.Request:
 
 
 async def _cancel_read(reads: AsyncIterator[bytes]) -> None:
-    """End the reads of a body by one that is cancelled.
+    """End the nested read generators of a body by a cancelled read.
 
-    httpx and httpcore read in nested generators.  To close the outermost leaves the inner ones
-    to the garbage collector, of which trio warns; a cancelled read ends them all.
+    Closing the outermost generator of httpx leaves the inner ones to the garbage collector, at
+    which trio warns; a cancelled read ends them all.
     """
     with anyio.CancelScope() as scope, suppress(httpx.HTTPError, StopAsyncIteration):
         scope.cancel()
@@ -422,7 +424,7 @@ def _base_url(upstream: str) -> httpx.URL:
 
 
 def _trust(ca: str | Path | None) -> ssl.SSLContext:
-    """Return a context that trusts the authorities of a file, or those of the environment."""
+    """Return a TLS context with the authorities of a file, or of the environment."""
     # httpx 0.27 ignores the variable if there is no such file.
     file = os.environ.get("SSL_CERT_FILE") or None if ca is None else ca
     if file is None:

@@ -1,6 +1,6 @@
-"""Why a request got no response from its upstream, in words for the person at the client.
+"""Reasons why a request got no response from its upstream, worded for the client's user.
 
-"connection error" and "timed out" are words at which agents retry, as `stream_failures` says.
+Agents retry at "connection error" and "timed out": see `broken_connection`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def failed_request(error: Exception) -> StreamError:
     """Return the error of a request that got no response.
 
     Args:
-        error: What the HTTP client raised: httpx, or aiohttp.
+        error: The exception of the HTTP client, httpx or aiohttp.
     """
     return structs.replace(broken_connection(error, 0), message=reason_of(error))
 
 
 def reason_of(error: Exception) -> str:
-    """Return why there was no response; the text holds nothing of the request or the host.
+    """Return the reason, without any part of the request or the name of the host.
 
     Args:
-        error: What the HTTP client raised: httpx, or aiohttp.
+        error: The exception of the HTTP client, httpx or aiohttp.
     """
     failure = broken_connection(error, 0)
-    if failure.kind == "stalled":  # the causes of a timeout only show what was waited for
+    if failure.kind == "stalled":  # causes of a timeout say only which operation timed out
         return failure.message
     causes = list(causes_of(error))
     for cause in causes:
@@ -58,19 +58,19 @@ def reason_of(error: Exception) -> str:
 
 
 def _detail(causes: list[BaseException], name: str) -> str:
-    """Return what the first TLS error of OpenSSL says; those raised in Python say nothing."""
+    """Return a detail of the first TLS error with one: errors raised in Python have none."""
     details = (getattr(cause, name, None) for cause in causes if isinstance(cause, ssl.SSLError))
     return next((str(detail) for detail in details if detail), "no details")
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what caused it; connecting has an error for each address."""
+    """Yield an error and its causes; a failed connect groups one error per address."""
     pending = [error]
     while pending:
         current = pending.pop()
         yield current
         if isinstance(current, BaseExceptionGroup):
-            # isinstance leaves open of what it is a group
+            # isinstance cannot narrow the type of the members
             pending += cast("BaseExceptionGroup[BaseException]", current).exceptions
         elif cause := current.__cause__ or current.__context__:
             pending.append(cause)

@@ -45,7 +45,7 @@ from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse
 from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
-from streamnorm.http.headers import answer_headers
+from streamnorm.http.headers import response_headers
 
 
 class StartedStream(Struct, frozen=True):
@@ -263,7 +263,7 @@ class Attempts:
             return self._failure(_NO_HTTP, target, {}, reason="protocol")
         except (aiohttp.ClientError, OSError) as exc:
             return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
-        headers = answer_headers(answer.headers, self._client, lookup(target.upstream.dialect))
+        headers = response_headers(answer.headers, self._client, lookup(target.upstream.dialect))
         is_success = answer.status is not None and 200 <= answer.status <= 299
         self.has_status = is_success
         if sent.streams or not is_success:

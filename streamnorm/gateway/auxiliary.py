@@ -53,7 +53,7 @@ from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Routing, Target, is_one_name
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.storing import GatewayStore, store_refusals
-from streamnorm.http.headers import answer_headers
+from streamnorm.http.headers import response_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
 from streamnorm.transports.transcoded_state import client_scope
@@ -274,7 +274,7 @@ class AuxiliaryEndpoints:
             answer = await self._network.send(request, reuse=target.reuse, key=target.key)
         except _FAILURES as exc:
             return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
-        headers = answer_headers(answer.headers, client, client)
+        headers = response_headers(answer.headers, client, client)
         pump = PassthroughPump(answer, client.name, on_end=partial(setattr, call, "outcome"))
         answer.watch(pump)
         async with Stream(pump, answer) as stream:
@@ -368,7 +368,7 @@ class AuxiliaryEndpoints:
                 try:
                     sent = await self._network.send(request, reuse=target.reuse, key=target.key)
                     async with sent as answer:
-                        headers = answer_headers(answer.headers, client, lookup(dialect))
+                        headers = response_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)
                 except _FAILURES as exc:
                     return _Result(failed_request(exc), headers, dialect, failure_reason(exc))

@@ -72,7 +72,7 @@ class ContentDecoder:
     Args:
         codings: Names of its supported codings, in the order in which they were applied.
         max_bytes: Bound on the decoded body, and on the output of each coding; None for no bound.
-        max_members: Bound on the members of gzip, or the frames of zstd, one after the other.
+        max_members: Bound on concatenated members of gzip, or frames of zstd.
         ignores_trailing: Whether bytes behind the first member are ignored.
         step_bytes: Bound on one piece.
     """
@@ -100,7 +100,7 @@ class ContentDecoder:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the pieces that a chunk of the body decodes to.
 
-        A piece may be empty: a step of one coding may be none of the next.
+        A piece may be empty: what one coding returns may be too little for the next.
 
         Raises:
             CodingError: By a step.
@@ -156,7 +156,7 @@ class ResponseDecoder:
             ) from exc
 
 
-# A read of a provider is one read of the recording, so that it is cut as late as possible.
+# One read of a provider should stay one read of its recording, so pieces are large.
 _RESPONSE_STEP_BYTES = 1024 * 1024
 
 
@@ -183,7 +183,7 @@ class _Stage:
         self._step_bytes = step_bytes
         self._slice_bytes = sys.maxsize if ignores_trailing else _SLICE_BYTES
         self._size = 0
-        self._size_before = 0  # of the members before this one
+        self._size_before = 0  # total output of earlier members
         self._members = 0
         self._member: _Member | None = None
 
@@ -224,7 +224,7 @@ class _Stage:
         return member
 
     def _error(self, fault: Fault, message: str) -> CodingError:
-        """Return the error of the current member; behind another one, it may be none at all."""
+        """Return the error of the current member, which may be no member but trailing bytes."""
         is_trailing = self._members > 1 and self._size == self._size_before
         return CodingError(message.format(self._name), "trailing" if is_trailing else fault)
 
@@ -250,9 +250,9 @@ class _Member(Protocol):
     def is_ended(self) -> bool: ...
 
     def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bytes]:
-        """Return some output, and the data that was not read.
+        """Return some output, and the unread rest of the data.
 
-        To be called again with the rest until there is neither.
+        To be called again with the rest until both are empty.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The headers that pass between a client and its upstream: those of a list, and no others.
+"""Allow-lists of the headers forwarded between a client and its upstream.
 
 All names are in lower case.
 """
@@ -9,9 +9,15 @@ from collections.abc import Mapping
 
 from streamnorm._core.codec import Dialect
 
-# Headers that mean the same to every provider.
-_PASSED = ("idempotency-key", "traceparent", "tracestate", "user-agent", "x-client-request-id")
-_RETURNED = ("retry-after", "retry-after-ms", "x-should-retry")
+# Headers with the same meaning for every provider.
+_REQUEST_HEADERS = (
+    "idempotency-key",
+    "traceparent",
+    "tracestate",
+    "user-agent",
+    "x-client-request-id",
+)
+_RESPONSE_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
 
@@ -27,23 +33,23 @@ def request_headers(
 ) -> dict[str, str]:
     """Return the headers of a request to an upstream.
 
-    The client's key is sent in the vendor's own header; not at all if `own` has a key, and then
-    neither is the account that the client names: it belongs to the client's key.
+    The client's key is sent in the header that the vendor reads.  If `own` holds a key, neither the
+    client's key is sent nor the account that the client names, which belongs to that key.
 
     Args:
         received: Headers that the client sent.
         client: The client's dialect.
         upstream: The upstream's dialect.
-        body: Headers that belong to the body.
-        own: Headers of the upstream; they override all others.
+        body: Headers that describe the body.
+        own: Configured headers of the upstream; they override all others.
         forwards_key: Whether the client's key is sent.
     """
-    names = _PASSED + (upstream.endpoints.vendor_headers if upstream is client else ())
+    names = _REQUEST_HEADERS + (upstream.endpoints.vendor_headers if upstream is client else ())
     sent = {name: received[name] for name in names if name in received}
     if not own.keys().isdisjoint(upstream.endpoints.key_headers):
         sent = {name: sent[name] for name in sent if name not in upstream.endpoints.account_headers}
     elif forwards_key:
-        sent |= _key(received, client, upstream)
+        sent |= _key_header(received, client, upstream)
     fixed = {
         "accept": "*/*",
         # A few compressed bytes may stand for a gigabyte, and a stream gains little by it.
@@ -53,7 +59,7 @@ def request_headers(
     return {**sent, **body, **fixed, **own}
 
 
-def _key(received: Mapping[str, str], client: Dialect, upstream: Dialect) -> dict[str, str]:
+def _key_header(received: Mapping[str, str], client: Dialect, upstream: Dialect) -> dict[str, str]:
     """Return the header of the upstream that holds the client's key; {} if there is no key."""
     names = client.endpoints.key_headers
     if upstream is client:
@@ -64,30 +70,32 @@ def _key(received: Mapping[str, str], client: Dialect, upstream: Dialect) -> dic
     key = received[name]
     if name == "authorization":
         if not key.lower().startswith(_BEARER):
-            return {}  # a password, say: no key that another header can hold
+            return {}  # Basic credentials, for example, which no other header can hold
         key = key[len(_BEARER) :].strip()
     target = upstream.endpoints.key_headers[0]
     return {target: f"Bearer {key}" if target == "authorization" else key}
 
 
-def answer_headers(
+def response_headers(
     received: Mapping[str, str], client: Dialect, upstream: Dialect
 ) -> dict[str, str]:
-    """Return the headers of an answer to the client; the body's own are not among them.
+    """Return the headers of a response to the client, without those that describe its body.
 
     A value other than printable ASCII is left out.
 
     Args:
-        received: Headers of the upstream's answer.
+        received: Headers of the upstream's response.
         client: The client's dialect.
         upstream: The upstream's dialect.
     """
-    # A server refuses to send other values.
+    # Servers of HTTP refuse to send other values.
     values = {
         name: value for name, value in received.items() if value.isascii() and value.isprintable()
     }
     sent = {
-        name: value for name, value in values.items() if name in _RETURNED or _RATE_LIMIT in name
+        name: value
+        for name, value in values.items()
+        if name in _RESPONSE_HEADERS or _RATE_LIMIT in name
     }
     for name in (upstream.endpoints.request_id_header, "x-request-id", "request-id"):
         if name in values:

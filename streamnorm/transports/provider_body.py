@@ -1,4 +1,4 @@
-"""The body of a provider's response: decoded within bounds, piece by piece or whole."""
+"""The body of a provider's response, decoded in bounded pieces, and read in full."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MAX_BYTES = Limits().max_accumulated_bytes
 
 
 class ProviderResponse:
-    """A response of the network, read without the decoders of its package.
+    """A response whose body is read without the content decoders of its package.
 
-    Their generators cost more than the transcoding of a small event, and they inflate a read
-    at once, however large it becomes.
+    Those are nested generators, which cost more than the transcoding of a small event, and they
+    inflate a read at once, without a bound on its size.
 
     Args:
         response: The response, of which nothing was read.
@@ -101,11 +101,11 @@ class _DecodedReads:
         return piece
 
     def discard(self) -> None:
-        """Drop what was read and not returned."""
+        """Drop decoded pieces that were not returned."""
         self._pieces = iter(())
 
     def _begin_decoding(self) -> ResponseDecoder:
-        """Return the decoder; by a read, so that a failure is one of the body.
+        """Return the decoder, created by the first read so that its failure is one of the body.
 
         Raises:
             RemoteProtocolError: The coding is not supported.
@@ -116,14 +116,14 @@ class _DecodedReads:
 
 
 def open_body(response: ResponseT) -> ResponseT | ProviderResponse:
-    """Return a response to read its decoded body from."""
+    """Return a response whose decoded body can be read in bounded pieces."""
     return response if response.is_closed else ProviderResponse(response)
 
 
 def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes | StreamError:
-    """Return the whole body of a response, and close it; of a larger one the first reads.
+    """Return the complete body of a response, cut off above `max_bytes`, and close the response.
 
-    A body that cannot be decoded is an error.
+    A body that cannot be decoded is returned as an error.
     """
     reader = Reader(open_body(response))
     parts: list[bytes] = []
@@ -145,7 +145,7 @@ def read_whole(response: HTTPResponse, max_bytes: int = _MAX_BYTES) -> bytes | S
 async def read_whole_async(
     response: HTTPResponse, max_bytes: int = _MAX_BYTES
 ) -> bytes | StreamError:
-    """Return the whole body of a response; the twin of `read_whole`."""
+    """Return the complete body of a response; the twin of `read_whole`."""
     reader = AsyncReader(open_body(response))
     parts: list[bytes] = []
     size = 0

@@ -80,18 +80,18 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     def handle_request(self, request: RequestT) -> ResponseT:
         """Send a request, and record the response as its body is read."""
         inner = self._sync_inner()
-        sent = self._uncompressed(request)
+        sent = self._request_identity(request)
         with self._recording(sent) as writer:
             response = inner.handle_request(sent)
-        return self._recorded(response, writer, self._family.sync_stream)
+        return self._record_body(response, writer, self._family.sync_stream)
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send a request, and record the response as its body is read."""
         inner = self._async_inner()
-        sent = self._uncompressed(request)
+        sent = self._request_identity(request)
         with self._recording(sent) as writer:
             response = await inner.handle_async_request(sent)
-        return self._recorded(response, writer, self._family.async_stream)
+        return self._record_body(response, writer, self._family.async_stream)
 
     def __enter__(self) -> Self:
         self._sync_inner().__enter__()
@@ -131,7 +131,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     def _async_inner(self) -> AsyncTransport[RequestT, ResponseT]:
         return self._family.async_inner(self._inner)
 
-    def _uncompressed(self, request: RequestT) -> RequestT:
+    def _request_identity(self, request: RequestT) -> RequestT:
         """Return a copy of a request that asks for an uncompressed body.
 
         A compressed body arrives in other chunks than the server wrote.
@@ -156,10 +156,10 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
             writer.end(_end_of(exc, self._family))
             raise
 
-    def _recorded(
+    def _record_body(
         self, response: ResponseT, writer: RecordingWriter, stream: type[Any]
     ) -> ResponseT:
-        """Write the head of a response, and return it with a body that is recorded."""
+        """Record the head of a response, and return it with a body that records itself."""
         writer.begin(response.status_code, response.headers.multi_items())
         if response.is_closed:
             _write_whole(response, writer)
@@ -171,7 +171,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
 
 
 def _write_whole(response: HTTPResponse, writer: RecordingWriter) -> None:
-    """Write the body of a response that was read before it came here, as a mock's is."""
+    """Write the body of a response that was already read, as a mock's is."""
     try:
         writer.write(response.content)
     except RuntimeError:  # it was closed unread, and nobody will read it
@@ -280,7 +280,7 @@ class _RecordedBody:
 
 
 def _end_of(exc: BaseException, family: Family[Any, Any]) -> End:
-    """Return how a body ended whose read raised `exc`."""
+    """Return the end of a body whose read raised `exc`."""
     if isinstance(exc, (family.timeout, TimeoutError)):
         return "timeout"
     return "reset" if isinstance(exc, Exception) else "aborted"

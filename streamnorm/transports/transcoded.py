@@ -55,7 +55,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     Every request goes to `base_url`, whatever URL the client has, and redirects are not
     followed: the client's API key, sent in the header that the provider reads, reaches no
-    other server.  Of other headers only those of a list pass.
+    other server.  Other headers are forwarded by an allow-list.
 
     Streams are transcoded as they arrive, whole answers and error responses translated.  What
     goes wrong is raised by the client's SDK as if its own provider had failed: a refused request
@@ -63,9 +63,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
     and what breaks off within a stream as an error event.
 
     Args:
-        inner: Sends the requests: any transport of the package, such as a `RecordingTransport`
-            or a `ReplayTransport`; None for one that reaches the network.  It is closed with
-            this transport.
+        inner: Transport that sends the requests, of any kind, such as a `RecordingTransport` or
+            a `ReplayTransport`; None for the network.  It is closed with this transport.
         client: Dialect of the client.
         upstream: Dialect of the provider.
         base_url: Base URL of the provider, with or without the version of its API:
@@ -73,15 +72,14 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         model_map: Names of the provider's models by the names that the client uses.
         headers: Headers of every request to the provider.  With one that holds a key, the
             client's own key is not sent.
-        server: Name of the server in profiles; None for the one that the host names.
-        profiles: What models, servers and versions refuse; None = what streamnorm ships.
+        server: Name of the server in profiles; None for the name that its host implies.
+        profiles: Refusals of models, servers and versions; None for the shipped profiles.
         strict: Whether to refuse requests that would lose something, before they are sent.
-        missing_tools: What becomes of a request for a search, or another tool that its provider
-            executes, where this provider has none: it is refused (`error`), or the model answers
-            without (`drop`).
+        missing_tools: Handling of a search, or of another tool that its provider executes, which
+            this provider lacks: the request is refused (`error`), or sent without it (`drop`).
         on_loss: Called with each loss, of requests and of answers.
-        store: Where the responses of a client of Responses are stored, if the provider is of
-            another dialect; None for memory.
+        store: Store for the responses of a Responses client whose provider is of another
+            dialect; None for memory.
 
     Raises:
         UnknownDialect: A dialect does not exist, or has no whole bodies.
@@ -139,12 +137,12 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the last exchange lost so far, its request before its answer."""
+        """Losses of the last exchange so far, of its request before its answer."""
         return self._last.losses
 
     @property
     def outcome(self) -> Outcome | None:
-        """How the last exchange ended; None before that."""
+        """Outcome of the last exchange; None before its end."""
         return self._last.outcome
 
     def handle_request(self, request: RequestT) -> ResponseT:
@@ -257,16 +255,16 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         )
 
     def _turn(self, received: ClientRequest) -> StoredTurn | None:
-        """Return the turn of a client that has its responses stored."""
+        """Return the turn of a request if the client's responses are stored; else None."""
         return None if self._store is None else StoredTurn(received, self._client, self._store)
 
     def _translate_request(
         self, received: ClientRequest, turn: StoredTurn | None, exchange: TranscodedExchange
     ) -> UpstreamRequest:
-        """Return a client's request as the request for the provider.
+        """Translate a client's request for the provider.
 
         Raises:
-            RequestRefused: It has none.
+            RequestRefused: The request has no legal form in the provider's dialect.
         """
         sent = build_upstream_request(
             received,
@@ -296,7 +294,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         request: RequestT,
         exchange: TranscodedExchange,
     ) -> ResponseT:
-        """Answer a request for no message."""
+        """Answer a request to an auxiliary endpoint."""
         operation = read_operation(received.method, received.path, dict(received.query))
         if operation is not None and (turn := self._turn(received)) is not None:
             return self._responses.auxiliary(Encoded(turn.answer(operation)), None)
@@ -313,7 +311,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         request: RequestT,
         exchange: TranscodedExchange,
     ) -> ResponseT:
-        """Answer a request for no message."""
+        """Answer a request to an auxiliary endpoint."""
         operation = read_operation(received.method, received.path, dict(received.query))
         if operation is not None and (turn := self._turn(received)) is not None:
             return self._responses.auxiliary(Encoded(await turn.answer_async(operation)), None)
@@ -342,7 +340,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
     def _translate_answer(
         self, data: bytes | StreamError, sent: UpstreamRequest, exchange: TranscodedExchange
     ) -> TranslatedAnswer | StreamError:
-        answer = data if isinstance(data, StreamError) else self._translated(data, sent)
+        answer = data if isinstance(data, StreamError) else self._translate_body(data, sent)
         if isinstance(answer, StreamError):
             exchange.end(error_outcome(answer))
             return answer
@@ -351,7 +349,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         self._observe(sent, answer.outcome)
         return answer
 
-    def _translated(self, data: bytes, sent: UpstreamRequest) -> TranslatedAnswer | StreamError:
+    def _translate_body(self, data: bytes, sent: UpstreamRequest) -> TranslatedAnswer | StreamError:
         return translate_answer(
             data,
             self._client.name,
@@ -363,22 +361,22 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         )
 
     def _refuse(self, refused: RequestRefused, exchange: TranscodedExchange) -> ResponseT:
-        """Return the error response to a request that is not sent."""
+        """Return the error response for a request that is not sent."""
         exchange.add_losses(refused.losses, self._on_loss)
         exchange.end(error_outcome(refused.error))
         return self._responses.error(refused.error, None)
 
     def _observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
-        """Learn from a count of tokens, for the estimates of those that nobody counts."""
+        """Improve the estimates of token counts by a count that the provider reported."""
         if isinstance(outcome, Completed) and sent.request is not None:
             self._estimator.observe(sent.request, outcome.usage.input_tokens)
 
 
 class AuxiliaryRequests(Generic[RequestT, ResponseT]):
-    """Answers a client's counts of tokens, lists of models and requests about responses.
+    """Serves token counts, model lists and operations on responses.
 
     Args:
-        answers: Makes the responses to the client.
+        answers: Builder of the responses to the client.
         client: The client's dialect.
         upstream: The provider.
         estimator: Estimates tokens that the provider does not count.
@@ -414,12 +412,12 @@ class AuxiliaryRequests(Generic[RequestT, ResponseT]):
 
         Args:
             received: The request.
-            asked: What it asks for.
-            send: Sends a request to the provider.
+            asked: The requested operation.
+            send: Function that sends a call to the provider.
             exchange: The exchange.
 
         Raises:
-            RequestRefused: It is not of the dialect, or the provider cannot answer it.
+            RequestRefused: The request is not of the dialect, or the provider cannot answer it.
         """
         steps = self._steps(received, asked)
         response: ResponseT | None = None
@@ -481,7 +479,7 @@ class AuxiliaryRequests(Generic[RequestT, ResponseT]):
 
 
 def _reply_of(response: HTTPResponse, body: bytes | StreamError) -> UpstreamReply:
-    """Return an answer; an error status is an error without its body."""
+    """Return a provider's reply; the body is empty if an error response could not be decoded."""
     return UpstreamReply(
         status=response.status_code,
         content_type=response.headers.get("content-type", ""),

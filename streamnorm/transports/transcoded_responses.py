@@ -28,7 +28,7 @@ from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.sources import AsyncReader, Reader
-from streamnorm.http.headers import answer_headers
+from streamnorm.http.headers import response_headers
 from streamnorm.transports.family import Family, HTTPResponse, RequestT, ResponseT, subclass
 from streamnorm.transports.provider_body import open_body
 from streamnorm.transports.transcoded_state import StoredTurn, last_response
@@ -41,7 +41,7 @@ _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
 class TranscodedExchange:
-    """A request and its answer, and how it ended if an exception leaves the `with` block."""
+    """Losses and outcome of a request; an exception from the `with` block is an outcome, too."""
 
     def __init__(self) -> None:
         self.stream: Stream[bytes] | SyncStream[bytes] | None = None
@@ -55,7 +55,7 @@ class TranscodedExchange:
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; None before that."""
+        """Outcome of the exchange; None before its end."""
         return self._outcome if self.stream is None else self.stream.outcome
 
     def add_losses(self, losses: tuple[Loss, ...], on_loss: OnLoss | None) -> None:
@@ -70,7 +70,7 @@ class TranscodedExchange:
         self._outcome = outcome
 
     def end_auxiliary(self, answer: object) -> None:
-        """Set the outcome of a request for no message, if it failed; else it has none."""
+        """Set the outcome of a failed request to an auxiliary endpoint; a success has none."""
         error = answer.error if isinstance(answer, PassthroughAnswer) else answer
         if isinstance(error, StreamError):
             self.end(error_outcome(error))
@@ -91,7 +91,7 @@ class TranscodedExchange:
 
 
 class ClientResponses(Generic[RequestT, ResponseT]):
-    """Makes the responses of one transport.
+    """Builds the responses of one transport.
 
     Args:
         family: Package of the client.
@@ -116,8 +116,8 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         """Return a response whose body is a stream; an error response if that fails at once.
 
         Args:
-            pump: Makes the pump of the stream.
-            turn: Stores the answer; None if it is not stored.
+            pump: Factory of the stream's pump.
+            turn: Turn that stores the answer; None if it is not stored.
             response: The provider's response.
             exchange: The exchange, which follows the stream.
 
@@ -151,12 +151,12 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     def _start_stream(
         self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT
     ) -> ResponseT:
-        """Return a response whose body is a stream, of which the first chunk was read."""
+        """Return a response whose body is a stream with its first chunk read."""
         headers = self._headers(response, _STREAM)
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
     def complete(self, answer: TranslatedAnswer | StreamError, response: ResponseT) -> ResponseT:
-        """Return a whole answer, or the error response in its place."""
+        """Return the response with a complete answer, or the error response in its place."""
         if isinstance(answer, StreamError):
             return self.error(answer, response)
         return self._respond(200, answer.body, self._headers(response, _JSON))
@@ -164,7 +164,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     def auxiliary(
         self, answer: Encoded | PassthroughAnswer | StreamError, response: ResponseT | None
     ) -> ResponseT:
-        """Return the answer to a request for no message.
+        """Return the response of an auxiliary endpoint.
 
         Args:
             answer: The answer.
@@ -214,7 +214,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         if response is None:
             return dict(own)
         received = {name.lower(): value for name, value in response.headers.multi_items()}
-        return {**answer_headers(received, self._client, self._upstream), **own}
+        return {**response_headers(received, self._client, self._upstream), **own}
 
 
 class TranscodedBody(Stream[bytes]):
@@ -226,8 +226,9 @@ class TranscodedBody(Stream[bytes]):
     Args:
         response: The provider's response.
         family: Package of the client.
-        turn: Stores the answer before its last chunk is returned; None if it is not stored.
-        pump: Makes the pump of the stream.
+        turn: Turn that stores the answer before its last chunk is returned; None if it is not
+            stored.
+        pump: Factory of the stream's pump.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Responses' state beside a transcoding transport: what a turn stores, and operations on it."""
+"""State of the Responses API for transcoding transports: stored turns, and operations on them."""
 
 from __future__ import annotations
 
@@ -31,47 +31,47 @@ def stores_responses(client: Dialect) -> bool:
 
 
 def client_scope(received: ClientRequest, client: Dialect) -> str:
-    """Return the scope of the client that sent a request: that of its key.
+    """Return the scope of a client in the store, derived from its API key.
 
-    One key is one scope, whichever header has it.  Several different keys are a scope of their
-    own, since any of them may be the one that was checked.
+    A key is the same scope in every header.  Several different keys in one request form a
+    separate scope, since any of them may be the key that was checked.
 
     Args:
         received: The request.
         client: The client's dialect.
     """
     found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
-    keys = sorted({_bare(key) for key in found if key})
+    keys = sorted({_without_scheme(key) for key in found if key})
     # The digest of what OpenAI's SDK sends: `authorization` alone.
     return scope_of("\n".join(f"Bearer {key}" for key in keys) + "\n")
 
 
-def _bare(key: str) -> str:
-    """Return a key without the scheme that `authorization` has before it."""
+def _without_scheme(key: str) -> str:
+    """Return a key without the scheme `Bearer` of an `authorization` header."""
     scheme, _, bare = key.partition(" ")
     return bare.strip() if scheme.lower() == "bearer" else key
 
 
 def refusal_of(exc: StateError) -> RequestRefused:
-    """Return the refusal of a request that an error of state says to be wrong."""
+    """Return the refusal for a request whose state is missing or wrong."""
     return RequestRefused(str(exc), exc.status, code=exc.code, param=exc.param)
 
 
 class StoredTurn:
-    """One request of a client that has its responses stored, and its answer.
+    """A request and its answer, for a client whose responses are stored.
 
     Args:
         received: The request.
         client: The client's dialect.
-        store: Where responses are stored.
+        store: Store of the responses.
 
     Raises:
-        RequestRefused: By any method: the request needs what is not stored.
+        RequestRefused: By any method: the request refers to state that is not stored.
     """
 
     def __init__(self, received: ClientRequest, client: Dialect, store: AnyStore) -> None:
         self._received = received
-        # One of the two protocols is that of the client's kind; callers choose by theirs.
+        # A client is synchronous or asynchronous, and calls only the methods of its kind.
         self._store = cast("ResponseStore", store)
         self._sync_store = cast("SyncResponseStore", store)
         self._scope = client_scope(received, client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm._registry import DIALECTS
-from streamnorm.http.headers import answer_headers, request_headers
+from streamnorm.http.headers import request_headers, response_headers
 
 FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
 
@@ -110,7 +110,7 @@ def test_headers_of_the_body_and_of_the_upstream_win() -> None:
 
 
 def returned(client: str, upstream: str, received: dict[str, str]) -> dict[str, str]:
-    return answer_headers(received, DIALECTS[client], DIALECTS[upstream])
+    return response_headers(received, DIALECTS[client], DIALECTS[upstream])
 
 
 def test_retry_advice_and_rate_limits_are_returned() -> None:
