@@ -1,10 +1,9 @@
-"""Errors of a request that does not fit into the context of its model, in all spellings.
+"""Recognition of context overflows: errors of a request that is too long for its model.
 
-Servers have no common code for this error: most have a phrase in the message alone.  Clients
-act on the phrase or the code of their own API: they compact the conversation, or ask for fewer
-tokens.  Each dialect therefore writes the error in its vendor's form.  A message is searched
-for constant phrases, and for numbers of at most 15 characters, so that its length decides how
-long that takes.
+Servers have no common code for this error; most have only a phrase in the message.  Clients
+recognise the phrase or code of their own API, and compact the conversation or ask for fewer
+tokens.  Each dialect therefore writes the error in its vendor's form.  The patterns are constant
+phrases and numbers of at most 15 characters, so a search takes linear time.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CODES = frozenset(
     }
 )
 
-# Each spelling: phrases that a message has all of.
+# Each row is one spelling: a message that contains all of its phrases.
 _SPELLINGS = (
     ("prompt is too long",),  # the Messages API; Fireworks
     ("exceed context limit",),  # the Messages API, where `max_tokens` takes the rest
@@ -70,7 +69,7 @@ _SPELLINGS = (
     ("context_length_exceeded",),
 )
 
-# A quota is spent although the request fits.
+# A spent quota is no overflow, although its message may mention tokens and limits.
 _QUOTA_STATUS = 429
 _QUOTA_WORDS = ("rate_limit", "throttl", "quota")
 
@@ -153,12 +152,12 @@ _LIMIT = tuple(
 
 
 class ContextOverflow(Struct, frozen=True):
-    """What an error says of a request that is too long; None where it does not say it.
+    """The numbers in the error of a request that is too long; None where the error has none.
 
     Attributes:
         input_tokens: Tokens of the request.
-        output_tokens: Tokens that it asks for.
-        limit: Tokens that the model has for both.
+        output_tokens: Tokens that the request allows the answer.
+        limit: Tokens of the model's context, for both.
     """
 
     input_tokens: int | None = None
@@ -167,7 +166,7 @@ class ContextOverflow(Struct, frozen=True):
 
     @property
     def input_fits(self) -> bool:
-        """Whether only the tokens that the request asks for do not fit."""
+        """Whether the input alone would fit, without the tokens of the answer."""
         return (
             self.input_tokens is not None
             and self.output_tokens is not None
@@ -180,9 +179,9 @@ def is_context_overflow(message: str, *words: str | None, status: int | None = N
     """Return whether an error reports a request that is too long for its model.
 
     Args:
-        message: The provider's words.
-        words: Its code and type.
-        status: Its HTTP status.
+        message: Message of the provider's error.
+        words: Code and type of the error.
+        status: HTTP status of the error.
     """
     known = [word.lower() for word in words if word]
     if not _CODES.isdisjoint(known):
@@ -194,7 +193,7 @@ def is_context_overflow(message: str, *words: str | None, status: int | None = N
 
 
 def context_overflow(error: StreamError) -> ContextOverflow | None:
-    """Return what an error of the provider says of a request that is too long; else None."""
+    """Return the numbers of a provider's context overflow; None for any other error."""
     type = (error.extra or {}).get("type")
     words = (error.code, type if isinstance(type, str) else None)
     if error.kind != "upstream" or not is_context_overflow(

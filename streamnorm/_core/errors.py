@@ -1,4 +1,4 @@
-"""Everything streamnorm raises.
+"""All exceptions that streamnorm raises, and suggestions for unknown names.
 
     StreamnormError
     ├── ProtocolError
@@ -13,7 +13,7 @@
     ├── ArgumentsError             tool arguments are not what their kind demands; .position
     ├── LossyEncoding              strict encoding would drop something; .losses
     ├── ProfileError               a file of profiles cannot be read
-    ├── StateError                 a request needs what is not stored; .status, .code, .param
+    ├── StateError                 a request needs state that is not stored; .status, .code, .param
     ├── StoreError                 the store of responses failed
     ├── RecordingError             a recording cannot be read or written
     ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
@@ -44,15 +44,15 @@ class StreamnormError(Exception):
 
 
 class ProtocolError(StreamnormError):
-    """Somebody broke a protocol."""
+    """A protocol was broken, by the caller or by the peer."""
 
 
 class LocalProtocolError(ProtocolError):
-    """You broke the event grammar, or used an object after its end."""
+    """The caller broke the event grammar, or used an object after its end."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent what its dialect does not allow.
+    """The peer sent data that its dialect does not allow.
 
     Attributes:
         dialect: Name of the dialect that was being read, if known.
@@ -68,7 +68,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class LimitExceeded(RemoteProtocolError):
-    """The peer passed a bound of `Limits`.
+    """The peer exceeded a bound of `Limits`.
 
     Attributes:
         limit: Name of the field of `Limits`.
@@ -85,7 +85,7 @@ class TruncatedStream(RemoteProtocolError):
     """The stream ended before its message did.
 
     Attributes:
-        partial: What had arrived, if anybody kept it.
+        partial: The message as far as it had arrived; None if it was not accumulated.
     """
 
     def __init__(
@@ -104,7 +104,8 @@ class UpstreamError(StreamnormError):
     """The provider reported an error, as an HTTP status or within the stream.
 
     Attributes:
-        message: The provider's words, unchanged; `str` escapes what a terminal would execute.
+        message: The provider's message, unchanged; `str` escapes control characters, which a
+            terminal would execute.
         status: HTTP status, or the one that the error's type stands for.
         code: The provider's code or type, as spelt on the wire.
         retryable: Whether the same request may succeed later; None if unknown.
@@ -134,7 +135,7 @@ class NotAStream(StreamnormError):
 
     Attributes:
         status: HTTP status, if there was one.
-        snippet: What kind of body it is, as `an HTML page`; never its text.
+        snippet: Kind of the body, such as `an HTML page`; never its text.
     """
 
     def __init__(self, message: str, *, status: int | None = None, snippet: str = "") -> None:
@@ -147,7 +148,7 @@ class DecodeError(StreamnormError):
     """A body is not of its dialect.
 
     Attributes:
-        path: JSON path of the part that is not, as `$.messages[3].content`.
+        path: JSON path of the invalid part, such as `$.messages[3].content`.
     """
 
     def __init__(self, message: str, *, path: str = "$") -> None:
@@ -162,7 +163,7 @@ class EncodeError(StreamnormError):
     """A request or a message has no legal form in a dialect.
 
     Attributes:
-        path: The part of the `Request` or `Message` that has none, as `messages[3].blocks[0]`.
+        path: Path of that part of the `Request` or `Message`, such as `messages[3].blocks[0]`.
     """
 
     def __init__(self, message: str, *, path: str) -> None:
@@ -174,10 +175,10 @@ class EncodeError(StreamnormError):
 
 
 class ArgumentsError(StreamnormError):
-    """Tool arguments are not what their kind demands.
+    """Tool arguments are not valid for their kind of call.
 
     Attributes:
-        position: Character of the arguments at which they stop being valid.
+        position: Index of the character at which the arguments stop being valid.
     """
 
     def __init__(self, message: str, *, position: int) -> None:
@@ -189,7 +190,7 @@ class LossyEncoding(StreamnormError):
     """Strict encoding would drop something.
 
     Attributes:
-        losses: What would be dropped.
+        losses: The losses.
     """
 
     def __init__(self, message: str, *, losses: Sequence[Loss]) -> None:
@@ -198,21 +199,21 @@ class LossyEncoding(StreamnormError):
 
 
 class ProfileError(StreamnormError):
-    """A file of profiles cannot be read, or says what no profile can.
+    """A file of profiles cannot be read, or has an invalid key or value.
 
     The text names the file and the key.
     """
 
 
 class StateError(StreamnormError):
-    """A request refers to a response or an item that is not stored, or to no such state at all.
+    """A request refers to a response or item that is not stored, or in a way that is invalid.
 
-    The text is for the client, in the vendor's words; it names the id that was asked for.
+    The text is for the client, in the vendor's words; it contains the id of the request.
 
     Attributes:
-        status: HTTP status of the answer.
+        status: HTTP status of the error response.
         code: The vendor's code; None where the vendor has none.
-        param: Parameter of the request that refers to it; None if it stands in the URL.
+        param: Parameter of the request with the reference; None if the URL has it.
     """
 
     def __init__(
@@ -225,9 +226,9 @@ class StateError(StreamnormError):
 
 
 class StoreError(StreamnormError):
-    """A store of responses cannot be reached or used, or what it holds is damaged.
+    """A store of responses cannot be reached or used, or its content is damaged.
 
-    The text says how it failed.  It names neither the store's URL or path nor what it holds.
+    The text describes the failure.  It contains neither the store's URL or path nor its content.
     """
 
 
@@ -242,8 +243,8 @@ class UnrecordedRequest(StreamnormError):
     left out, and how to record it.
 
     Attributes:
-        diff: The differences, as a unified diff; empty where there is nothing to compare with.
-        nearest: Name of the recording that it was compared with, if any.
+        diff: Unified diff to the nearest recording; "" if there is none.
+        nearest: Name of the nearest recording; None if there is none.
     """
 
     def __init__(self, message: str, *, diff: str = "", nearest: str | None = None) -> None:
@@ -253,23 +254,23 @@ class UnrecordedRequest(StreamnormError):
 
 
 class UnknownDialect(StreamnormError, LookupError):
-    """No dialect of that name, or none that does what was asked."""
+    """No dialect has that name, or the dialect does not support the operation."""
 
 
-# To compare two names takes the product of their lengths.
+# The time to compare two names is the product of their lengths.
 _MAX_CHARS = 64
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that suggests the most similar known name; "" if none is.
+    """Return the end of an error text that suggests a similar known name; "" if none is similar.
 
     Args:
-        name: The name that is not known.
-        known: The names that are.
+        name: The unknown name.
+        known: The known names.
     """
     if len(name) > _MAX_CHARS:
         return ""
-    from difflib import get_close_matches  # costs more than the rest of a start-up
+    from difflib import get_close_matches  # its import takes longer than the rest of a start-up
 
     found = get_close_matches(name.lower(), list(known), n=1)
     return f"; did you mean {found[0]}?" if found else ""

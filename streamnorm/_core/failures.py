@@ -26,7 +26,7 @@ from streamnorm._core.messages import Message
 
 
 class Fatal(Exception):
-    """Raised within a room: the stream ends here, with this error.  Never leaves a decoder."""
+    """Raised by a decoder's own code to end the stream with an error; never leaves the decoder."""
 
     def __init__(self, error: StreamError) -> None:
         super().__init__(error.kind)
@@ -34,14 +34,14 @@ class Fatal(Exception):
 
 
 def error_outcome(error: StreamError) -> Failed | Truncated:
-    """Return how a stream ended that ends in `error`."""
+    """Return the outcome of a stream that ends with `error`."""
     if error.kind in ("truncated", "transport", "stalled"):
         return Truncated(error)
     return Failed(error)
 
 
 def too_large(limit: str, bound: int) -> Fatal:
-    """Return the end of a stream that passes a limit."""
+    """Return the `Fatal` of a stream that exceeds a limit."""
     return Fatal(StreamError("too_large", f"{limit} of {bound} passed", code=limit))
 
 
@@ -49,13 +49,14 @@ def store_bytes(stored: StoredBytes, size: int) -> None:
     """Count bytes that a decoder stores.
 
     Raises:
-        Fatal: They are more than `max_accumulated_bytes`.
+        Fatal: The decoder would store more than `max_accumulated_bytes`.
     """
     if not stored.reserve(size):
         raise too_large("max_accumulated_bytes", stored.bound)
 
 
-# The words of vendors' error types and codes, most telling first.
+# HTTP status by a part of the vendor's error type or code; the first match wins, so the most
+# specific parts come first.
 _STATUS_WORDS = (
     ("insufficient_quota", 402),
     ("billing", 402),
@@ -103,14 +104,14 @@ def upstream_error(
     """Return a provider's error, with the HTTP status that it stands for.
 
     Args:
-        message: The provider's words.
-        code: Its code.
-        type: Its type, which is the code where there is none.
-        status: Its HTTP status, where it says one.
-        extra: Its other fields.
+        message: Message of the error.
+        code: Code of the error.
+        type: Type of the error, used as the code if there is none.
+        status: HTTP status, if the error has one.
+        extra: Other fields of the error.
     """
     if is_context_overflow(message, code, type, status=status):
-        # Some servers say 500, or no status in a stream; the same request fails again.
+        # Some servers report 500, or no status in a stream, but a retry fails the same way.
         status = status if status is not None and 400 <= status < 500 else 400
     if status is None or not 400 <= status <= 599:
         words = f"{code or ''} {type or ''}".lower()
@@ -123,17 +124,17 @@ def upstream_error(
     )
 
 
-# Azure's deployments; OpenRouter has no endpoints for a model.
+# Azure says `deployment`, OpenRouter `no endpoints found for`.
 _MODEL_WORDS = ("model", "deployment", "no endpoints found for")
-# "Cannot POST /v1beta/models/x:generateContent" speaks of a path.
+# "Cannot POST /v1beta/models/x:generateContent" is about a path, not about a model.
 _PATH = re.compile(r"(?<!\w)/\S*")
 
 
 def error_subject(error: StreamError) -> Literal["context", "model"] | None:
-    """Return what an error is about, where clients act on more than its status.
+    """Return the subject of an error that clients recognise by more than its status, or None.
 
-    `context`: the request is too long for its model.  `model`: the status is 404, and what was
-    not found is a model, and not a file, a stored response or a path.
+    `context`: the request is too long for its model.  `model`: status 404, and a model was not
+    found (not a file, a stored response or a path).
     """
     if context_overflow(error) is not None:
         return "context"
@@ -152,9 +153,9 @@ _MAPPED = frozenset(
 def find_error(value: Any) -> StreamError | None:
     """Return the error in a JSON value, or None.
 
-    `{"error": null}` is none; a value with choices is an error only by its `error` member.
+    `{"error": null}` is no error; a value with choices is one only if it has an `error` member.
     """
-    if is_array(value):  # Gemini's compatible endpoint
+    if is_array(value):  # Gemini's OpenAI-compatible endpoint
         value = value[0] if value else None
     if not is_object(value):
         return None
@@ -177,10 +178,10 @@ def find_error(value: Any) -> StreamError | None:
 
 
 def refusal_error(value: dict[str, Any]) -> StreamError | None:
-    """Return the error in the body of a response whose status is one, or None.
+    """Return the error in the body of a response with an error status, or None.
 
-    There, and only there, a message at the top is an error: Bedrock, Cerebras, Cohere and
-    SiliconFlow write no `error` around it; Cloudflare writes a list.
+    Only with an error status is a top-level `message` an error: Bedrock, Cerebras, Cohere and
+    SiliconFlow have no `error` around it; Cloudflare has a list.
     """
     if is_array(errors := value.get("errors")) and errors and is_object(errors[0]):
         value = errors[0]
@@ -191,13 +192,13 @@ def refusal_error(value: dict[str, Any]) -> StreamError | None:
         return None
     code = rest.pop("error_code", None)
     code = rest.get("code", code)
-    if isinstance(code, int) and not 400 <= code <= 599:  # a number of the vendor's own
+    if isinstance(code, int) and not 400 <= code <= 599:  # a vendor's number, no HTTP status
         code = str(code)
     return _from_object({**rest, "message": message, "code": code})
 
 
 def named_error(data: str, value: Any) -> StreamError:
-    """Return the error of an SSE event named `error`, whatever its data."""
+    """Return the error of an SSE event named `error`, for any data."""
     if (error := find_error(value)) is not None:
         return error
     if not is_object(value):
@@ -222,7 +223,7 @@ def _from_member(error: Any, owner: dict[str, Any]) -> StreamError:
 def _from_object(error: dict[str, Any]) -> StreamError:
     code, status = error.get("code"), error.get("status", error.get("status_code"))
     type = _text(error.get("type")) or None
-    if isinstance(status, str):  # Google's word, as RESOURCE_EXHAUSTED
+    if isinstance(status, str):  # Google's status names, such as RESOURCE_EXHAUSTED
         type, status = type or status or None, None
     if isinstance(code, str) and code.isdecimal() and len(code) == 3:  # Azure, LiteLLM
         status = int(code) if status is None else status
@@ -242,9 +243,9 @@ def _from_object(error: dict[str, Any]) -> StreamError:
 
 
 def _overflow_in(metadata: Any) -> str | None:
-    """Return the words of a provider behind OpenRouter, if its context is full; else None.
+    """Return the message of a provider behind OpenRouter if it reports a context overflow.
 
-    OpenRouter itself says "Provider returned error".
+    OpenRouter's own message is only "Provider returned error".
     """
     raw = metadata.get("raw") if is_object(metadata) else None
     if not isinstance(raw, str) or not is_context_overflow(raw):
@@ -262,7 +263,7 @@ def _text(value: Any) -> str:
 NOT_A_STREAM = "not_a_stream"
 """Code of the `StreamError("malformed")` for a body that is no event stream."""
 
-# Why a body of that kind may have come.
+# Probable causes, by the kind of the body.
 _HINTS = {
     "an HTML page": " (is the URL of the request right?)",
     "a JSON body": (
@@ -270,15 +271,16 @@ _HINTS = {
     ),
 }
 
-# Recognised by name, so that no HTTP client is imported; most are no subclass of a built-in.
+# Exceptions of HTTP clients by name: none of the clients is imported, and most of these classes
+# have no built-in base.
 _TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
 _NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
 
-# No registered status: google-genai sends a request again after 503, not after 529
+# 529 is no registered status: google-genai retries after 503, not after 529
 # (`_RETRY_HTTP_STATUS_CODES` of google-genai, read 2026-11-23).
 _OVERLOADED = 529
 
-# All vendors say it so; others also say 413, 422 and 500, which clients take for other errors.
+# All vendors use 400; compatible servers also use 413, 422 and 500, which clients misread.
 _TOO_LONG = 400
 
 
@@ -293,10 +295,10 @@ class SourceStopped(Exception):
 
 
 class FailedAnswer(EncodeError):
-    """A whole answer ends in an error in its target's dialect.
+    """A whole response that the target's dialect can only write as an error.
 
     Attributes:
-        error: The error, in which a stream of the answer ends there.
+        error: The error that a stream of the same answer would end with.
     """
 
     def __init__(self, error: StreamError) -> None:
@@ -305,7 +307,7 @@ class FailedAnswer(EncodeError):
 
 
 def answer_failure(exc: EncodeError) -> StreamError:
-    """Return the error for a client whose whole answer has no legal form."""
+    """Return the error for the client, for a whole response without a legal form."""
     return exc.error if isinstance(exc, FailedAnswer) else StreamError("malformed", str(exc))
 
 
@@ -331,8 +333,9 @@ def broken_connection(
         events: Number of server-sent events read.
         resume_token: As for `cut_stream`.
     """
-    if type(cause) is RemoteProtocolError:  # no subclass: those report how a stream ended
-        return StreamError("malformed", str(cause))  # of a body that cannot be decoded
+    # Content decoding failed.  Subclasses of this error report how a stream ended.
+    if type(cause) is RemoteProtocolError:
+        return StreamError("malformed", str(cause))
     names = {base.__name__ for base in type(cause).__mro__}
     when = (
         f"after {_count(events)}, before the message was complete"
@@ -363,7 +366,7 @@ def not_a_stream(body: bytes | bytearray) -> StreamError:
 
 
 def body_kind(body: bytes | bytearray) -> str:
-    """Return what a body is, by its bytes."""
+    """Return a description of a body by its first bytes."""
     start = body.lstrip(b" \t\r\n\xef\xbb\xbf")
     if not start:
         return "an empty body"
@@ -375,21 +378,20 @@ def body_kind(body: bytes | bytearray) -> str:
 
 
 def response_status(error: StreamError, overloaded_status: int = _OVERLOADED) -> int:
-    """Return the HTTP status of a response that reports an error before a stream begins.
+    """Return the HTTP status for an error response sent in place of a stream.
 
-    It is that of the error if that is 400 to 599, 400 for a request that is too long for its
-    model, 504 for a timeout or 502 for all else.
+    The status of the error if it is 400 to 599; 400 for a request that is too long for its model,
+    504 for a timeout, 502 for all other errors.
 
     Args:
         error: The error.
-        overloaded_status: Status of an overloaded server in the client's dialect, if that is
-            not the provider's.
+        overloaded_status: Status of an overloaded server in the client's dialect.
     """
     status = error.status_hint
     if context_overflow(error) is not None:
         return _TOO_LONG
-    # A provider's redirect does not concern the client; beyond 599 there are no statuses, and
-    # clients of HTTP/1.1 refuse the answer (RFC 9110, section 15).
+    # A redirect of the provider is not for the client.  Codes beyond 599 are invalid, and HTTP
+    # clients refuse the response (RFC 9110, section 15).
     if status is None or not 400 <= status <= 599:
         return 504 if error.kind == "stalled" else 502
     return overloaded_status if status == _OVERLOADED else status
@@ -403,14 +405,14 @@ def as_exception(
     frames: int | None = None,
     partial: Message | None = None,
 ) -> StreamnormError:
-    """Return the exception of a stream's error.
+    """Return the exception for the error of a stream.
 
     Args:
         error: The error.
         status: HTTP status of the response; None if the source is no response.
-        dialect: Dialect of the stream; None if unknown.
+        dialect: Name of the stream's dialect; None if unknown.
         frames: Number of frames read; None if unknown.
-        partial: The message as far as it arrived, if anybody kept it.
+        partial: The message as far as it arrived; None if it was not accumulated.
     """
     match error.kind:
         case "upstream":

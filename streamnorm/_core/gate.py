@@ -1,4 +1,4 @@
-"""The gate: whether a response is a stream, by status, content type and first bytes.
+"""The gate: decides by status, content type and first bytes whether a response is a stream.
 
     2xx, any other or no content type        open: the bytes are passed on
     2xx, JSON or HTML                        open if the first bytes are SSE or another body
@@ -21,7 +21,7 @@ from streamnorm._core.failures import body_kind, refusal_error, upstream_error
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 
-_BLANK = b" \t\r\n\xef\xbb\xbf"  # white space, and the bytes of a byte order mark
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # white space and the byte order mark
 _FIRST_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 Verdict: TypeAlias = Literal["open", "sniff", "collect"]
@@ -74,7 +74,7 @@ class Gate:
         self._status = status
         self._judge_body = judge_body
         self._make_sniffer = sniffer
-        self._sniffer: FormatSniffer | None = None  # of a body in another format
+        self._sniffer: FormatSniffer | None = None  # if the body starts like another format
         self._max_bytes = limits.max_error_body_bytes
         self._held = bytearray()
         self._has_error = False  # whether the body reports a provider's error
@@ -82,11 +82,11 @@ class Gate:
 
     @property
     def refusal(self) -> bytes | None:
-        """The body, if it reports a provider's error and was collected whole; else None."""
+        """The complete body, if it reports a provider's error; else None."""
         return bytes(self._held) if self._has_error and len(self._held) <= self._max_bytes else None
 
     def feed(self, data: bytes) -> bytes:
-        """Return the bytes to pass on: all held bytes once the gate is open."""
+        """Return the bytes to pass on: b"" while the gate is closed, then all held bytes."""
         if self.open:
             return data
         self._held += data
@@ -101,13 +101,13 @@ class Gate:
     def close(self) -> None:
         """Judge the collected body, which has ended."""
         if self._sniffing and (self._sniffer is not None or not self._held):
-            self.open = True  # the decoder reports an empty or cut body
+            self.open = True  # the decoder reports empty and cut bodies
         if not self.open:
             self.error = self._verdict()
 
     def abort(self) -> None:
-        """Judge the collected body, which has broken off."""
-        # An error status is an error without its body; half a 2xx is a broken transfer.
+        """Judge the collected body after the connection was lost."""
+        # An error status is an error even without its body; half a 2xx body is a broken transfer.
         if _is_success(self._status):
             self.open = True
         else:
@@ -144,11 +144,11 @@ class Gate:
             reported,
             message=reported.message or plain.message,
             status_hint=self._status,
-            # The same request may succeed later only where neither says otherwise.
+            # A retry makes sense only if neither the body nor the status rules it out.
             retryable=False if reported.retryable is False else plain.retryable,
         )
 
 
 def _is_success(status: int | None) -> bool:
-    """Return whether a status is 2xx, or there is none."""
+    """Return whether a status is 2xx or unknown."""
     return status is None or 200 <= status <= 299

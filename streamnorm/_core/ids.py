@@ -1,7 +1,6 @@
-"""Ids and signatures that must survive a dialect with narrower rules.
+"""Reversible spellings of ids and signatures for dialects with narrower rules.
 
-Both are reversible, so that what a client sends back can be given to the provider
-as the provider wrote it.
+What a client sends back is restored, and given to the provider as the provider wrote it.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
 
 
-@lru_cache(maxsize=64)  # a call and its result stand near each other
+@lru_cache(maxsize=64)  # a call and its result have the same id, and are close to each other
 def escape_id(id: str) -> str:
-    """Return an id of letters, digits, `_` and `-` only.
+    """Return an id in letters, digits, `_` and `-` only.
 
-    Ids that have no other characters stay as they are, so that those of most
-    providers never change.  Kimi's `functions.get_weather:0` must come back verbatim.
+    Ids without other characters stay as they are, so the ids of most providers never change.
+    Kimi's `functions.get_weather:0` must come back verbatim.
     """
     if _SAFE.fullmatch(id) and not id.startswith(_ESCAPED):
         return id
@@ -39,7 +38,7 @@ def escape_id(id: str) -> str:
 
 
 def unescape_id(id: str) -> str:
-    """Return the id that `escape_id` was given; any other stays as it is."""
+    """Undo `escape_id`; an id that it did not escape stays as it is."""
     if not id.startswith(_ESCAPED):
         return id
     escaped = id[len(_ESCAPED) :].encode("utf-8", "replace")
@@ -48,17 +47,17 @@ def unescape_id(id: str) -> str:
 
 
 def mint_id(*parts: object) -> str:
-    """Return a tool id for a call that came without one, the same for the same parts."""
+    """Return an id for a call that came without one; equal parts give equal ids."""
     digest = blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12)
     return f"call_{digest.hexdigest()}"
 
 
 class Signed(NamedTuple):
-    """A signature, or reasoning that only its issuer can read.
+    """A signature, or redacted reasoning, with its issuer.
 
     Attributes:
-        signature: The signature.
-        issuer: Who can verify it.
+        signature: The opaque value.
+        issuer: Vendor that can verify or read it; None if unknown.
         id: Id of the item that it is bound to; None if it is bound to none.
     """
 
@@ -68,22 +67,22 @@ class Signed(NamedTuple):
 
 
 def tag_signature(signature: str, issuer: str | None, id: str | None = None) -> str:
-    """Return a signature as an opaque value that names who can verify it, and under which id."""
+    """Return a signature with a tag that names its issuer and the item it is bound to."""
     return _write_tag(Signed(signature, issuer, id), _TAGGED, _TAGGED_WITH_ID)
 
 
 def untag_signature(value: str) -> Signed | None:
-    """Return the signature and its issuer, or None if the value was not tagged by us."""
+    """Undo `tag_signature`; None if the value has no such tag."""
     return _read_tag(value, _TAGGED, _TAGGED_WITH_ID)
 
 
 class SignatureCarrier(NamedTuple):
-    """A signature on a block of its own.
+    """A signature that an empty reasoning block carries for another block.
 
     Attributes:
         signature: The signature.
-        issuer: Who can verify it.
-        id: Id of the tool call that it signs; empty for the text before it.
+        issuer: Vendor that can verify it; None if unknown.
+        id: Id of the tool call that it signs; "" for the text before the carrier.
     """
 
     signature: str
@@ -92,13 +91,13 @@ class SignatureCarrier(NamedTuple):
 
 
 def write_carrier(carried: SignatureCarrier) -> str:
-    """Return a signature as an opaque value that names what it signs."""
+    """Return the signature of a carrier block, with a tag that names the signed block."""
     signature, issuer, id = carried
     return f"{_CARRIED}{_quote(id)}.{_quote(issuer or '')}.{signature}"
 
 
 def read_carrier(value: str) -> SignatureCarrier | None:
-    """Return what `write_carrier` was given, or None if the value is none of ours."""
+    """Undo `write_carrier`; None if the value has no such tag."""
     if not value.startswith(_CARRIED):
         return None
     id, _, rest = value[len(_CARRIED) :].partition(".")
@@ -107,17 +106,17 @@ def read_carrier(value: str) -> SignatureCarrier | None:
 
 
 def tag_redacted_reasoning(data: str, issuer: str | None, id: str | None = None) -> str:
-    """Return reasoning that only its issuer can read as an opaque value that says so."""
+    """Return redacted reasoning with a tag that names its issuer and the item it is bound to."""
     return _write_tag(Signed(data, issuer, id), _SEALED, _SEALED_WITH_ID)
 
 
 def untag_redacted_reasoning(value: str) -> Signed | None:
-    """Return what `tag_redacted_reasoning` was given, or None if the value is none of ours."""
+    """Undo `tag_redacted_reasoning`; None if the value has no such tag."""
     return _read_tag(value, _SEALED, _SEALED_WITH_ID)
 
 
 def unwrap_base64(value: str) -> str:
-    """Return the tagged or sealed value that Base64 text holds; empty if we did not write it."""
+    """Return the tagged value in Base64 text; "" if the text has no tag of ours."""
     if not value.startswith(_BASE64_TAGGED):
         return ""
     try:
@@ -128,7 +127,7 @@ def unwrap_base64(value: str) -> str:
 
 def _write_tag(signed: Signed, prefix: str, prefix_with_id: str) -> str:
     signature, issuer, id = signed
-    if id:  # in a form of its own: without an id the value is that of earlier versions
+    if id:  # a tag of its own: values without an id stay readable by earlier versions
         return f"{prefix_with_id}{_quote(issuer or '')}.{_quote(id)}.{signature}"
     return f"{prefix}{_quote(issuer or '')}.{signature}"
 

@@ -1,8 +1,8 @@
-"""The one place where untrusted JSON is decoded beyond msgspec's typed fast path.
+"""Decoding of untrusted JSON that msgspec's typed fast path refuses, and tests of its values.
 
-msgspec raises RecursionError and UnicodeDecodeError, which are no `MsgspecError`;
-it rejects `NaN` and lone surrogate escapes, which providers do send: half of a
-character ends one delta and the other half begins the next.
+msgspec rejects `NaN` and lone surrogate escapes, which providers do send: one half of a surrogate
+pair ends a delta, the other half begins the next.  It also raises RecursionError and
+UnicodeDecodeError, which are no `MsgspecError`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from streamnorm._core.limits import Limits
 
 _Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
-# What `JSONDecoder` itself calls; the stubs of the standard library have none of the four.
+# Functions that `JSONDecoder` itself calls; the stubs of the standard library have none of them.
 _PARSING: Any = json.decoder
 _SCANNING: Any = json.scanner
 _scanstring: Callable[[str, int, bool], tuple[str, int]] = _PARSING.scanstring
 
-# A body, its messages, a message, its content, a part of that.
+# Levels of a request: the body, its messages, a message, its content, a part of the content.
 _LEVELS = 5
 _SLICE_CHARS = 1024 * 1024
-# A string from behind its first quote on.
+# The rest of a string after its first quote.
 _STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _LOW = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -39,9 +39,9 @@ _ESCAPE_CHARS = 6  # at most
 
 
 class StepwiseDecoder(json.JSONDecoder):
-    """A decoder that parses five levels of a text in Python, and what they hold in C.
+    """A `json.JSONDecoder` that parses the outer five levels in Python and all others in C.
 
-    It takes what `json.JSONDecoder` takes, and returns or raises the same.
+    No single call then holds the interpreter's lock for long.  Results and errors are the same.
     """
 
     scan_once: _Scan
@@ -60,7 +60,7 @@ class StepwiseDecoder(json.JSONDecoder):
             self.scan_once = self._around(self.scan_once)
 
     def _around(self, scan_part: _Scan) -> _Scan:
-        """Return a scanner of one level more."""
+        """Return a scanner that parses one more level in Python."""
         parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
         make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
 
@@ -81,7 +81,7 @@ def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]
 
     Args:
         text: The JSON text.
-        begin: Where the string begins, behind its quote.
+        begin: Index of the first character after the quote.
         strict: Whether control characters are refused.
     """
     if _STRING.match(text, begin, begin + _SLICE_CHARS):
@@ -98,18 +98,18 @@ def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]
             position = end
         part, stop = _scanstring(text, position, strict)
     except json.JSONDecodeError:
-        # Raises, and says where the error is in all of it.
+        # Raises again, with the position in the whole text.
         parts, (part, stop) = [], _scanstring(text, begin, strict)
     return "".join([*parts, part]), stop
 
 
 def _between_escapes(text: str, start: int, end: int) -> int:
-    """Return an index, `end` or a little before, at which no escape is cut, nor a pair of them."""
+    """Return an index at or just before `end` that cuts no escape and no escaped surrogate pair."""
     last = text.rfind("\\", max(start, end - _ESCAPE_CHARS), end)
     if last < 0:
         return end
     before = text[start : last + 1]
-    if (len(before) - len(before.rstrip("\\"))) % 2:  # it begins an escape
+    if (len(before) - len(before.rstrip("\\"))) % 2:  # an unescaped backslash begins an escape
         size = _ESCAPE_CHARS if text[last + 1 : last + 2] == "u" else 2
         is_whole = last + size <= end
         end = end if is_whole else last
@@ -121,9 +121,9 @@ def _between_escapes(text: str, start: int, end: int) -> int:
 T = TypeVar("T")
 
 PIECE_BYTES = 2 * 1024 * 1024
-"""Size up to which one call decodes a text; that takes some milliseconds.
+"""Size up to which one call decodes a text, which takes a few milliseconds.
 
-The splitting of a larger text costs a quarter of what its translation does.
+Splitting a larger text costs a quarter of its translation.
 """
 
 FAST_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError)
@@ -148,19 +148,19 @@ _GENERAL = json.JSONDecoder(parse_constant=_discard_constant, parse_float=_finit
 _STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
-# Cleaned by one call, which takes 10 ms where each is half a pair.
+# Characters that one call cleans; if all are lone surrogates, it takes 10 ms.
 _CLEANED_CHARS = 64 * 1024
-# Halves whose other half is not beside them.
+# Surrogates that are not part of a pair.
 _LONE_SURROGATE = re.compile(
     "[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]"
 )
 
 
 class InvalidJSON(Exception):
-    """Text is not the JSON that was expected.
+    """Text is not the expected JSON.
 
     Attributes:
-        too_deep: Whether it only nests deeper than the bound.
+        too_deep: Whether the text is JSON that nests deeper than the bound.
     """
 
     def __init__(self, message: str, *, too_deep: bool = False) -> None:
@@ -169,16 +169,16 @@ class InvalidJSON(Exception):
 
 
 def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
-    """Return the value of JSON text; `NaN` and numbers that are not finite are None.
+    """Decode JSON text; `NaN` and numbers that are not finite become None.
 
     Args:
         text: One JSON value.
-        max_depth: Nesting beyond which it is refused.
-        pieces: Keys whose strings are pieces of a longer text, and keys on the way to
-            them: a lone surrogate there is kept, for `rejoin`; elsewhere it becomes U+FFFD.
+        max_depth: Bound on the nesting.
+        pieces: Keys whose strings are pieces of a longer text, and the keys that lead to them.
+            A lone surrogate in such a string is left for `rejoin`; in others it becomes U+FFFD.
 
     Raises:
-        InvalidJSON: It is no JSON, or nests too deep.
+        InvalidJSON: The text is no JSON, or nests too deep.
     """
     try:
         value = _ANY.decode(text)
@@ -190,7 +190,7 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
 
 
 def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset()) -> Any:
-    """Return the value of JSON text that msgspec refuses, as `decode_any` does."""
+    """Decode JSON text that msgspec has refused, as `decode_any` does."""
     value = _general(text, max_depth)
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
@@ -198,7 +198,7 @@ def decode_refused(text: str, *, max_depth: int, pieces: frozenset[str] = frozen
 
 
 def _may_nest(text: str, depth: int) -> bool:
-    """Return whether text has more opening brackets than `depth`; long answers have few."""
+    """Return whether text has more opening brackets than `depth`; most long texts have few."""
     for bracket in "{[":
         place = text.find(bracket)
         while place >= 0:
@@ -219,15 +219,15 @@ def _general(text: str, max_depth: int) -> Any:
 
 
 def convert(value: Any, type: type[T]) -> T:
-    """Return a decoded JSON value as `type`, numbers in strings and the like accepted.
+    """Convert a decoded JSON value to `type`, leniently: numbers in strings are accepted.
 
     Raises:
-        InvalidJSON: It does not fit.
+        InvalidJSON: The value does not fit the type.
     """
     try:
         return msgspec.convert(value, type, strict=False)
     except msgspec.ValidationError as exc:
-        # msgspec names types and the path, never the value.
+        # The text has types and a path, never the value.
         raise InvalidJSON(str(exc)[:1].lower() + str(exc)[1:]) from exc
     except UnicodeEncodeError as exc:  # a lone surrogate where no string fits
         raise InvalidJSON("lone surrogate in a string, expected no string") from exc
@@ -244,7 +244,7 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """Return the JSON object that `text` is, within the default depth; {} if it is none."""
+    """Decode a JSON object, within the default depth; {} for any other text."""
     try:
         value = decode_any(text, max_depth=Limits().max_json_depth)
     except InvalidJSON:
@@ -262,7 +262,7 @@ def is_json(text: str) -> bool:
 
 
 def count_of(value: object) -> int | None:
-    """Return a decoded JSON value as a count: 12 and 12.0 are; true, -1 and 1e300 are not."""
+    """Return a decoded JSON value as a count, or None: 12 and 12.0 are counts, true and -1 not."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return int(value) if 0 <= value < _TOO_MANY and value == value // 1 else None
     return None
@@ -284,18 +284,18 @@ def too_deep(value: Any, limit: int) -> bool:
 
 
 def string_of(value: dict[str, Any], key: str) -> str:
-    """Return a field that is text, without lone surrogates; an empty one for anything else."""
+    """Return a string field without lone surrogates; "" for any other value."""
     text = value.get(key)
     return clean(text) if isinstance(text, str) else ""
 
 
 def objects_of(value: object) -> list[dict[str, Any]]:
-    """Return the objects of an array; none of anything else."""
+    """Return the objects of an array; [] for any other value."""
     return [item for item in value if is_object(item)] if is_array(value) else []
 
 
 def compact(value: Any) -> str:
-    """Return a JSON value or a struct as JSON text without white space or lone surrogates."""
+    """Encode a JSON value or a struct as JSON text without white space or lone surrogates."""
     try:
         return dumps(value).decode()
     except UnicodeEncodeError:
@@ -316,10 +316,10 @@ def clean(text: str) -> str:
 
 
 def rejoin(carry: str, text: str) -> tuple[str, str]:
-    """Join what a delta ended in to the next one.
+    """Join the high surrogate at the end of one delta to the text of the next.
 
     Returns:
-        Text that encodes to UTF-8, and the high surrogate that it ended in, or "".
+        Text that encodes to UTF-8, and the high surrogate at its end, or "".
     """
     text = carry + text
     carry = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
@@ -327,11 +327,11 @@ def rejoin(carry: str, text: str) -> tuple[str, str]:
 
 
 def lone_surrogate_path(value: object, path: str = "") -> str | None:
-    """Return the path of the first text with half a surrogate pair, or None.
+    """Return the path of the first text with a lone surrogate, or None.
 
     Args:
-        value: A decoded JSON value, which nests no deeper than a bound.
-        path: Path of the value; a key is reported at the path of its object.
+        value: A decoded JSON value of bounded nesting.
+        path: Path of the value; a key is reported with the path of its object.
     """
     if isinstance(value, str):
         return path if _LONE_SURROGATE.search(value) else None
@@ -348,7 +348,7 @@ def lone_surrogate_path(value: object, path: str = "") -> str | None:
 
 
 def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """Return whether a value is an array, or a tuple of a struct that was made plain."""
+    """Return whether a value is an array, or a tuple as `msgspec.to_builtins` leaves it."""
     return isinstance(value, (list, tuple))
 
 
@@ -357,7 +357,7 @@ def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
 
     Args:
         value: The value.
-        pieces: As those of `decode_any`.
+        pieces: As for `decode_any`.
     """
     if isinstance(value, str):
         return clean(value)
@@ -376,15 +376,15 @@ def clean_tree(value: Any, pieces: frozenset[str] = frozenset()) -> Any:
 
 
 def json_value(text: str, what: str, path: str = "") -> Any:
-    """Return the value of JSON text.
+    """Decode JSON text that a user of the library put into a block.
 
     Args:
         text: The text.
-        what: What it is, for the error.
-        path: Of the block, for the error.
+        what: Name of the field, for the error.
+        path: Path of the block, for the error.
 
     Raises:
-        EncodeError: It is no JSON, or nests too deep.
+        EncodeError: The text is no JSON, or nests too deep.
     """
     try:
         return decode_any(text, max_depth=Limits().max_json_depth)

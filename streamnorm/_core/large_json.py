@@ -1,8 +1,8 @@
-"""JSON of many megabytes, decoded and encoded by calls that are each short.
+"""Decoding and encoding of JSON of many megabytes, in short calls.
 
-A call of msgspec holds the interpreter's lock until it returns, also in a thread: one that decodes
-32 MB keeps an event loop waiting for 50 ms or more.  A large text is therefore split into its
-fields and items, down to texts of `PIECE_BYTES`, and written item by item.
+A call of msgspec holds the interpreter's lock until it returns, even in a thread: decoding 32 MB
+blocks an event loop for 50 ms or more.  A large text is therefore split into its fields and
+items, down to texts of `PIECE_BYTES`, and written item by item.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from msgspec import Raw
 
 from streamnorm._core.json import PIECE_BYTES, dumps, is_array, is_object
 
-_COUNTED_BYTES = 1024 * 1024  # of which one call counts the values
-_MAX_SPLITS = 8  # each level scans what is left of a large text again
-_MAX_WRITTEN_LEVELS = 7  # down to the texts in results of tools
-_MAX_TEXT_CHARS = 256 * 1024  # of a text that one call writes
+_COUNTED_BYTES = 1024 * 1024  # bytes whose values one call counts
+_MAX_SPLITS = 8  # each level scans the large parts of a text again
+_MAX_WRITTEN_LEVELS = 7  # the depth of texts in tool results
+_MAX_TEXT_CHARS = 256 * 1024  # characters that one call writes
 _MIN_CACHED_CHARS = 1024
-# What stands before each value but the first, and how many values it counts for.
+# Bytes before each value but the first, and the number of values to count for each.
 _COUNTED = ((b",", 1), (b"[", 1), (b"{", 3))
-# All but these and the quotes of strings, in which they mean nothing.
+# All other bytes but the quotes of strings, within which the three have no meaning.
 _OTHER_BYTES = bytes(set(range(256)) - set(b'"[{,'))
 
 _QUOTE = ord('"')
@@ -32,9 +32,9 @@ _JSON: TypeAlias = "bytes | str | Raw"
 
 
 class _Name(str):
-    """The name of a field, equal to no other, so that repeated names are all decoded.
+    """The name of a field, unequal to any other, so that repeated fields are all decoded.
 
-    Unlike an object that holds the name, it does not make the garbage collector work.
+    A `str`, unlike an object that holds one, is not tracked by the garbage collector.
     """
 
     __slots__ = ()
@@ -43,11 +43,11 @@ class _Name(str):
 
 
 class Parts(NamedTuple):
-    """An object or an array whose parts are not decoded.
+    """An object or array whose members are not decoded.
 
     Attributes:
-        names: Names of the fields, also repeated ones; None of an array.
-        texts: The values of the fields, or the items.
+        names: Names of the fields, repeated ones included; None for an array.
+        texts: JSON of the values or items.
     """
 
     names: list[str] | None
@@ -62,11 +62,11 @@ _ANY = msgspec.json.Decoder[Any]()
 
 
 def split(text: _JSON) -> Parts | None:
-    """Return the parts of a large object or array; None for a text that is not to be split.
+    """Return the parts of a large object or array; None for any other text.
 
     Raises:
-        MsgspecError: It is no JSON.  What is wrong with a part may be found only by decoding it.
-        RecursionError: It nests too deep.
+        MsgspecError: The text is no JSON.  Errors within a part may appear when it is decoded.
+        RecursionError: The text nests too deep.
     """
     size = memoryview(text).nbytes if isinstance(text, Raw) else len(text)
     if size <= PIECE_BYTES or (isinstance(text, Raw) and memoryview(text)[0] == _QUOTE):
@@ -78,7 +78,7 @@ def split(text: _JSON) -> Parts | None:
         return None
     fields = cast("dict[_Name, Raw]", value)
     names, texts = list[str](), list[Raw]()
-    while fields:  # a large dictionary is freed by one call, or name by name
+    while fields:  # freeing a large dictionary is one call, too: it is emptied name by name
         name, part = fields.popitem()
         names.append(str(name))
         texts.append(part)
@@ -86,15 +86,15 @@ def split(text: _JSON) -> Parts | None:
 
 
 def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
-    """Return the value of JSON text of any size.
+    """Decode JSON text of any size.
 
     Args:
         text: One JSON value.
-        splits: How often a part may be split again.
+        splits: Levels of parts that may be split again.
 
     Raises:
-        MsgspecError: It is no JSON; also `RecursionError` and `UnicodeError`, as for
-            `FAST_ERRORS`.
+        MsgspecError: The text is no JSON.  `RecursionError` and `UnicodeError` are raised as
+            well (`FAST_ERRORS`).
     """
     parts = split(text) if splits else None
     if parts is None:
@@ -108,17 +108,17 @@ def decode_pieces(text: _JSON, splits: int = _MAX_SPLITS) -> Any:
 
 
 def encode_pieces(value: Any, size: int) -> bytes:
-    """Return a value of any size as JSON, as `dumps` writes it.
+    """Encode a value of any size, with the same bytes as `dumps`.
 
     Args:
         value: A decoded JSON value.
-        size: Bytes of what it was made of; a small value is written by one call.
+        size: Approximate bytes of the JSON; a small value is written by one call.
     """
     if size <= PIECE_BYTES:
         return dumps(value)
-    written = BytesIO()  # which returns what it holds without copying it
-    # Its memory is taken at once: each growth would leave a hole that nothing as large fits in.
-    # One history is up to 3 % larger in another dialect.
+    written = BytesIO()  # its `getvalue` does not copy
+    # Reserve the memory at once: each growth would leave a hole in the heap that no larger buffer
+    # fits into.  A history is up to 3 % larger in another dialect.
     written.seek(size + size // 16)
     written.write(b"\0")
     written.seek(0)
@@ -128,7 +128,7 @@ def encode_pieces(value: Any, size: int) -> bytes:
 
 
 def _write(value: Any, write: Callable[[bytes | memoryview], object], levels: int) -> None:
-    """Write a value, of its outer levels one part after the other."""
+    """Write a value; the members of its outer levels are written one by one."""
     if isinstance(value, str):
         _write_text(value, write)
     elif not (levels and value):
@@ -152,16 +152,16 @@ def _write(value: Any, write: Callable[[bytes | memoryview], object], levels: in
 
 
 def _write_text(text: str, write: Callable[[bytes | memoryview], object]) -> None:
-    """Write a text, a long one in slices.
+    """Write a string, a long one in slices.
 
-    A string beyond ASCII keeps the UTF-8 that it is written as (`PyUnicode_AsUTF8AndSize`) for as
-    long as it lives, a slice of it not for long.
+    A string beyond ASCII caches its UTF-8 (`PyUnicode_AsUTF8AndSize`) as long as it lives; a
+    slice is freed at once.
     """
     size, is_cached = len(text), not text.isascii()
     if size <= (_MIN_CACHED_CHARS if is_cached else _MAX_TEXT_CHARS):
         write(dumps(text))
         return
-    step = min(_MAX_TEXT_CHARS, (size + 1) // 2)  # a slice of all would be the string itself
+    step = min(_MAX_TEXT_CHARS, (size + 1) // 2)  # a slice of everything is the string itself
     write(b'"')
     for start in range(0, size, step):
         write(memoryview(dumps(text[start : start + step]))[1:-1])
@@ -169,13 +169,13 @@ def _write_text(text: str, write: Callable[[bytes | memoryview], object]) -> Non
 
 
 def has_more_values(text: bytes, most: int) -> bool:
-    """Return whether JSON text has more values than `most`, by its bytes alone.
+    """Return whether JSON text has more values than `most`, without decoding it.
 
-    Each value follows a comma or an opening bracket, besides the first.  An object counts as
-    three values.  In text that is no JSON something is counted.
+    Each value but the first follows a comma or an opening bracket.  An object counts as three
+    values.  The result for invalid JSON is arbitrary.
     """
     starts = range(0, len(text), _COUNTED_BYTES)
-    # Commas and brackets in strings are counted, too, as long as there are few.
+    # A first, fast count includes commas and brackets in strings.
     if most > sum(
         text.count(byte, start, start + _COUNTED_BYTES) * times
         for start in starts
@@ -185,7 +185,7 @@ def has_more_values(text: bytes, most: int) -> bool:
     count, rest, is_string = 1, b"", False
     for start in starts:
         piece = rest + text[start : start + _COUNTED_BYTES]
-        piece = piece.replace(rb"\\", b"")  # what is left of backslashes escapes the next byte
+        piece = piece.replace(rb"\\", b"")  # the remaining backslashes escape the next byte
         rest = piece[len(piece.rstrip(b"\\")) :]
         piece = piece[: len(piece) - len(rest)].replace(rb"\"", b"")
         between = piece.translate(None, _OTHER_BYTES).split(b'"')

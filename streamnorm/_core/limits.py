@@ -1,4 +1,4 @@
-"""Every bound on the memory that a peer can make us use, in one place."""
+"""Bounds on the memory that a peer can make us use, and counters against them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from msgspec import Struct
 from streamnorm._core.errors import LimitExceeded
 
 OBJECT_BYTES = 200
-"""Memory of a stored event or entry besides its text, as bounds count it.
+"""Memory counted for a stored event or entry besides its text.
 
 Without it a peer could store twenty times a bound in objects of a few bytes.
 """
 PART_BYTES = 400
-"""Memory of a part of reasoning besides its text, as bounds count all parts but the first."""
+"""Memory counted for each part of reasoning after the first, besides its text."""
 USUAL_FIELDS_BYTES = 1000
-"""Memory of the usual fields of a block or an item, whose number has a bound of its own."""
-_CONTAINER_BYTES = 64  # of an empty dictionary or list, as bounds count them
-_ITEM_BYTES = 50  # of a number, or of a string besides its text
+"""Memory of the usual fields of a block or item, which is not counted: blocks have a bound."""
+_CONTAINER_BYTES = 64  # memory of an empty dictionary or list
+_ITEM_BYTES = 50  # memory of a number, or of a string besides its text
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     # openai-python's own suite demands that an event above 64 MiB passes.
     max_event_bytes: int = 128 * 1024 * 1024
     max_json_depth: int = 128
-    # A message of few bytes takes forty times as many once a request is made of it.
+    # A request of small values takes forty times the bytes of its JSON text.
     max_json_values: int = 4_000_000
     max_blocks: int = 4096
     max_tool_calls: int = 1024
@@ -56,18 +56,18 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class StoredBytes:
-    """Counter of what one part of a stream stores, at most `max_accumulated_bytes`.
+    """Counter of the bytes that one part of a stream stores, at most `max_accumulated_bytes`.
 
-    A stream has one for its decoder, one for its encoder, and one for its message: none of
-    them stores the message more than a few times.
+    A stream has one counter for its decoder, one for its encoder, and one for its message; each
+    part stores the message at most a few times.
 
     Args:
         bound: `max_accumulated_bytes`.
 
     Attributes:
-        bound: The same.
-        left: Bytes that may still be stored.  Where text is counted in batches, it is negative
-            until the next piece is refused.
+        bound: The bound.
+        left: Bytes that may still be stored.  Text that is counted in batches can make it
+            negative; the next piece is then refused.
     """
 
     __slots__ = ("bound", "left")
@@ -76,7 +76,7 @@ class StoredBytes:
         self.bound = self.left = bound
 
     def reserve(self, size: int) -> bool:
-        """Count bytes and return True; False, and nothing is counted, if they are too many."""
+        """Count bytes and return True; return False and count nothing if they are too many."""
         if size > self.left:
             return False
         self.left -= size
@@ -86,28 +86,28 @@ class StoredBytes:
         """Count bytes.
 
         Raises:
-            LimitExceeded: They are too many.
+            LimitExceeded: The bytes exceed the bound.
         """
         if not self.reserve(size):
             name = "max_accumulated_bytes"
             raise LimitExceeded(f"{name} of {self.bound} passed", limit=name)
 
     def release(self, size: int) -> None:
-        """Count bytes no longer, since they are not stored any more."""
+        """Subtract bytes that are no longer stored."""
         self.left += size
 
     def lift(self) -> None:
-        """Allow any number of bytes: the stream has ended, and its error must go out."""
+        """Remove the bound: the stream has failed, and its error must still be written."""
         self.left = sys.maxsize
 
 
 def text_bytes(text: str) -> int:
-    """Return the size of text in UTF-8; half a surrogate pair has three bytes."""
+    """Return the size of text in UTF-8; a lone surrogate counts three bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def value_bytes(value: object) -> int:
-    """Return roughly the memory of a decoded JSON value."""
+    """Return the approximate memory of a decoded JSON value."""
     size, pending = 0, [value]
     while pending:
         item = pending.pop()

@@ -1,4 +1,4 @@
-"""Objects of the Model Context Protocol as decoded JSON, within bounds.
+"""Objects of the Model Context Protocol (MCP) as decoded JSON, within bounds.
 
 Fields are those of versions 2025-11-25 and 2026-07-28, as the models of `mcp` 2.3 have them.
 The package is not imported: its models are recognised by the method `model_dump`.
@@ -23,10 +23,10 @@ def mcp_object(value: object) -> dict[str, Any]:
     """Return an object of MCP as decoded JSON.
 
     Args:
-        value: A dict, or a model of the `mcp` package.
+        value: A dictionary, or a model of the `mcp` package.
 
     Raises:
-        DecodeError: It is no JSON object, or nests too deep.
+        DecodeError: The value is no JSON object, or nests too deep.
     """
     dump = getattr(value, "model_dump", None)
     if callable(dump):
@@ -53,7 +53,7 @@ def mcp_struct(value: Any, type: type[T], path: str = "$") -> T:
 
 
 def unmapped_fields(value: dict[str, Any], type: type) -> dict[str, dict[str, Any]] | None:
-    """Return what a struct of the protocol leaves of an object, as `extra`; a null is nothing."""
+    """Return the fields of an object that a struct does not have, as `extra`; nulls are dropped."""
     mapped: tuple[str, ...] = getattr(type, "__struct_fields__", ())
     rest = {name: item for name, item in value.items() if item is not None and name not in mapped}
     return {MCP: rest} if rest else None

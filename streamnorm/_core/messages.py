@@ -1,4 +1,4 @@
-"""Whole messages."""
+"""Whole messages, and the responses that they were decoded from."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from streamnorm._core.events import Opaque, StopReason, Usage
 class Message(Struct, frozen=True, omit_defaults=True, eq=False):
     """One answer of a model, complete or partial.
 
-    Two messages are equal if they say the same: `opaque` and `source` are not compared.
+    Equality ignores `opaque` and `source`.
 
     Attributes:
         id: The provider's id; empty if it sent none.
         model: The model that answered.
         blocks: The content, in order.
-        stop_reason: Why it ended; None if it has not.
+        stop_reason: Unified stop reason; None if the message has not ended.
         raw_stop_reason: The vendor's finish reason, as spelt on the wire.
-        stop_sequence: The sequence that ended it, if the vendor reports it.
+        stop_sequence: The sequence that ended the message, if the vendor reports it.
         usage: Token counts.
         extra: Other fields of the vendor's first object.
         stop_extra: Other fields of the vendor's last object.
-        block_extras: For each block the vendor's fields that have no place in it, or None;
-            empty where no block has any.
+        block_extras: The vendor's other fields of each block, or None; () if no block has any.
         opaque: Data that only its own dialect knows, such as log probabilities; `index` is the
             number of a block.
-        source: What the message was decoded from; None if it was not a whole response.
+        source: The `MessageSource` of a whole response; None for any other message.
     """
 
     id: str = ""
@@ -58,7 +57,7 @@ class Message(Struct, frozen=True, omit_defaults=True, eq=False):
 
     @property
     def text(self) -> str:
-        """The text for the user: all `Text` blocks, one after the other."""
+        """The text for the user: all `Text` blocks, concatenated."""
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
@@ -71,15 +70,15 @@ _COMPARED = tuple(name for name in Message.__struct_fields__ if name not in ("op
 
 
 class MessageSource(Struct, frozen=True):
-    """What a message was decoded from.
+    """The response that a message was decoded from.
 
-    A whole response is written again, spelt as it was, where the message goes to the same
-    dialect unchanged but for its model.
+    If only the model of the message changes, and the dialect stays, the response is written
+    again as it was read.
 
     Attributes:
-        dialect: The dialect.
-        body: The whole response, decoded; None if it was a stream.
-        message: The message itself, without its source.
+        dialect: Name of the dialect.
+        body: The decoded response; None if it was a stream.
+        message: The message as it was decoded, without its source.
         choices: Numbers of the other answers in the body.
     """
 
@@ -95,10 +94,9 @@ def came_from(message: Message, dialect: str) -> bool:
 
 
 def unchanged_body(message: Message, dialect: str) -> dict[str, Any] | None:
-    """Return the response that a message was decoded from, or None if it must be written anew.
+    """Return the response that a message was decoded from, if it can be written again.
 
-    It must be written anew if anything but the model was changed since, or if it came from
-    another dialect.
+    None if the message came from another dialect, or if a field besides the model was replaced.
     """
     if not came_from(message, dialect):
         return None

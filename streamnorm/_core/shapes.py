@@ -1,6 +1,6 @@
-"""Shapes of JSON values, and the checks that the strict validators of several dialects share.
+"""Shapes of JSON values, and further checks shared by the strict validators of all dialects.
 
-Each problem says what was found, then what was expected.  It holds words of the protocol,
+A problem states what was found, then what was expected.  It contains words of the protocol,
 types, sizes and indexes, never text of the payload.
 """
 
@@ -17,7 +17,7 @@ from streamnorm._core.limits import Limits
 
 _MAX_DEPTH = Limits().max_json_depth
 _NO_JSON = object()
-# Other languages read no larger integers; Python refuses to print sums of very large ones.
+# Most languages read no larger integers, and Python refuses to print very large ones.
 _TOO_LARGE = 2**63
 
 
@@ -25,9 +25,9 @@ class Shape(Struct, frozen=True):
     """The shape that a JSON value must have.
 
     Attributes:
-        expected: Its name in problems.
-        fits: Returns whether a value is of this kind.
-        inside: Yields the problems within a value that is, given its path.
+        expected: Name of the shape in problems.
+        fits: Function that returns whether a value has the right type.
+        inside: Generator of the problems within such a value, given the value and its path.
     """
 
     expected: str
@@ -39,9 +39,9 @@ def problems(shape: Shape, value: object, where: str) -> Iterator[str]:
     """Yield the problems of a value.
 
     Args:
-        shape: The shape that it must have.
+        shape: The shape that the value must have.
         value: Decoded JSON.
-        where: Its path, such as `message.usage`; empty for the whole payload.
+        where: Path of the value, such as `message.usage`; "" for the whole payload.
     """
     if not shape.fits(value):
         yield f"{where or 'payload'} is {found(value)}, expected {shape.expected}"
@@ -103,7 +103,7 @@ NULL_OR_TEXT = nullable(TEXT)
 
 
 def either(*shapes: Shape) -> Shape:
-    """Return the shape of a value of one of several kinds; its inside is not checked."""
+    """Return the shape of a value that fits one of several shapes; its inside is not checked."""
     return Shape(
         " or ".join(shape.expected for shape in shapes),
         lambda value: any(shape.fits(value) for shape in shapes),
@@ -164,12 +164,12 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
 
 
 def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the problems of an event's `type` and event line, which must be equal.
+    """Yield the problems of an event's `type` and its SSE event line, which must be equal.
 
     Args:
         event: The event.
-        line: The event name of its frame.
-        known: The types of the protocol.
+        line: Event name of the frame.
+        known: Types of the protocol.
     """
     kind = event.get("type")
     if "type" not in event:
@@ -178,7 +178,7 @@ def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> 
         yield f"type is {found(kind)}, expected a string"
     elif kind not in known:
         yield f"type is unknown in {len(kind)} characters, expected one of the protocol"
-    elif line == "message":  # which is what an absent line means
+    elif line == "message":  # the name of a frame without an event line
         yield f"no event line, or one that says message, expected {kind}"
     elif line != kind:
         said = line if line in known else f"{len(line)} characters"
@@ -188,12 +188,12 @@ def misnamed(event: Mapping[str, object], line: str, known: Collection[str]) -> 
 def changed_fields(
     known: dict[str, object], chunk: Mapping[str, object], types: Mapping[str, type]
 ) -> Iterator[str]:
-    """Yield a problem for each field that must be constant and is not.
+    """Yield a problem for each field whose value differs from the chunk before.
 
     Args:
-        known: The values of the chunks before, by name; updated.
+        known: Values of the chunks before, by name; updated.
         chunk: The next chunk.
-        types: The constant fields; values of other types are ignored.
+        types: Types of the fields that must not change; values of other types are ignored.
     """
     for name, kind in types.items():
         value = chunk.get(name)
@@ -210,9 +210,9 @@ def token_problems(
 
     Args:
         usage: The usage, with a total and with details of both counts.
-        path: Its path within the payload.
-        input_name: Word for the input in its field names, such as `prompt`.
-        output_name: Word for the output in its field names, such as `completion`.
+        path: Path of the usage in the payload.
+        input_name: Prefix of the input's field names, such as `prompt`.
+        output_name: Prefix of the output's field names, such as `completion`.
     """
     made_of: dict[str, tuple[str, ...]] = {
         input_name: ("cached_tokens", "cache_write_tokens"),
@@ -231,7 +231,7 @@ def token_problems(
 
 
 def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return a payload, or None if it is no JSON object, and its problems."""
+    """Decode a payload; return the object, or None if it is none, and the problems."""
     value, is_standard = _parse(text)
     if value is _NO_JSON:
         return None, [f"no JSON in {len(text)} characters, expected an object"]
@@ -254,7 +254,7 @@ def holds_object(text: str) -> bool:
 
 
 def _parse(text: str) -> tuple[object, bool]:
-    """Return the value of JSON text, and whether it is free of `NaN` and infinities."""
+    """Decode JSON text; return the value, and whether it is free of `NaN` and infinities."""
     constants: list[str] = []
 
     def note(constant: str) -> float:
