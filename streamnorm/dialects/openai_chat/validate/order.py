@@ -1,4 +1,4 @@
-"""Strict validator of Chat Completions streams: the order of chunks, and usage.
+"""Strict validator of Chat Completions streams: order of chunks and of a choice's deltas, usage.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
 needs of the official helpers: they join repeated fields, find choices and tool calls by
@@ -42,6 +42,12 @@ from streamnorm.dialects.openai_chat.validate.shapes import (
 from streamnorm.sse import Frame
 
 _CONSTANT = {"id": str, "created": int, "model": str}
+# Fields of a delta that have rules here; clients merge the other fields.
+_WITH_RULES = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
+# Merged fields that a problem may name; names of other fields could hold a payload.
+_NAMED = frozenset({"annotations", "audio", "reasoning_details"})
+# Finish reasons at which arguments are complete; the others may cut them.
+_COMPLETE = frozenset({"stop", "tool_calls", "function_call"})
 
 
 class ChatChecker(Checker):
@@ -134,14 +140,6 @@ class ChatChecker(Checker):
                 yield f"{end} before the finish_reason of choice {index}, expected it after"
 
 
-# Fields of a delta that have rules here; clients merge the other fields.
-_WITH_RULES = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
-# Other fields whose name a problem may state.
-_NAMED = frozenset({"annotations", "audio", "reasoning_details"})
-_COMPLETE = frozenset({"stop", "tool_calls", "function_call"})
-"""Finish reasons at which arguments are complete."""
-
-
 class _CheckedCall(Struct):
     is_custom: bool = False
     arguments: list[str] = field(default_factory=list)
@@ -169,7 +167,7 @@ class ChoiceChecker:
         self._seen: set[tuple[str | int, ...]] = set()  # paths of values that cannot be merged
 
     def read(self, entry: dict[str, Any], path: str) -> Iterator[str]:
-        """Yield the problems of the choice in the next chunk, but for those of its shape.
+        """Yield the problems of the choice in the next chunk, except problems of its shape.
 
         Args:
             entry: The entry of `choices`.
@@ -214,7 +212,7 @@ class ChoiceChecker:
         if not is_count(index):
             value = found(index) if "index" in fragment else "missing"
             yield f"{path}.index is {value}, expected an integer from 0"
-            # A mistake is reported once: a fragment with an id begins a call.
+            # Go on with a guess, so that one mistake is one problem: an id begins a call.
             index = self._next_call if fragment.get("id") else self._last_call
         call = self._calls.get(index)
         self._last_call = index

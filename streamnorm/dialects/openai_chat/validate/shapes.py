@@ -1,4 +1,4 @@
-"""Shapes of Chat Completions chunks: their fields and the types of these.
+"""Shapes of Chat Completions chunks: fields and their types.
 
 https://platform.openai.com/docs/api-reference/chat-streaming and the types of the
 official SDKs (read 2026-11-21).  Other fields are allowed.
@@ -27,7 +27,7 @@ _TOKEN = object_of(
 )
 _LOGPROBS = object_of({}, {"content": nullable(array(_TOKEN)), "refusal": nullable(array(_TOKEN))})
 
-# The shape of a tool call depends on the fragments before it.
+# Tool calls are checked in `order`: their shape depends on earlier fragments.
 _DELTA = object_of(
     {},
     {
@@ -125,4 +125,4 @@ ERROR = object_of(
         )
     }
 )
-"""An error, in place of a chunk."""
+"""An error, sent instead of a chunk."""

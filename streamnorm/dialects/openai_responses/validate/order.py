@@ -1,4 +1,4 @@
-"""Strict validator of Responses streams: event order, sequence numbers, the response.
+"""Strict validator of Responses streams: order of events and items, sequence numbers, response.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21), and
 what clients need: the official helpers throw without `response.created`, without the
@@ -45,12 +45,24 @@ from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, Ite
 from streamnorm.sse import Frame
 
 _CREATED, _QUEUED, _IN_PROGRESS = "response.created", "response.queued", "response.in_progress"
-_ITEM_ADDED = "response.output_item.added"
+_ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 _FAILED = "response.failed"
 _TERMINALS = ("response.completed", "response.incomplete", _FAILED)
 _WITHOUT_ITEM = ("keepalive", "response.audio.")
 _LIFECYCLE = (_CREATED, _QUEUED, _IN_PROGRESS)
 _RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, _ITEM_ADDED))}
+
+_CUSTOM = "custom_tool_call"
+# Item types of the events that carry no text.
+_ITEM_TYPES = {
+    **PROGRESS,
+    "response.image_generation_call.partial_image": "image_generation_call",
+    "response.shell_call_output_content.delta": "shell_call_output",
+    "response.shell_call_output_content.done": "shell_call_output",
+}
+_IDENTITY = ("type", "id", "call_id")
+# Fields that the API encrypts anew for each event.
+_ENCRYPTED = ("encrypted_content", "fingerprint")
 
 
 class ResponsesChecker(Checker):
@@ -59,7 +71,7 @@ class ResponsesChecker(Checker):
     def __init__(self) -> None:
         self._items = ItemChecker()
         self._next_number: int | None = None  # None if it cannot be known
-        self._is_started = False  # response.created came, or its absence was reported
+        self._is_started = False  # response.created was received, or its absence reported
         self._seen: dict[str, None] = {}  # lifecycle events, and the first item
         self._id: str | None = None
         self._ended_by = ""  # event that ended the stream
@@ -149,20 +161,6 @@ class ResponsesChecker(Checker):
                 yield from token_problems(usage, "response.usage", "input", "output")
 
 
-_DONE = "response.output_item.done"
-_CUSTOM = "custom_tool_call"
-# Item types of the events that carry no text.
-_ITEM_TYPES = {
-    **PROGRESS,
-    "response.image_generation_call.partial_image": "image_generation_call",
-    "response.shell_call_output_content.delta": "shell_call_output",
-    "response.shell_call_output_content.done": "shell_call_output",
-}
-_IDENTITY = ("type", "id", "call_id")
-# Fields that the API encrypts anew for each event.
-_ENCRYPTED = ("encrypted_content", "fingerprint")
-
-
 class _ItemState(Struct):
     """The received state of an item.
 
@@ -189,7 +187,7 @@ class ItemChecker:
 
     def read(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
         """Yield the problems of an event of an item, except those of its shape."""
-        if event_type == "response.output_item.added":
+        if event_type == _ITEM_ADDED:
             yield from self._add(event)
             return
         index = event.get("output_index")
@@ -198,7 +196,7 @@ class ItemChecker:
         item = self._items.get(index)
         if item is None or item.done is not None:
             yield f"{event_type} of item {index}, expected an open item"
-        elif event_type == _DONE:
+        elif event_type == _ITEM_DONE:
             yield from self._finish(index, item, event)
         else:
             yield from self._check_event(event_type, index, item, event)
@@ -207,7 +205,7 @@ class ItemChecker:
         """Yield a problem for each item that is open at `event`."""
         for index, item in self._items.items():
             if item.done is None:
-                yield f"{event} while item {index} is open, expected {_DONE}"
+                yield f"{event} while item {index} is open, expected {_ITEM_DONE}"
 
     def end(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
         """Yield the problems that a terminal event shows.
@@ -239,7 +237,7 @@ class ItemChecker:
     def _end_cut_calls(
         self, event_type: str, response: dict[str, Any], cut: set[int]
     ) -> Iterator[str]:
-        """End the custom calls that only the terminal states: their text was cut.
+        """End the custom calls whose text was cut, which only the terminal states.
 
         Args:
             event_type: Type of the terminal.
@@ -260,7 +258,7 @@ class ItemChecker:
 
     def _add(self, event: dict[str, Any]) -> Iterator[str]:
         index = event["output_index"] if is_count(event.get("output_index")) else self._next_index
-        if index > self._next_index or index in self._items:  # a lower one fills a reported gap
+        if index > self._next_index or index in self._items:  # a lower index fills a reported gap
             yield f"item {index} starts, expected item {self._next_index}"
         self._next_index = max(self._next_index, index + 1)
         item = _item_of(event)
@@ -279,7 +277,7 @@ class ItemChecker:
         for key in _IDENTITY:
             before, now = string_of(item.added, key), string_of(done, key)
             if before and now and before != now:
-                yield f"{_DONE} has another {key} for item {index}, expected that of its start"
+                yield f"{_ITEM_DONE} has another {key} for item {index}, expected that of its start"
         yield from item.texts.finish(done)
 
     def _check_event(

@@ -1,7 +1,7 @@
-"""Checks of requests that only this dialect has, by the names that its rules use.
+"""Checks of Responses requests, by the names that the rules of profiles use.
 
-A check is written from what the vendor refuses, shares no code with the encoders, and accepts
-any JSON: what has another type than the vendor's is the affair of another rule.
+A check is written from what the server refuses and shares no code with the encoders.  It
+accepts any JSON: another rule reports a value of the wrong type.
 
 https://platform.openai.com/docs/api-reference/responses/create (read 2026-11-23), and the types
 of openai 3.54.
@@ -39,16 +39,15 @@ _CALLS = {
     "custom_tool_call_output": "custom_tool_call",
 }
 """Types of results, each with the type of its call."""
-# Items that the client writes, besides messages and results.
+# Types of items that the client adds, other than messages and results.
 _CLIENT_ITEMS = frozenset(
     {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
 )
 _STATE = ("previous_response_id", "conversation", "prompt")
-# Of streamnorm: a tag that carries a payload through other dialects, and an id for an item
-# whose own is unknown.
+# What streamnorm writes: tags that carry signatures through other dialects, and minted ids.
 _TAG = re.compile(r"sn1[.-]")
 _MINTED_ID = re.compile(r"[a-z]+_sn_")
-# One tool under several names; the vendor takes each for any other.
+# Types of one tool; in `tool_choice` the API accepts each for any other.
 _SEARCHES = frozenset(
     {
         *("web_search", "web_search_2025_08_26"),
@@ -65,26 +64,26 @@ def _objects(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _items(facts: RequestFacts, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the items of the input, or those of a type, each with its path."""
+    """Yield the items of the input, all or of one type, each with its path."""
     for path, item in _objects(facts.body.get("input"), "input"):
         if kind is None or item.get("type") == kind:
             yield path, item
 
 
 def _kind(item: dict[str, Any]) -> object:
-    """Return the type of an item: a message or a reference may name none."""
+    """Return the type of an item; messages and references may omit it."""
     return item.get("type", "message" if "role" in item else "item_reference")
 
 
 def _messages(facts: RequestFacts) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the messages of the input, most of which name no type."""
+    """Yield the messages of the input; most omit their type."""
     for path, item in _items(facts):
         if _kind(item) == "message":
             yield path, item
 
 
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
-    """Yield the parts of messages and results: path, and whether the assistant said it."""
+    """Yield the parts of messages and results: path, whether it is the assistant's, part."""
     for path, item in _messages(facts):
         is_answer = item.get("role") == "assistant"
         for place, part in _objects(item.get("content"), f"{path}.content"):
@@ -96,7 +95,7 @@ def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
 
 
 def _has_state(facts: RequestFacts) -> bool:
-    """Return whether the provider may know more of the conversation than the input says."""
+    """Return whether the server may store items that the input omits."""
     if any(facts.body.get(name) is not None for name in _STATE):
         return True
     return any(_kind(item) == "item_reference" for _, item in _items(facts))
@@ -106,7 +105,7 @@ def _has_state(facts: RequestFacts) -> bool:
 
 
 def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that a message does not have."""
+    """Yield fields of messages that the API does not define."""
     for path, item in _messages(facts):
         for name in item:
             if name not in _MESSAGE_FIELDS:
@@ -114,7 +113,7 @@ def unknown_message_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that a part of its type does not have."""
+    """Yield fields of parts that their type does not define."""
     for path, _, part in _parts(facts):
         known = _PART_FIELDS.get(string_of(part, "type"))
         for name in part:
@@ -123,14 +122,14 @@ def unknown_part_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def parts_of_assistant(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the parts in messages of the assistant that are none of an answer."""
+    """Yield parts of assistant messages that are not output parts."""
     for path, is_answer, part in _parts(facts):
         if is_answer and part.get("type") not in _OUTPUT_PARTS:
             yield Finding(path, part.get("type"))
 
 
 def parts_of_others(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the parts in other messages and in results that are none of the input."""
+    """Yield parts of other messages and of results that are not input parts."""
     for path, is_answer, part in _parts(facts):
         if not is_answer and part.get("type") not in _INPUT_PARTS:
             yield Finding(path, part.get("type"))
@@ -140,7 +139,7 @@ def parts_of_others(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def results_of_no_call(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results that have no call before them."""
+    """Yield results without an earlier call."""
     if _has_state(facts):
         return
     called: set[tuple[str, str]] = set()
@@ -154,7 +153,7 @@ def results_of_no_call(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def calls_without_result(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls of the client's tools that have no result."""
+    """Yield calls of the client's tools without a result."""
     if _has_state(facts):
         return
     answered = {
@@ -169,7 +168,7 @@ def calls_without_result(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def calls_without_namespace(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls without a namespace whose name is that of a tool in a namespace alone."""
+    """Yield calls without a namespace that name a tool of a namespace."""
     plain, grouped = set[str](), set[str]()
     for _, tool in _objects(facts.body.get("tools"), "tools"):
         if tool.get("type") == "namespace":
@@ -183,7 +182,7 @@ def calls_without_namespace(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a choice of a tool that `tools` does not have."""
+    """Yield a choice of a tool that is not in `tools`."""
     choice = facts.body.get("tool_choice")
     if not is_object(choice):
         return
@@ -216,7 +215,7 @@ def _is_chosen(
 
 
 def undescribed_searches(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield searches for tools that the client executes and that have no description."""
+    """Yield client-executed tool searches without a description."""
     for path, tool in _objects(facts.body.get("tools"), "tools"):
         is_client = tool.get("type") == "tool_search" and tool.get("execution") == "client"
         if is_client and not tool.get("description"):
@@ -227,7 +226,7 @@ def undescribed_searches(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def unverifiable_reasoning(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning whose encrypted content was tagged for another dialect, or its id minted."""
+    """Yield reasoning with a tagged `encrypted_content`, or with a minted id."""
     for path, item in _items(facts, "reasoning"):
         encrypted, id = string_of(item, "encrypted_content"), string_of(item, "id")
         if _TAG.match(encrypted) or (encrypted and _MINTED_ID.match(id)):
@@ -235,7 +234,7 @@ def unverifiable_reasoning(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def reasoning_alone(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning that nothing of its answer follows."""
+    """Yield reasoning items that no other item of their answer follows."""
     waiting: list[tuple[str, dict[str, Any]]] = []
     for path, item in _items(facts):
         if _kind(item) == "reasoning":
@@ -248,7 +247,7 @@ def reasoning_alone(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _is_answer(item: dict[str, Any]) -> bool:
-    """Return whether an item is the model's; a reference may be to one."""
+    """Return whether an item may be the model's; a reference may name a model's item."""
     kind = _kind(item)
     if kind == "message":
         return item.get("role") == "assistant"
@@ -262,7 +261,7 @@ def _alone(reasoning: tuple[str, dict[str, Any]]) -> Finding:
 
 
 def reasoning_not_stored(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield reasoning without content, which the provider would have to look up by its id."""
+    """Yield reasoning without `encrypted_content`, whose id names nothing if `store` is false."""
     if facts.body.get("store") is not False:
         return
     for path, item in _items(facts, "reasoning"):
@@ -271,11 +270,11 @@ def reasoning_not_stored(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(path, id, name=id)
 
 
-# Servers
+# Servers other than the vendor's API
 
 
 def incomplete_answers(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that a message of the assistant with output text lacks."""
+    """Yield missing fields of assistant messages with output text."""
     for path, item in _messages(facts):
         if item.get("role") != "assistant":
             continue

@@ -1,4 +1,4 @@
-"""Required and optional fields of each item type, at its start and when complete.
+"""Shapes of Responses items, at their start and when complete, and of all events.
 
 https://platform.openai.com/docs/api-reference/responses/object and the types of the
 official SDKs (read 2026-11-21).  Other fields are legal.  At its start an item holds its

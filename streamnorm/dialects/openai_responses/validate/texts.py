@@ -25,11 +25,11 @@ class TextEvent(Struct, frozen=True):
 
     Attributes:
         item_types: Types of the items that have the text.
-        group: Which texts of the item.
+        group: Name of the group of texts in the item.
         action: Effect of the event.
-        index_key: Key of the index of the text; empty where an item has only one.
+        index_key: Key of the index of the text; empty if an item has a single text.
         text_key: Key of the delta or the complete text.
-        part_type: Type that the part must have.
+        part_type: Required type of the part; empty for any.
     """
 
     item_types: tuple[str, ...]
@@ -57,14 +57,14 @@ _END_EVENTS = {
     "mcp_arguments": "response.mcp_call_arguments.done",
 }
 _REQUIRED = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Texts that an item must have before it is done."""
+"""Texts that an item must have before it is done, by item type."""
 
 _MESSAGE, _REASONING, _PARTS = ("message",), ("reasoning",), ("message", "reasoning")
 _CONTENT, _SUMMARY, _COMMAND = "content_index", "summary_index", "command_index"
 
 
 def _single_text(item_type: str, event_prefix: str, group: str, key: str) -> dict[str, TextEvent]:
-    """Return the events of a text of which an item has only one."""
+    """Return the events of a text that an item has once."""
     return {
         f"{event_prefix}.delta": TextEvent((item_type,), group, "delta", text_key="delta"),
         f"{event_prefix}.done": TextEvent((item_type,), group, "complete", text_key=key),
@@ -109,17 +109,17 @@ TEXT_EVENTS: dict[str, TextEvent] = {
         ("shell_call",), "commands", "complete", _COMMAND, "command"
     ),
 }
-"""The events that carry a text or frame one, by type."""
+"""Events that start, extend or end a text, by type."""
 
 
 class _TextState(Struct):
     """The received state of a text.
 
     Attributes:
-        part_type: Type of its part; empty if it has none, or one whose lack was reported.
+        part_type: Type of its part; empty for a text without parts, or if a problem reported it.
         deltas: Its deltas.
         complete: The last complete text that an event stated.
-        is_ended: Whether its last event came.
+        is_ended: Whether its last event was received.
         annotations: Its annotations.
     """
 
@@ -136,7 +136,7 @@ class _TextGroup(Struct):
     Attributes:
         texts: The texts by index.
         next_index: Index of the next text.
-        open: Indexes of texts without an end, unless that was reported.
+        open: Indexes of texts that have not ended, except those already reported.
     """
 
     texts: dict[int, _TextState] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class ItemTexts:
             group.open.pop(index, None)
 
     def finish(self, item: dict[str, Any]) -> Iterator[str]:
-        """Yield the problems that the complete item shows: open texts, and contradictions."""
+        """Yield open texts, and contradictions between the complete item and its texts."""
         event_type = "response.output_item.done"
         for name, group in self._groups.items():
             for index in group.open:
@@ -206,7 +206,7 @@ class ItemTexts:
         yield from self.compare(event_type, item)
 
     def compare(self, event_type: str, item: dict[str, Any]) -> Iterator[str]:
-        """Yield the contradictions between an item as an event states it and its texts."""
+        """Yield the contradictions between an item in an event and its texts."""
         for name, values in _texts_of(item):
             texts = self._groups[name].texts if name in self._groups else {}
             if name in _LABELS and len(values) != len(texts):
@@ -254,7 +254,7 @@ def _update(
             text.deltas.append(delta)
     else:
         yield from _compare_text(event_type, text, event.get(text_event.text_key), label)
-        if text.complete is None:  # no string, which its shape reports
+        if text.complete is None:  # not a string: a problem of the shape
             text.complete = "".join(text.deltas)
         text.is_ended = text_event.group not in ("content", "summary")
 
@@ -282,7 +282,7 @@ def _annotate(text: _TextState, event: dict[str, Any], label: str) -> Iterator[s
 
 
 def _compare_text(event_type: str, text: _TextState, value: object, label: str) -> Iterator[str]:
-    """Yield a problem if a complete text differs from what came before."""
+    """Yield a problem if a complete text differs from its deltas or an earlier complete text."""
     if not isinstance(value, str):
         return
     known = "".join(text.deltas) if text.complete is None else text.complete
@@ -295,7 +295,7 @@ def _compare_text(event_type: str, text: _TextState, value: object, label: str) 
 def _compare_annotations(
     event_type: str, text: _TextState, part: dict[str, Any], label: str
 ) -> Iterator[str]:
-    """Yield a problem if the annotations of a part differ from those that were added."""
+    """Yield a problem if the annotations of a part differ from the added annotations."""
     annotations = part.get("annotations")
     if is_array(annotations) and annotations != text.annotations:
         found = f"{event_type} has {len(annotations)} annotations of {label}"
