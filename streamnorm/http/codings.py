@@ -136,8 +136,12 @@ class ResponseDecoder:
             raise RemoteProtocolError(
                 "a content-encoding other than gzip and deflate, expected none"
             )
-        self._decoder = ContentDecoder(
-            codings, None, ignores_trailing=True, step_bytes=_RESPONSE_STEP_BYTES
+        self._stage = _Stage(
+            codings[0],
+            sys.maxsize,
+            max_members=1,
+            ignores_trailing=True,
+            step_bytes=_RESPONSE_STEP_BYTES,
         )
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -147,7 +151,7 @@ class ResponseDecoder:
             RemoteProtocolError: By a step: the body is not of its coding.
         """
         try:
-            for piece in self._decoder.feed(data):
+            for piece in self._stage.feed(data):
                 if piece:
                     yield piece
         except CodingError as exc:
@@ -205,7 +209,8 @@ class _Stage:
                     found = f"a body that is too large, expected at most {self._max_bytes} bytes"
                     raise CodingError(found, "too_large")
                 yield piece
-                if not rest and (member.is_ended or not piece):
+                # A piece of less than a step is all that the input so far decodes to.
+                if not rest and (len(piece) < self._step_bytes or member.is_ended):
                     break
 
     def close(self) -> None:
@@ -250,9 +255,9 @@ class _Member(Protocol):
     def is_ended(self) -> bool: ...
 
     def inflate(self, data: bytes, max_bytes: int) -> tuple[bytes, bytes]:
-        """Return some output, and the unread rest of the data.
+        """Return at most so much output, and the unread rest of the data.
 
-        To be called again with the rest until both are empty.
+        Called again with the rest while there is one, or the output is as long as the bound.
         """
         ...
 
