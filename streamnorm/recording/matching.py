@@ -341,6 +341,8 @@ _MAX_LINE_CHARS = 200
 _CONTEXT_LINES = 3
 # Lines between the first and the last difference; the time to compare them is quadratic.
 _MAX_COMPARED_LINES = 400
+# An escaped line end, and no escaped backslash before an "n".
+_NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*\\n)")
 _LEAD_CHARS = 60  # shown of a long line before the position at which it differs
 
 
@@ -374,38 +376,35 @@ def _lines(request: RecordedRequest, model: RecordedRequest | None = None) -> It
     """Yield the lines of a request, object members in the order of the members of `model`."""
     yield f"{request.method} {request.url}"
     if request.body is not UNSET:
-        yield from _json_lines(request.body, None if model is None else model.body, "", "")
+        yield from _json_lines(request.body, None if model is None else model.body)
     if request.text is not None:
         yield from map(_escape, request.text.split("\n"))
     if request.bytes is not None:
         yield f"({request.bytes} bytes)"
 
 
-def _json_lines(value: Any, model: Any, indent: str, head: str) -> Iterator[str]:
-    """Yield the lines of a JSON value, the first with `head` before the value.
+def _json_lines(value: Any, model: Any) -> Iterator[str]:
+    """Yield the lines of a JSON value, a string of several lines as several lines.
 
     A comma ends each value, also the last, so that an added value changes no other line.
     """
-    inner = indent + "  "
-    if is_object(value) and value:
+    text = json.dumps(_arrange(value, model), ensure_ascii=False, indent=2)
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+        line = line if line.endswith(("{", "[", ",")) else f"{line},"
+        yield from _NEWLINE.sub(rf"\1\n{indent}", line).split("\n")
+
+
+def _arrange(value: Any, model: Any) -> Any:
+    """Return a JSON value with its object members in the order of the members of `model`."""
+    if is_object(value):
         like = model if is_object(model) else {}
-        yield f"{indent}{head}{{"
-        for key in [*(k for k in like if k in value), *(k for k in value if k not in like)]:
-            yield from _json_lines(value[key], like.get(key), inner, f'"{_escape(key)}": ')
-        yield f"{indent}}},"
-    elif is_array(value) and value:
+        names = [*(name for name in like if name in value), *(n for n in value if n not in like)]
+        return {name: _arrange(value[name], like.get(name)) for name in names}
+    if is_array(value):
         likes = model if is_array(model) else []
-        yield f"{indent}{head}["
-        for item, like in zip_longest(value, likes[: len(value)]):
-            yield from _json_lines(item, like, inner, "")
-        yield f"{indent}],"
-    elif isinstance(value, str):
-        first, *rest = [_escape(line) for line in value.split("\n")]
-        yield f'{indent}{head}"{first}' + ("\\n" if rest else '",')
-        for left, line in zip(range(len(rest) - 1, -1, -1), rest, strict=True):
-            yield f"{inner}{line}" + ("\\n" if left else '",')
-    else:
-        yield f"{indent}{head}{json.dumps(value)},"
+        return [_arrange(item, like) for item, like in zip_longest(value, likes[: len(value)])]
+    return value
 
 
 def _escape(text: str) -> str:
