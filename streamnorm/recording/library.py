@@ -12,8 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-import msgspec
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.http.urls import detect_url
@@ -217,17 +216,8 @@ class Library:
         request = recording.request
         if request is None:
             return _LibraryEntry(recording, None, None)
-        request = self._scrub(request)
+        request = Secrets(self._redact).recorded_request(request)
         return _LibraryEntry(recording, request, self._normalise(request))
-
-    def _scrub(self, request: RecordedRequest) -> RecordedRequest:
-        """Return a recorded request without the secrets of this run; it may be hand-written."""
-        body: bytes | None = (request.text or "").encode(errors="replace")
-        if request.body is not UNSET:
-            body = msgspec.json.encode(request.body)
-        wire = WireRequest(request.method, request.url, tuple(request.headers.items()), body)
-        scrubbed = Secrets(self._redact).request(wire)
-        return structs.replace(scrubbed, bytes=request.bytes)
 
     def _normalise(self, request: RecordedRequest) -> RecordedRequest:
         if self._match in ("normalised", "sequence"):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from msgspec import UNSET, Struct, json, structs
+from msgspec import UNSET, Struct, structs
 
 from streamnorm._core.json import clean, is_array, is_json, is_object, too_deep
 from streamnorm.http.codings import CONTENT_ENCODING, CodingError, ContentDecoder, content_codings
@@ -19,7 +19,6 @@ from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     Companion,
     RecordedRead,
-    RecordedRequest,
     RecordedResponse,
     Suffix,
     content_type_of,
@@ -319,7 +318,11 @@ def make_recording(exchange: ForeignExchange) -> Recording:
 def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) -> Recording:
     """Return a recording that was exported; secrets are removed, as the file may be edited."""
     before = companion.request
-    request = None if before is None else _scrub_request(before, secrets)
+    request = None if before is None else secrets.recorded_request(before)
+    if before is not None and before.text is not None and request is not None:
+        # Text that is JSON stays text.
+        text = secrets.scrub(before.text.encode(errors="replace")).decode(errors="replace")
+        request = structs.replace(request, body=UNSET, text=text)
     headers = secrets.response_headers(companion.response.headers.items())
     response = structs.replace(companion.response, headers=headers)
     body = secrets.scrub(exchange.body)
@@ -329,18 +332,6 @@ def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) 
     redacted = companion.redacted + secrets.count
     changed = structs.replace(companion, request=request, response=response, redacted=redacted)
     return Recording(body, changed, reads=exchange.reads)
-
-
-def _scrub_request(request: RecordedRequest, secrets: Secrets) -> RecordedRequest:
-    text = request.text or ""
-    body = text.encode() if request.body is UNSET else json.encode(request.body)
-    headers = tuple(request.headers.items())
-    clean = secrets.request(WireRequest(request.method, request.url, headers, body))
-    if request.body is not UNSET:
-        return clean
-    text = secrets.scrub(text.encode()).decode(errors="replace")
-    kept = None if request.text is None else text
-    return structs.replace(clean, body=UNSET, text=kept, bytes=request.bytes)
 
 
 def _suffix_by_content(body: bytes) -> Suffix:

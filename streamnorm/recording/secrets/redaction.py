@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, TypedDict
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, structs
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
@@ -39,12 +42,6 @@ _MAX_RESPONSE_VALUES = 256
 _MAX_DEPTH = Limits().max_json_depth
 
 
-class _Body(TypedDict, total=False):
-    body: Any
-    text: str
-    bytes: int
-
-
 class Secrets:
     """The secrets of one exchange, collected as it passes.
 
@@ -68,13 +65,21 @@ class Secrets:
             self._learn(find_in_header(name, value))
         self._learn(find_in_url(request.url))
         # First, because the body may hold credentials that URL and headers repeat.
-        body = self._body(request)
-        return RecordedRequest(
-            request.method,
-            self._scrub_text(public_url(request.url)),
-            self._headers(request.headers, _REQUEST_HEADERS),
-            **body,
+        recorded = self._record_body(request)
+        return structs.replace(
+            recorded,
+            url=self._scrub_text(public_url(request.url)),
+            headers=self._headers(request.headers, _REQUEST_HEADERS),
         )
+
+    def recorded_request(self, request: RecordedRequest) -> RecordedRequest:
+        """Collect the credentials of a recorded request, which may be written by hand."""
+        body: bytes | None = (request.text or "").encode(errors="replace")
+        if request.body is not UNSET:
+            body = msgspec.json.encode(request.body)
+        headers = tuple(request.headers.items())
+        scrubbed = self.request(WireRequest(request.method, request.url, headers, body))
+        return structs.replace(scrubbed, bytes=request.bytes)
 
     def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials of a response; return its public headers without them."""
@@ -121,9 +126,11 @@ class Secrets:
                 kept[name] = f"{kept[name]}, {value}" if name in kept else value
         return kept
 
-    def _body(self, request: WireRequest) -> _Body:
+    def _record_body(self, request: WireRequest) -> RecordedRequest:
+        """Return a request without URL and headers: its JSON, its text, or its size."""
+        recorded = RecordedRequest(request.method, "", {})
         if not request.body:
-            return {}
+            return recorded
         text, is_whole = text_of(request.body, request.headers)
         if is_whole:
             try:
@@ -131,13 +138,14 @@ class Secrets:
             except InvalidJSON:
                 pass
             else:
-                return {"body": self._scrub_json(value)}
+                return structs.replace(recorded, body=self._scrub_json(value))
         kinds = [value for name, value in request.headers if name.lower() == "content-type"]
         fields = sorted(find_in_text(text, ", ".join(kinds)))
         self._learn(field.value for field in fields)
         if not is_whole:
-            return {"bytes": len(request.body)}
-        return {"text": self._scrub_text(self._hide_fields(fields, text))}
+            return structs.replace(recorded, bytes=len(request.body))
+        text = self._scrub_text(self._hide_fields(fields, text))
+        return structs.replace(recorded, text=text)
 
     def _hide_fields(self, fields: Iterable[Field], text: str) -> str:
         """Return a text with the fields replaced; they are in order, and may overlap."""
