@@ -111,27 +111,25 @@ def translate_answer(
         client: The client's dialect.
         upstream: Dialect of the body.
         server: Name of the server; enables its quirks.
-        reply: How calls get the client's names.
-        created: When the message was made, in seconds since 1970.
+        reply: `Encoded.reply` of the request: names of the client's tools.
+        created: Time of the message, in seconds since 1970.
         limits: Bounds.
-        on_loss: Called with each loss.
+        on_loss: Callback for each loss.
     """
     data = data.lstrip(_BLANK)
-    is_whole = data.startswith(b"{")
+    is_json = data.startswith(b"{")
     losses = Losses(on_loss=on_loss)
-    if is_whole:
+    if is_json:
         message = _decode_body(data, upstream, server, limits)
     else:
         message = _accumulate_stream(data, upstream, server, limits, losses)
     if isinstance(message, StreamError):
         return message
     outcome = Completed(message.stop_reason or "other", message.usage)
-    if is_whole and lookup(client) is lookup(upstream) and reply == Reply():
-        has_blocks = bool(message.blocks)
-        return TranslatedAnswer(
-            data, outcome, (), has_blocks
-        )  # also an unfinished background response
-    if message.stop_reason is None:
+    if is_json and lookup(client) is lookup(upstream) and reply == Reply():
+        # Also an unfinished response of the background mode, which the client polls.
+        return TranslatedAnswer(data, outcome, (), bool(message.blocks))
+    if message.stop_reason is None:  # a background response; no other dialect can poll
         return StreamError("malformed", "an answer that has not ended, expected its end")
     try:
         encoded = encoded_message(message, client, losses, reply=reply, model=None, created=created)

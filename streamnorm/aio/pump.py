@@ -168,6 +168,7 @@ class Pump(ABC, Generic[T]):
     @property
     def progress(self) -> int:
         """Number of frames with events, plus one for the end of the message."""
+        # Pings, comments and empty frames are no progress: a server may send them without end.
         core = self._core
         return core.frames - core.idle_frames + core.lacks_only_terminal
 

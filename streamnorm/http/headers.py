@@ -17,6 +17,7 @@ _REQUEST_HEADERS = (
     "user-agent",
     "x-client-request-id",
 )
+# The SDKs of OpenAI and Anthropic read these before they retry.
 _RESPONSE_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
@@ -97,6 +98,7 @@ def response_headers(
         for name, value in values.items()
         if name in _RESPONSE_HEADERS or _RATE_LIMIT in name
     }
+    # OpenAI's name and Anthropic's, since a compatible server may use another than its vendor.
     for name in (upstream.endpoints.request_id_header, "x-request-id", "request-id"):
         if name in values:
             sent[client.endpoints.request_id_header] = values[name]

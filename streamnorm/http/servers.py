@@ -22,7 +22,9 @@ _SERVERS = {
     "xiaomimimo.com": "xiaomi",
     "z.ai": "zai",
 }
+# Top-level domains that RFC 2606 and RFC 6762 reserve, and those of private networks.
 _NOT_PUBLIC = frozenset({"example", "internal", "invalid", "lan", "local", "localhost", "test"})
+# Labels below the domain of a country that belong to its registry: `vendor.co.uk` is `vendor`.
 _SECOND_LEVEL = frozenset({"ac", "co", "com", "edu", "gov", "net", "org"})
 
 

@@ -15,6 +15,7 @@ def check_base_url(url: str) -> str:
     Raises:
         ValueError: It is no http or https URL, or has a user, a query or a fragment.
     """
+    # The WHATWG URL standard reads a backslash as a slash, which ends the host; `urlsplit` does not.
     if not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("base_url has a character that no URL has, expected a URL")
     try:
@@ -42,6 +43,7 @@ def endpoint_url(base_url: str, path: str, endpoints: Endpoints) -> str:
     Raises:
         EncodeError: The path leaves the base URL.
     """
+    # The name of a model stands in Gemini's paths, and comes from the client.
     segments = path.partition("?")[0].split("/")
     if any(unquote(segment) in (".", "..") for segment in segments):
         raise EncodeError("a path with dot segments, expected none", path="model")

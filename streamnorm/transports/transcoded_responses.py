@@ -254,7 +254,7 @@ class TranscodedBody(Stream[bytes]):
 
     async def aclose(self) -> None:
         """Close the provider's response."""
-        self._finished = False
+        self._finished = False  # a later read raises, as that of any closed body of the package
         if self._closed:
             self._pump.abandon()  # the first chunk, if it was the last
         await super().aclose()
