@@ -15,7 +15,7 @@ def check_base_url(url: str) -> str:
     Raises:
         ValueError: It is no http or https URL, or has a user, a query or a fragment.
     """
-    # The WHATWG URL standard reads a backslash as a slash, which ends the host; `urlsplit` does not.
+    # By the WHATWG URL standard a backslash is a slash and ends the host; not so for `urlsplit`.
     if not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("base_url has a character that no URL has, expected a URL")
     try:
