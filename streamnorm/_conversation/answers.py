@@ -1,4 +1,4 @@
-"""An answer of a model as a message of the history."""
+"""Answers as messages of the history, and the tool calls in them that wait for results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer_message(message: Message, dialect: str | None) -> InputMessage:
 
     Args:
         message: The answer.
-        dialect: Dialect that it came in, which alone knows its other fields; None = unknown.
+        dialect: Dialect of the answer, to which its vendor fields belong; None = unknown.
     """
     known = None if dialect is None else lookup(dialect)
     if known is None or known.body is None:  # no request could have them
@@ -40,7 +40,7 @@ def answer_message(message: Message, dialect: str | None) -> InputMessage:
         for block, extra in zip(message.blocks, extras, strict=True)
     )
     part = InputMessage("assistant", blocks)
-    # There is no JSON to write again, but what only the dialect knows goes back to it.
+    # There is no JSON to write again; the source only marks the blocks as being of the dialect.
     return InputMessage("assistant", blocks, source=Source(known.name, None, part))
 
 
@@ -54,20 +54,20 @@ def _with_extra(
 
 
 class StreamedAnswer:
-    """An answer that arrives as a stream; a conversation gets it when the stream has ended well.
+    """An answer that arrives as a stream, appended to the conversation once it is complete.
 
     As a context manager it is closed at the end of the block, and discarded if the block
-    raises.  Until then the conversation does not change.
+    raises.  Until it is closed, the conversation does not change.
 
         with conversation.append_stream() as answer:
             for chunk in response.iter_bytes():
                 answer.feed(chunk)
 
     Args:
-        append: Appends the message and its dialect to the conversation.
-        dialect: Dialect of the bytes or the events; None to detect that of bytes.
+        append: Function that appends the message and its dialect to the conversation.
+        dialect: Dialect of the bytes or the events; None to detect the dialect of bytes.
         server: Name of the server; enables its quirks.
-        reply: What `Conversation.dump` returned for the request that is answered.
+        reply: Response context that `Conversation.dump` returned with the request.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class StreamedAnswer:
         if reply is not None and reply.tools:
             self._restorer = ToolCallRestorer(reply, Losses(), note=lambda kind, where: None)
         self._decoder: Decoder | None = None
-        self._grammar: Grammar | None = None  # of events that are pushed
+        self._grammar: Grammar | None = None  # if events are pushed
         self._accumulator = Accumulator()
         self._error: StreamError | None = None
         self._is_closed = False
@@ -96,7 +96,7 @@ class StreamedAnswer:
         return self._accumulator.message()
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return the events that are known with `data`, the next bytes of the stream.
+        """Return the events that `data`, the next bytes of the stream, completes.
 
         Raises:
             LocalProtocolError: The answer was closed or discarded, or has events already.
@@ -112,7 +112,7 @@ class StreamedAnswer:
         """Add the next event of the stream.
 
         Raises:
-            LocalProtocolError: The event may not come here, which discards the answer; or the
+            LocalProtocolError: The event breaks the grammar, which discards the answer; or the
                 answer was closed or discarded, or has bytes already.
         """
         self._check_open()
@@ -143,7 +143,7 @@ class StreamedAnswer:
         if self._decoder is not None:
             self._add(self._decoder.close())
             active = self._decoder.active
-            # The decoder of a variant goes by the name of the dialect that it is a variant of.
+            # The decoder of a variant has the name of the dialect that it varies.
             dialect = type(active).dialect or active.dialect or dialect
         if self._error is not None:
             partial = None if self._error.kind == "too_large" else self.message
@@ -159,7 +159,7 @@ class StreamedAnswer:
         return message
 
     def discard(self) -> None:
-        """Forget the answer, of which the conversation has nothing."""
+        """Discard the answer; the conversation does not change."""
         self._is_closed = True
 
     def __enter__(self) -> StreamedAnswer:
@@ -190,31 +190,31 @@ class StreamedAnswer:
         return events
 
 
-_MAX_ID_CHARS = 80  # of an id in the text of an error
+_MAX_ID_CHARS = 80  # characters of an id in error texts
 
 
 class OpenCalls:
-    """The calls of a growing history, matched with their results by id.
+    """The tool calls of a growing history, matched with their results by id.
 
-    A result belongs to a call of the last assistant message before it; assistant messages
-    that follow each other are one.  A call without an id has the one that encoders give it.
+    A result belongs to a call of the last assistant message before it; consecutive assistant
+    messages count as one.  A call without an id has the id that encoders mint for it.
 
-    The provider was told that a call that a dump has filled in has no result, and may have gone
-    on without: its result may come later, whatever was said since.
+    If a dump has filled in the result of a call, the provider may have continued without it, so
+    the real result may come later, even after other messages.
 
     Args:
-        filled: Calls that dumps have filled in, as the positions of their messages and their
-            ids; it may grow.
+        filled: Calls whose results were filled in, by the positions of their messages and their
+            ids; the set may grow.
     """
 
     def __init__(self, filled: Set[tuple[int, str]]) -> None:
         self._filled = filled
-        self._late: set[str] = set()  # ids of the calls before that were filled in
+        self._late: set[str] = set()  # filled-in calls of earlier turns
         self._turn: dict[str, int] = {}  # order of the calls of the last turn, by id
-        self._messages: dict[str, int] = {}  # positions of their messages
-        self._open: dict[str, ToolCall] = {}  # those without a result
-        self._unnamed: set[str] = set()  # ids of those that have none of their own
-        self._earlier: set[str] = set()  # ids of the calls before
+        self._messages: dict[str, int] = {}  # positions of the messages of these calls
+        self._open: dict[str, ToolCall] = {}  # calls of the last turn without a result
+        self._unnamed: set[str] = set()  # calls of the last turn with a minted id
+        self._earlier: set[str] = set()  # calls of earlier turns
         self._in_turn = False  # whether the last message is the assistant's
 
     def open(self) -> tuple[ToolCall, ...]:
@@ -226,7 +226,7 @@ class OpenCalls:
         return tuple((self._messages[id], id) for id in self._open)
 
     def is_filled(self, id: str) -> bool:
-        """Return whether a call that waits for a result was filled in."""
+        """Return whether the result of a waiting call was filled in by a dump."""
         return (self._messages[id], id) in self._filled if id in self._open else id in self._late
 
     def order(self) -> dict[str, int]:
@@ -234,11 +234,11 @@ class OpenCalls:
         return self._turn
 
     def add(self, message: InputMessage, position: int) -> None:
-        """Note the calls and the results of the next message.
+        """Add the calls and results of the next message.
 
         Raises:
-            EncodeError: A result has no call that waits for it, or two calls of one turn have
-                one id; nothing is noted then.
+            EncodeError: No call waits for a result, or two calls of one turn have one id;
+                nothing is added then.
         """
         if message.role == "assistant":
             self._add_calls(message, position)
@@ -313,7 +313,7 @@ class OpenCalls:
         self._in_turn = False
 
     def _call_of(self, result: ToolResult, answered: Container[str]) -> str:
-        """Return the id of the call that a result names, or fits if one of the two has no id."""
+        """Return the id of the call that a result answers, by id, else by name and order."""
         if result.tool_call_id in self._turn:
             return result.tool_call_id
         for id, call in self._open.items():

@@ -1,4 +1,4 @@
-"""The history of one chat: what was said, and the requests that it makes."""
+"""The history of one chat, and the requests that are made of it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Conversation:
         chat.append(InputMessage("user", (Text("How warm is it in Oslo?"),)))
         body = chat.dump("anthropic").body
 
-    What cannot be appended raises, and leaves the history as it was.
+    A method that raises leaves the history as it was.
 
     Args:
-        request: What each request says beside the history, such as `system` and `tools`;
-            its messages are the beginning of the history.
+        request: Request with everything but the history, such as `system` and `tools`; its
+            messages are the beginning of the history.
 
     Raises:
-        EncodeError: A result in the messages has no call that waits for it.
+        EncodeError: No call waits for a result in the messages.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Conversation:
 
     @property
     def request(self) -> Request:
-        """The request that the history makes."""
+        """The request with the whole history."""
         if len(self._request.messages) != len(self._messages) or (
             self._messages and self._request.messages[-1] is not self._messages[-1]
         ):
@@ -92,17 +92,17 @@ class Conversation:
         """Append a message, or an answer of a model.
 
         Args:
-            item: A message; an answer, as `Stream.message` is one; or the body of a whole
+            item: A message; an answer, such as `Stream.message`; or the body of a whole
                 response, as JSON text or as the decoded object.
-            dialect: Dialect of the answer; None to detect that of a body.  An answer of an
-                unknown dialect loses the fields that only its vendor knows.
+            dialect: Dialect of the answer; None to detect the dialect of a body.  An answer of
+                an unknown dialect loses its vendor fields.
             server: Name of the server that answered; enables its quirks.
-            reply: What `dump` returned for the request that is answered: it restores the names
+            reply: Response context that `dump` returned with the request; it restores the names
                 of tools.
 
         Raises:
             DecodeError: The body is no response of the dialect, or exceeds a bound.
-            EncodeError: A result has no call that waits for it, or two calls have one id.
+            EncodeError: No call waits for a result, or two calls have one id.
             TruncatedStream: The answer is not complete.
             UpstreamError: The body is an error.
             UnknownDialect: There is no such dialect.
@@ -129,8 +129,8 @@ class Conversation:
         """Return an answer to feed a stream to, which is appended when it is closed.
 
         Args:
-            dialect: Dialect of the stream; None to detect that of bytes.  Events of an unknown
-                dialect lose the fields that only their vendor knows.
+            dialect: Dialect of the stream; None to detect the dialect of bytes.  Events of an
+                unknown dialect lose their vendor fields.
             server: Name of the server that answers; enables its quirks.
             reply: As for `append`.
         """
@@ -143,8 +143,8 @@ class Conversation:
     ) -> None:
         """Append the result of a tool call.
 
-        Results that follow each other are one message, in the order of their calls.  A call that
-        a dump has filled in waits for its result also after the next answer.
+        Consecutive results form one message, in the order of their calls.  If a dump has filled
+        in the result of a call, the real result may come after the next answer.
 
         Args:
             id: Id of the call.
@@ -159,7 +159,7 @@ class Conversation:
         message = InputMessage("user", (ToolResult(id, blocks, is_error),))
         last = self._messages[-1]
         is_begun = len(self._messages) > len(self._base.messages) and last.source is None
-        # What is late comes after all that was dumped, in the order in which it comes.
+        # A late result is a message of its own: messages that were dumped must not change.
         is_begun = is_begun and not self._calls.is_filled(id)
         if not (is_begun and last.blocks and last.blocks == last.tool_results):
             self._add(message)
@@ -191,23 +191,23 @@ class Conversation:
         missing_tools: MissingTools = "error",
         strict: bool = False,
     ) -> Encoded:
-        """Return the request that the history makes, as `encode_request` does.
+        """Encode the request with the whole history, as `encode_request` does.
 
-        It is encoded once until the history changes, and then only its new messages are.  The
-        body must not be changed: later ones have the same messages.
+        The result is cached until the history changes; then only new messages are encoded.  Do
+        not change the body: later bodies share its messages.
 
         Args:
             dialect: Dialect to write.
-            model: Model to ask, in place of that of the request.
-            cache: Mark at the end of the history, up to which the provider is asked to cache.
-            server: As for `encode_request`, and all that follow.
+            model: Name of the model, in place of the model of the request.
+            cache: Cache mark at the end of the history.
+            server: Name of the server, as for `encode_request`.
             version: Version of the vendor's API.
-            profiles: What models, servers and versions refuse.
-            repair: What becomes of tool results that are missing.  One that a dump has filled in
-                stays filled in: if it comes later, it is content of the user, which a provider's
-                cache does not have yet.
-            arguments: What becomes of tool arguments that are no JSON object.
-            missing_tools: What becomes of a request for a tool that the target lacks.
+            profiles: Profiles of models, servers and versions; None = the shipped ones.
+            repair: Policy for missing tool results.  A result that was filled in stays so: if
+                the real one comes later, it is written as content of the user, so that the
+                provider's cache of the history stays valid.
+            arguments: Policy for tool arguments that are no JSON object.
+            missing_tools: Policy for tools of the provider that the target lacks.
             strict: Whether to raise `LossyEncoding` at the first loss.
 
         Raises:
@@ -242,8 +242,8 @@ class Conversation:
     def to_json(self) -> bytes:
         """Return the conversation as JSON text, for `from_json`.
 
-        It holds everything that was said, and the fields of tools and MCP servers as they were
-        given, tokens of these servers included.  Half of a surrogate pair becomes U+FFFD.
+        The text has all messages, and all fields of tools and MCP servers, including access
+        tokens of these servers.  A lone surrogate becomes U+FFFD.
         """
         return stored_to_json(self._to_stored())
 
@@ -258,8 +258,8 @@ class Conversation:
             data: JSON text, or the decoded object.
 
         Raises:
-            DecodeError: It is no conversation of a known version, or exceeds a bound.
-            EncodeError: A result has no call that waits for it.
+            DecodeError: The data is no conversation of a known version, or exceeds a bound.
+            EncodeError: No call waits for a result.
         """
         stored = stored_from_json(data, Limits())
         conversation = cls(stored.request)
@@ -283,7 +283,7 @@ class Conversation:
         self._dumps.clear()
 
     def _build_request(self, model: str | None, cache: CacheMark | None) -> Request:
-        """Return the request, for a model and with a mark at its end."""
+        """Return the request with another model and with a cache mark at its end."""
         request = self.request
         if model is not None and model != request.model:
             request = structs.replace(request, model=model)
@@ -295,7 +295,7 @@ class Conversation:
         return structs.replace(request, messages=(*messages, marked))
 
     def _memo(self, target: _Key) -> EncodingMemo:
-        """Return what was encoded for a target; the one not used for longest is dropped."""
+        """Return the cache of a target; the least recently used one is dropped."""
         memo = self._memos.pop(target, None) or EncodingMemo()
         while len(self._memos) >= _MAX_TARGETS:
             del self._memos[next(iter(self._memos))]

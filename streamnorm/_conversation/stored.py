@@ -1,4 +1,4 @@
-"""A conversation as JSON, with what its parts were decoded from."""
+"""A conversation as JSON, including the sources of its parts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ T = TypeVar("T")
 P = TypeVar("P", bound="InputMessage | Request | AnyTool")
 
 _VERSION = 1
-_PARTS = ("messages", "tools")  # fields of a request whose elements have sources, too
-# A source, and the message that has it, nest a body deeper than it was when it was decoded.
+_PARTS = ("messages", "tools")  # fields of a request whose elements have sources of their own
+# Sources are nested in messages, so the JSON is deeper than the bodies were.
 _MORE_DEPTH = 16
 
 
 class Stored(Struct, frozen=True, kw_only=True):
-    """What is stored of a conversation.
+    """The stored form of a conversation.
 
     Attributes:
         streamnorm_conversation: Version of the format.
-        request: The request that it began with.
-        appended: The messages that were appended.
-        filled: The calls whose results were filled in by a dump; absent if there are none.
+        request: Request that the conversation began with.
+        appended: Messages that were appended.
+        filled: Calls whose results were filled in by a dump; absent if there are none.
     """
 
     streamnorm_conversation: int = _VERSION
@@ -40,12 +40,12 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class _PackedSource(Struct, frozen=True):
-    """A `Source` that does not repeat what has not changed since.
+    """A `Source` without the fields of its part that have not changed since.
 
     Attributes:
-        dialect: Dialect that the part came in.
-        value: The JSON that it was decoded from; None if there is none.
-        changed: The fields that had other values then, with these.
+        dialect: Dialect of the part.
+        value: JSON that the part was decoded from; None if there is none.
+        changed: Original values of the fields that were replaced since.
     """
 
     dialect: str
@@ -54,7 +54,7 @@ class _PackedSource(Struct, frozen=True):
 
 
 def stored_to_json(stored: Stored) -> bytes:
-    """Return a conversation as JSON text."""
+    """Encode a conversation as JSON text."""
     packed = structs.replace(
         stored,
         request=_pack(stored.request),
@@ -64,7 +64,7 @@ def stored_to_json(stored: Stored) -> bytes:
 
 
 def stored_from_json(data: Body, limits: Limits) -> Stored:
-    """Return the conversation that JSON text is.
+    """Decode a conversation from JSON text.
 
     Raises:
         DecodeError: The text is no conversation of this version, or exceeds a bound.
@@ -88,7 +88,7 @@ def stored_from_json(data: Body, limits: Limits) -> Stored:
 
 
 def _pack(part: P) -> P:
-    """Return a part with its source packed, and those of its parts."""
+    """Return a part with packed sources, its own and those of its elements."""
     if isinstance(part, Request):
         return structs.replace(
             part,
@@ -123,11 +123,11 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
     """Return a part with its source.
 
     Args:
-        part: The part, without the sources in it.
-        value: The JSON that it was converted from.
+        part: The part, without sources.
+        value: JSON that the part was converted from.
 
     Raises:
-        DecodeError: The source is none.
+        DecodeError: The source is invalid.
     """
     packed = part.source
     part = structs.replace(part, source=None)
@@ -145,7 +145,7 @@ def _unpack(part: P, value: dict[str, Any]) -> P:
 
 
 def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
-    """Return a part as it was decoded, with the very values of `part` where none changed."""
+    """Return a part as it was decoded; unchanged fields are the same objects as in `part`."""
     if not changed:
         return part
     read = _convert({**value, **changed, "source": None}, type(part))
@@ -159,10 +159,10 @@ def _restore_part(part: P, value: dict[str, Any], changed: dict[str, Any]) -> P:
 
 
 def _convert(value: Any, type: type[T]) -> T:
-    """Return decoded JSON as a type.
+    """Convert decoded JSON to a type.
 
     Raises:
-        DecodeError: It does not fit.
+        DecodeError: The value does not fit.
     """
     try:
         return convert(value, type)

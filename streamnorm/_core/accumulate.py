@@ -1,4 +1,4 @@
-"""Events to a message, and back."""
+"""Accumulation of events into messages, and the events of a message."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ from streamnorm._core.messages import Message
 from streamnorm._core.partial_json import PartialJSON, ValueDelta
 from streamnorm._core.text import TextBuffer
 
-# Text is packed in batches, which costs a tenth of packing each delta.
-_BATCH_BYTES = 900  # of memory that is held until then
-_STRING_BYTES = 48  # of memory that a string takes besides its characters
+# Packing text in batches costs a tenth of packing each delta.
+_BATCH_BYTES = 900  # memory of the text that waits to be packed
+_STRING_BYTES = 48  # memory of a string besides its characters
 _MAX_BYTES_PER_CHAR = 4
 
 
@@ -64,7 +64,7 @@ class _Growing(Struct):
     citations: list[Citation]
     signature: str | None = None
     issuer: str | None = None
-    id: str | None = None  # that the signature is bound to
+    id: str | None = None  # item that the signature is bound to
     is_unfinished: bool = False
 
     def part(self, number: int) -> TextBuffer:
@@ -114,15 +114,15 @@ class Accumulator:
         self.usage = Usage()
         self._max_bytes = limits.max_accumulated_bytes
         self._max_json_depth = limits.max_json_depth
-        self._bytes = 0  # accumulated so far, without the text that is not packed
-        # Memory that may be appended before the text must be packed and counted, low enough
-        # that the bound cannot be exceeded meanwhile.
+        self._bytes = 0  # accumulated so far, without unpacked text
+        # Memory that may be appended before the text must be packed and counted, so small that the
+        # bound cannot be exceeded until then.
         self._unchecked_bytes = 0
         self._unpacked: list[TextBuffer] = []
         self._blocks: dict[int, _Growing] = {}
         self._stops: dict[int, MessageStop] = {}
         self._opaque: list[Opaque] = []
-        self._inputs: dict[int, PartialJSON] = {}  # of the calls whose partial input was read
+        self._inputs: dict[int, PartialJSON] = {}  # for calls whose partial input was read
 
     @property
     def is_empty(self) -> bool:
@@ -178,7 +178,7 @@ class Accumulator:
     def take(self, events: list[Event]) -> list[Event]:
         """Add events, and return them.
 
-        If the message exceeds its bound, only the events before that are returned, and a
+        If the message exceeds its bound, only the events before are returned, followed by a
         `StreamError("too_large")`.
         """
         for number, event in enumerate(events):
@@ -193,7 +193,7 @@ class Accumulator:
         buffer, unpacked = self._part(index, part), self._unpacked
         fresh = buffer.fresh
 
-        def append(text: str) -> None:  # `_append`, without looking up what stays the same
+        def append(text: str) -> None:  # `_append` without its attribute lookups
             if not fresh:
                 unpacked.append(buffer)
             fresh.append(text)
@@ -207,7 +207,7 @@ class Accumulator:
         """Return the message so far.
 
         Raises:
-            LimitExceeded: It is larger than `max_accumulated_bytes`.
+            LimitExceeded: The message is larger than `max_accumulated_bytes`.
         """
         self._pack()
         stop = self._stops.get(choice)
@@ -229,12 +229,11 @@ class Accumulator:
         )
 
     def partial_input(self, index: int) -> dict[str, object]:
-        """Return what is known so far of the arguments of the call in block `index`.
+        """Return the arguments so far of the call in block `index`.
 
-        It is `{}` while no object has begun, and stays so where none ever does (text that is
-        no object, a custom call).  It stays as it is from where text stops being JSON;
-        `ToolCall.input()` raises there.  `PartialJSON.value` says what reading costs and
-        what you may do with the value.
+        `{}` until an object begins, and for arguments that are no object (a custom call).  Where
+        the text stops being JSON, the value stays as it is; `ToolCall.input()` raises there.
+        See `PartialJSON.value` for the cost of reading and the use of the value.
 
         Raises:
             LocalProtocolError: There is no call in that block.
@@ -244,9 +243,9 @@ class Accumulator:
         return value if is_object(value) else {}
 
     def input_deltas(self, index: int) -> list[ValueDelta]:
-        """Return what the arguments of the call in block `index` gained since the last call.
+        """Return the changes of the arguments of the call in block `index` since the last call.
 
-        The first call returns all that has come.
+        The first call returns all changes so far.
 
         Raises:
             LocalProtocolError: There is no call in that block.
@@ -271,7 +270,7 @@ class Accumulator:
         return parser
 
     def _opaque_of(self, choice: int, indexes: list[int]) -> tuple[Opaque, ...]:
-        """Return the opaque data of a choice; the first has what belongs to no block.
+        """Return the opaque data of a choice; data without a block belongs to choice 0.
 
         Args:
             choice: Number of the choice.
@@ -291,7 +290,7 @@ class Accumulator:
         )
 
     def _part(self, index: int, number: int) -> TextBuffer:
-        """Return the text of a part, which is counted if it is new."""
+        """Return the text buffer of a part; a new part is counted."""
         growing = self._blocks[index]
         if number >= len(growing.parts) > 0:
             self._count("", (number + 1 - len(growing.parts)) * PART_BYTES)
@@ -316,7 +315,7 @@ class Accumulator:
             for buffer in self._unpacked:
                 self._bytes += buffer.pack()
         for buffer in self._unpacked:
-            buffer.fresh.clear()  # what came after the bound was passed
+            buffer.fresh.clear()  # text beyond the bound was not packed
         self._unpacked.clear()
         left = self._max_bytes - self._bytes
         self._unchecked_bytes = min(_BATCH_BYTES, left // _MAX_BYTES_PER_CHAR)
@@ -345,12 +344,12 @@ class Accumulator:
 
 
 def _excess_bytes(value: object) -> int:
-    """Return the memory of a decoded JSON value that is more than usual in a block."""
+    """Return the memory of a decoded JSON value beyond the usual fields of a block."""
     return max(value_bytes(value) - USUAL_FIELDS_BYTES, 0)
 
 
 class UsageAccumulator:
-    """Store the start and the usage of a message, and none of its content.
+    """Store the start and the usage of a message, without its content.
 
     Attributes:
         start: The `MessageStart`.
@@ -384,7 +383,7 @@ class UsageAccumulator:
         return _drop
 
     def message(self, choice: int = 0) -> Message:
-        """Raise: there is no message.
+        """Raise an error: no content is stored.
 
         Raises:
             LocalProtocolError: Always.
@@ -401,7 +400,7 @@ def accumulate(events: Iterable[Event], *, choice: int = 0) -> Message:
 
     Args:
         events: Events in legal order, of which `validate` returns no violation.
-        choice: Which answer, where several were asked for.
+        choice: Number of the choice.
 
     Raises:
         LimitExceeded: The message is larger than the default `max_accumulated_bytes`.

@@ -1,4 +1,4 @@
-"""The unified events: what every dialect's stream is made of.
+"""The unified events that every dialect's stream is decoded to.
 
     MessageStart                                         once, first
     BlockStart  deltas …  BlockStop                      blocks may overlap
@@ -24,22 +24,22 @@ from streamnorm._core.blocks import Block, Citation
 StopReason: TypeAlias = Literal[
     "end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause", "other"
 ]
-"""Why a message ended.  Whether it holds a client tool call decides between
-`end_turn` and `tool_use`, never the vendor's word alone."""
+"""Reason for the end of a message.  A message with a client tool call ends with `tool_use` and
+not `end_turn`, even if the vendor's finish reason differs."""
 
 ErrorKind: TypeAlias = Literal[
     "upstream", "malformed", "too_large", "truncated", "transport", "stalled"
 ]
-"""Who failed: the provider said so, the peer broke the protocol, a limit was passed,
-the stream ended early, the connection broke, or nothing came for too long."""
+"""Kind of a failure: the provider reported an error, the peer broke the protocol, a limit was
+exceeded, the stream ended early, the connection broke, or no data came for too long."""
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens of one message; None where nobody said.
+    """Token counts of one message; None = not reported.
 
     Attributes:
-        input_tokens: Everything that went in, cached or not.
-        output_tokens: Everything that came out, reasoning included.
+        input_tokens: All input tokens, cached or not.
+        output_tokens: All output tokens, reasoning included.
         cache_read_tokens: Part of `input_tokens` that was read from a cache.
         cache_write_tokens: Part of `input_tokens` that was written to a cache.
         reasoning_tokens: Part of `output_tokens` that was reasoning.
@@ -59,11 +59,11 @@ class _Event(Struct, frozen=True, omit_defaults=True, tag_field="event"):
 
 
 class MessageStart(_Event, frozen=True, tag="message_start"):
-    """The message begins.
+    """The start of the message.
 
     Attributes:
-        id: The provider's id of the message; empty where it sent none.
-        model: The model that answers; empty where the provider did not say.
+        id: The provider's id of the message; "" if it sent none.
+        model: Name of the model; "" if the provider did not say.
         extra: Other fields of the vendor's first object.
     """
 
@@ -73,13 +73,13 @@ class MessageStart(_Event, frozen=True, tag="message_start"):
 
 
 class BlockStart(_Event, frozen=True, tag="block_start"):
-    """A block begins.
+    """The start of a block.
 
     Attributes:
         index: Number of the block, dense from 0 over the stream.
-        block: The block: empty if deltas will fill it, whole if not.
-        choice: Number of the answer it belongs to, where several were asked for.
-        extra: Fields of the vendor that have no place in the block.
+        block: The block: empty if deltas will fill it, else complete.
+        choice: Number of the choice that the block belongs to.
+        extra: Other fields of the vendor's block.
     """
 
     index: int
@@ -89,19 +89,19 @@ class BlockStart(_Event, frozen=True, tag="block_start"):
 
 
 class TextDelta(_Event, frozen=True, gc=False, tag="text_delta"):
-    """More of a `Text` block."""
+    """Text appended to a `Text` block."""
 
     index: int
     text: str
 
 
 class ReasoningDelta(_Event, frozen=True, gc=False, tag="reasoning_delta"):
-    """More of a `Reasoning` block.
+    """Text appended to a `Reasoning` block.
 
     Attributes:
         index: Number of the block.
         text: The text.
-        part: Number of the summary it belongs to, from 0.
+        part: Number of the summary that the text belongs to, from 0.
     """
 
     index: int
@@ -110,15 +110,16 @@ class ReasoningDelta(_Event, frozen=True, gc=False, tag="reasoning_delta"):
 
 
 class RefusalDelta(_Event, frozen=True, gc=False, tag="refusal_delta"):
-    """More of a `Refusal` block."""
+    """Text appended to a `Refusal` block."""
 
     index: int
     text: str
 
 
 class JSONDelta(_Event, frozen=True, gc=False, tag="json_delta"):
-    """More arguments of a `ToolCall` or `ServerToolCall`: a piece of JSON text, or of
-    free text where the call is of kind `custom`.
+    """Arguments appended to a `ToolCall` or `ServerToolCall`.
+
+    A fragment of JSON text, or of free text if the call is of kind `custom`.
     """
 
     index: int
@@ -126,12 +127,12 @@ class JSONDelta(_Event, frozen=True, gc=False, tag="json_delta"):
 
 
 class SignatureDelta(_Event, frozen=True, gc=False, tag="signature_delta"):
-    """The signature of a block; it ends the text or reasoning that it signs.
+    """The signature of a block; no text or reasoning of the block follows it.
 
     Attributes:
         index: Number of the block.
         signature: The opaque value, byte for byte.
-        issuer: Vendor that can verify it; None where nobody said.
+        issuer: Vendor that can verify it; None if unknown.
         id: Id of the item under which the issuer accepts it; None = any, or unknown.
     """
 
@@ -142,14 +143,14 @@ class SignatureDelta(_Event, frozen=True, gc=False, tag="signature_delta"):
 
 
 class CitationDelta(_Event, frozen=True, tag="citation_delta"):
-    """A source of a `Text` block."""
+    """A citation of a `Text` block."""
 
     index: int
     citation: Citation
 
 
 class BlockStop(_Event, frozen=True, gc=False, tag="block_stop"):
-    """The block has ended.
+    """The end of a block.
 
     Attributes:
         index: Number of the block.
@@ -161,19 +162,19 @@ class BlockStop(_Event, frozen=True, gc=False, tag="block_stop"):
 
 
 class UsageUpdate(_Event, frozen=True, tag="usage_update"):
-    """The tokens so far: a complete snapshot that replaces the one before."""
+    """The token counts so far: a complete snapshot that replaces the one before."""
 
     usage: Usage
 
 
 class MessageStop(_Event, frozen=True, tag="message_stop"):
-    """An answer is complete.
+    """The end of a choice: its message is complete.
 
     Attributes:
-        reason: Why it ended.
-        raw_reason: The vendor's word for it.
-        stop_sequence: The sequence that ended it, where the vendor says which.
-        choice: Number of the answer, where several were asked for.
+        reason: Unified stop reason.
+        raw_reason: The vendor's finish reason, as spelt on the wire.
+        stop_sequence: The sequence that ended the message, if the vendor reports it.
+        choice: Number of the choice.
         extra: Other fields of the vendor's last object.
     """
 
@@ -185,16 +186,16 @@ class MessageStop(_Event, frozen=True, tag="message_stop"):
 
 
 class StreamError(_Event, frozen=True, tag="stream_error"):
-    """The stream failed; nothing follows.
+    """The failure of a stream; no event follows.
 
     Attributes:
-        kind: Who failed.
-        message: What happened: the provider's words for `upstream`, ours otherwise.
-        code: The provider's code or type, or the name of the limit that was passed.
-        status_hint: HTTP status that stands for this error.
+        kind: Kind of the failure.
+        message: Description of the failure: the provider's message for `upstream`, else ours.
+        code: The provider's code or type, or the name of the exceeded limit.
+        status_hint: HTTP status that corresponds to the error.
         retryable: Whether the same request may succeed later; None if unknown.
-        extra: Other fields of the vendor's error; of a stream that broke off, what the vendor
-            can go on from.
+        extra: Other fields of the vendor's error; after a broken stream, the token from which
+            the vendor can resume it.
     """
 
     kind: ErrorKind
@@ -206,17 +207,17 @@ class StreamError(_Event, frozen=True, tag="stream_error"):
 
 
 class Ping(_Event, frozen=True, gc=False, tag="ping"):
-    """A sign of life without content."""
+    """A keep-alive without content."""
 
 
 class Opaque(_Event, frozen=True, gc=False, tag="opaque"):
     """Data that only its own dialect knows.
 
     Attributes:
-        dialect: Name of that dialect.
-        name: What it is there: an event's type or a field's name.
+        dialect: Name of the dialect.
+        name: Type of the event, or name of the field, in the dialect.
         data: JSON text.
-        index: Number of the block it belongs to.
+        index: Number of the block that the data belongs to; None if it belongs to none.
     """
 
     dialect: str
@@ -244,7 +245,7 @@ Event: TypeAlias = (
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | JSONDelta
-"""The deltas that do nothing but make a block longer, as nearly all events do."""
+"""The deltas that only append text to a block; nearly all events of a stream are of these."""
 
 
 def part_of(delta: Delta) -> int:
@@ -260,13 +261,13 @@ def delta_factory(delta: Delta) -> Callable[[str], Delta]:
 
 
 class Completed(Struct, frozen=True, tag="completed"):
-    """The dialect's own success terminal was read.
+    """The stream ended with its dialect's success terminal.
 
     Attributes:
-        reason: Why choice 0 ended.
-        usage: The last snapshot.
-        lenient: What was forgiven at the end: `no_done` (no `[DONE]`), `no_finish` (no
-            finish reason, or content after the last one), `unterminated` (no blank line after the
+        reason: Stop reason of choice 0.
+        usage: The last usage snapshot.
+        lenient: Deviations accepted at the end: `no_done` (no `[DONE]`), `no_finish` (no finish
+            reason, or content after the last one), `unterminated` (no blank line after the
             last event).
     """
 
@@ -276,7 +277,7 @@ class Completed(Struct, frozen=True, tag="completed"):
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """The provider reported an error, broke the protocol or passed a limit."""
+    """The provider reported an error, broke the protocol or exceeded a limit."""
 
     error: StreamError
 
@@ -288,7 +289,7 @@ class Truncated(Struct, frozen=True, tag="truncated"):
 
 
 class Abandoned(Struct, frozen=True, tag="abandoned"):
-    """The consumer left before the end."""
+    """The consumer stopped reading before the end."""
 
 
 Outcome: TypeAlias = Completed | Failed | Truncated | Abandoned

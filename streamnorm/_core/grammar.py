@@ -1,4 +1,4 @@
-"""Which event may follow which.
+"""The grammar of unified events: which event may follow which.
 
     stream   = (Ping | Opaque)* MessageStart body
     body     = (block events | UsageUpdate | Ping | Opaque)* (MessageStop+ | StreamError)
@@ -43,15 +43,15 @@ DELTAS: dict[type, tuple[type, ...]] = {
     SignatureDelta: (Text, Reasoning, ToolCall),
     CitationDelta: (Text,),
 }
-"""The blocks that each delta may be added to."""
+"""Types of blocks that each type of delta may be added to."""
 
 
 class Violation(Struct, frozen=True):
-    """A departure from the grammar, or of bytes from their protocol.
+    """A departure of events from the grammar, or of bytes from their protocol.
 
     Attributes:
-        position: Number of the event or the frame, from 0; how many there are for what
-            is missing.
+        position: Number of the event or frame, from 0; for a missing event, the number of
+            events.
         message: What was found, then what was expected.
     """
 
@@ -66,19 +66,21 @@ class _Open(Struct):
 
 
 class Grammar:
-    """Follow one stream of events and find what it may not do."""
+    """Check one stream of events against the grammar."""
 
     def __init__(self) -> None:
         self._started = False
         self._failed = False
         self._next = 0
         self._open: dict[int, _Open] = {}
-        self._choices: dict[int, bool] = {}  # with whether each has stopped
-        self._stopped = False  # whether one has
+        self._choices: dict[int, bool] = {}  # whether each choice has stopped
+        self._stopped = False  # whether any choice has stopped
 
     def check(self, event: Event) -> str | None:
-        """Check the next event, and return what is wrong with it.  A wrong one counts
-        as far as it makes sense, so that one mistake is reported once.
+        """Check the next event, and return the problem; None if it is legal.
+
+        An illegal event still changes the state where it makes sense, so that one mistake is
+        reported once.
         """
         if self._failed:
             return f"{_name(event)} after stream_error, expected nothing"
@@ -108,14 +110,14 @@ class Grammar:
         """Check the next event.
 
         Raises:
-            LocalProtocolError: It may not come here.
+            LocalProtocolError: The event breaks the grammar.
         """
         problem = self.check(event)
         if problem is not None:
             raise LocalProtocolError(problem)
 
     def missing(self) -> list[str]:
-        """Return what a stream that ends here lacks."""
+        """Return the problems of a stream that ends here: missing events."""
         if self._failed:
             return []
         lacking = [f"block {index} is open, expected block_stop" for index in self._open]
@@ -184,7 +186,7 @@ class Grammar:
 
 
 def validate(events: Iterable[Event]) -> list[Violation]:
-    """Return every departure of a whole stream from the grammar; none means legal."""
+    """Return all departures of a whole stream from the grammar; [] if it is legal."""
     grammar = Grammar()
     violations: list[Violation] = []
     position = 0
@@ -197,7 +199,7 @@ def validate(events: Iterable[Event]) -> list[Violation]:
 
 
 def _is_filled(block: Block) -> bool:
-    """Return whether a block already contains what its deltas should bring."""
+    """Return whether a block already has content that deltas should add."""
     match block:
         case Text(text, citations, signature):
             return bool(text or citations) or signature is not None

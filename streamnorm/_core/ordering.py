@@ -1,4 +1,4 @@
-"""The sequencer: interleaved blocks, serialized.
+"""The sequencer: serializes interleaved blocks.
 
 Chat Completions may interleave the arguments of parallel tool calls; the clients of the
 other dialects append at a block's start and ignore the index of its deltas.
@@ -32,10 +32,10 @@ from streamnorm._core.text import TextBuffer
 
 
 class BlockOrder:
-    """The held blocks of one choice: that of the lowest index first.
+    """The held blocks of one choice, the lowest index first.
 
-    Blocks that a projection has added have indexes below zero, in any order; they go behind
-    the blocks that started before them.
+    Blocks added by a projection have negative indexes, in any order; they come after the blocks
+    that started before them.
 
     Attributes:
         open: Index of the open block that holds back all later ones; None if there is none.
@@ -45,8 +45,8 @@ class BlockOrder:
 
     def __init__(self) -> None:
         self.open: int | None = None
-        self._latest = -1  # highest index that started
-        self._added = 0  # number of added blocks that were held
+        self._latest = -1  # highest index that has started
+        self._added = 0  # number of held blocks with negative indexes
         self._heap: list[tuple[int, int, int]] = []
 
     def start(self, index: int) -> bool:
@@ -62,7 +62,7 @@ class BlockOrder:
         return True
 
     def next(self) -> int | None:
-        """Remove and return the first held block; None if there is none, or one is open."""
+        """Remove and return the first held block; None if there is none or a block is open."""
         if self.open is not None or not self._heap:
             return None
         return heappop(self._heap)[2]
@@ -108,8 +108,8 @@ class _ChoiceQueue(Struct):
     """The blocks of one choice.
 
     Attributes:
-        order: Which blocks are held, and which one holds them back.
-        held: Held events by block.
+        order: Order of the held blocks.
+        held: Held events, by the index of their block.
     """
 
     order: BlockOrder = field(default_factory=BlockOrder)
@@ -146,7 +146,7 @@ class Sequencer:
         self._overlapping = overlapping
         self._max_held_bytes = max_held_bytes
         self._queues: dict[int, _ChoiceQueue] = {}
-        self._queue_of: dict[int, _ChoiceQueue] = {}  # of each block
+        self._queue_of: dict[int, _ChoiceQueue] = {}  # by block
         self._done = False
 
     def push(self, event: Event) -> list[Event]:
@@ -172,9 +172,9 @@ class Sequencer:
     def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
         """Return a function that holds further text of a block; None if its deltas pass at once.
 
-        It does what `push` does with a delta of the same type and part, and raises
-        `LimitExceeded` where that returns the error of too much.  Valid until a block starts or
-        stops, or something else of the block is pushed.
+        Equal to `push` of a delta of the same type and part, but raises `LimitExceeded` instead
+        of returning a `StreamError`.  Valid until a block starts or stops, or another event of
+        the block is pushed.
         """
         queue = self._queue_of.get(delta.index)
         items = queue.held.get(delta.index) if queue is not None else None
@@ -235,7 +235,7 @@ class Sequencer:
         return []
 
     def _joinable(self, items: _Items, delta: _Delta) -> _HeldDeltas:
-        """Return the last held deltas of a block, to which a delta can be joined."""
+        """Return the held deltas of a block that a delta can be joined to, new ones if need be."""
         last = items[-1]
         if not isinstance(last, _HeldDeltas) or not last.takes(delta):
             last = _HeldDeltas(delta)
@@ -263,7 +263,7 @@ class Sequencer:
 
 
 def _overhead_bytes(items: _Items) -> int:
-    """Return the memory of held events besides their text, but for the usual ones."""
+    """Return the memory of held events besides their text, beyond the usual number of events."""
     return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
 
 

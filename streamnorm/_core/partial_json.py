@@ -1,9 +1,9 @@
 """Partial JSON: the value so far, and the changes that each piece of text made.
 
-Each character is read once, however the text is cut.  While the text stays valid, nothing
-that was shown is taken back: a number is shown when something stands behind it, `true` at
-its last letter, a string as it grows but without half an escape or half a character, and
-a key when its value has begun.
+Each character is read once, however the text is cut.  While the text stays valid, no value that
+was returned is revised: a number appears when a character follows it, `true` at its last letter,
+a string as it grows but without half an escape or half a surrogate pair, and a key when its value
+has begun.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_object, rejoin
 from streamnorm._core.limits import Limits
 
-# A reader may hold the last two values without a further copy.
+# A reader that holds the last two values costs no further copy.
 _COPIES = 3
 
 
@@ -69,7 +69,7 @@ class OpenContainer:
 
 
 class Snapshots:
-    """Copies of the last values that were read; one that a reader still holds never changes."""
+    """Copies of the last values that were read; a copy that a reader still holds never changes."""
 
     def __init__(self) -> None:
         self._copies: deque[_Copy] = deque(maxlen=_COPIES)
@@ -100,9 +100,9 @@ class _Copy:
     def __init__(self, root: OpenContainer) -> None:
         self._originals = [root]
         self._copies: list[Any] = [[]]
-        self._counts = [0]  # closed members of each copy
+        self._counts = [0]  # closed members in each copy
         self._text: bytearray | None = None  # the open string at the last update
-        self._size = 0  # bytes of it that the copy has
+        self._size = 0  # bytes of the open string in the copy
 
     def is_held(self) -> bool:
         """Return whether a reader holds a reference to one of the copies."""
@@ -119,7 +119,7 @@ class _Copy:
         while depth > len(containers) or containers[depth - 1] is not self._originals[depth - 1]:
             depth -= 1
         del self._originals[depth:], self._copies[depth:], self._counts[depth:]
-        # Only the innermost can have new members: the same member of each other one is open.
+        # Only the innermost container can have new members: in all others the same one is open.
         innermost = self._originals[-1]
         if self._counts[-1] < len(innermost.values):
             innermost.add_to(self._copies[-1], self._counts[-1])
@@ -139,7 +139,7 @@ class _Copy:
             self._text, self._size = text, 0
             self._put("")
         container, name = self._copies[-1], self._originals[-1].member_name()
-        # CPython extends a string in place where nothing but one local variable refers to it.
+        # CPython extends a string in place if only one local variable refers to it.
         whole = container[name]
         container[name] = None
         whole += text[self._size :].decode()
@@ -173,13 +173,13 @@ _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPE_AND_PLAIN = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*')
 _ESCAPE_BEGUN = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _NUMBER_CHARS = re.compile(r"[-+.0-9eE]*")
-# All that a number can begin with; what of that ends in a digit is a number.
+# The beginnings of numbers; a beginning that ends in a digit is a number.
 _NUMBER_BEGUN = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:(?:\.[0-9]+)?[eE][-+]?[0-9]*|\.[0-9]*)?)?")
 _FRACTION_OR_EXPONENT = {".", "e", "E"}
-# What a tolerant decoder reads as infinity or as no number.
+# Text that a tolerant decoder may read as an infinity or as `NaN`.
 _MAYBE_NOT_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
-_SEARCHED_CHARS = 256 * 1024  # by one call
-_MATCHED_CHARS = 309  # at most
+_SEARCHED_CHARS = 256 * 1024  # characters that one call searches
+_MATCHED_CHARS = 309  # length of the longest match
 _EXPONENT = re.compile(r"(?<=[0-9])[eE]\+?[0-9]{3,}")
 _DIGITS = re.compile(r"[1-9][0-9]{308,}")
 _AFTER_NUMBER = _WHITE_SPACE + ",]}"
@@ -196,7 +196,8 @@ _VALUE = {
     **dict.fromkeys("-0123456789", "number"),
     **dict.fromkeys(_LITERALS, "literal"),
 }
-# What is expected: what each character begins or ends there, or what is expected after it.
+# A state is the expectation in error texts.  Each maps a character to the token that it begins or
+# ends, or to the next state.
 _STATES = {
     "a value": _VALUE,
     "a value or ]": {**_VALUE, "]": "end"},
@@ -215,10 +216,10 @@ class ValueDelta(Struct, frozen=True):
     """A change to a partial JSON value at one path.
 
     Attributes:
-        path: Keys and indexes that lead there; empty for the whole value.
-        value: What stands there from now on: a number or literal, the beginning of a string,
-            or an empty list or dictionary, whose members follow as deltas of their own.
-        appends: Whether `value` is more of the string that stands there instead.
+        path: Keys and indexes that lead to the value; () for the whole value.
+        value: The new value: a number or literal, the beginning of a string, or an empty list
+            or dictionary, whose members follow as deltas.
+        appends: Whether `value` is text to append to the string at the path.
     """
 
     path: tuple[str | int, ...]
@@ -230,11 +231,11 @@ class PartialJSON:
     """Read one JSON value in pieces of text.
 
     Args:
-        max_depth: Containers that may stand around a value.
+        max_depth: Bound on the containers around a value.
 
     Attributes:
-        error: Why and where reading stopped, to be raised by who wants that; the value
-            stays as far as it had come.  None while the text may still become JSON.
+        error: Why and where reading stopped; not raised, so that the value so far stays
+            readable.  None while the text may still become JSON.
     """
 
     def __init__(self, *, max_depth: int = _MAX_DEPTH) -> None:
@@ -242,15 +243,15 @@ class PartialJSON:
         self._max_depth = max_depth
         self._containers = [OpenContainer(None, None, "the end of the text")]
         self._expected = "a value"
-        self._read = 0  # characters of the pieces before
-        self._rest = ""  # begun escape or literal, to be read again with what follows
+        self._read = 0  # characters of earlier fragments
+        self._rest = ""  # beginning of an escape or literal, read again with the next fragment
         self._reading = ""  # "key", "string" or "number" while one is open
-        self._text = bytearray()  # UTF-8 of its pieces before
-        self._carry = ""  # the high surrogate that they ended in
-        self._shown = False  # whether a delta has shown the string
+        self._text = bytearray()  # UTF-8 of the open key, string or number
+        self._carry = ""  # high surrogate at the end of the open string
+        self._shown = False  # whether a delta has announced the open string
         self._number_at = 0
         self._snapshots = Snapshots()
-        self._root: list[object] | None = []  # the last snapshot; None where text came since
+        self._root: list[object] | None = []  # the last snapshot; None if text came since
         self._log: list[ValueDelta] | None = None
 
     @property
@@ -260,18 +261,18 @@ class PartialJSON:
 
     @property
     def value(self) -> object:
-        """The best value so far; None where none has begun.  Do not change it.
+        """The value so far; None before it begins.  Do not change it.
 
-        A value that was returned never grows: it shares what is closed with other values,
-        and copies the string and the containers that are open, with references to their
-        members.  Those copies are used again when you have let the value go.  So reading
-        in a loop costs only what is new, if you keep no more than the last two values.
+        A returned value never changes: it shares closed containers with other values, and has
+        copies of the open containers and the open string.  The copies are reused once you drop
+        the value, so reading in a loop costs only the new text if you hold at most the last two
+        values.
         """
         root = self._snapshot()
         return root[0] if root else None
 
     def feed(self, fragment: str) -> None:
-        """Parse the next piece of the text, cut anywhere."""
+        """Parse the next fragment of the text, cut anywhere."""
         if self.error is not None or not fragment:
             return
         self._root = None
@@ -289,7 +290,7 @@ class PartialJSON:
     def close(self) -> None:
         """End the text; an incomplete value is an error.
 
-        A number that stands alone ends here.
+        A number at the top level ends only here.
         """
         self._root = None
         if self._reading == "number" and len(self._containers) == 1:
@@ -301,9 +302,9 @@ class PartialJSON:
             self.error = ArgumentsError(message, position=position)
 
     def deltas(self) -> list[ValueDelta]:
-        """Return what came since the last call, in order; at the first call, all of it.
+        """Return the changes since the last call, in order; at the first call, all changes.
 
-        After the first call they are noted as text arrives, and kept until the next.
+        From the first call on, changes are logged as text arrives.
         """
         if self._log is None:
             self._log = []
@@ -319,7 +320,7 @@ class PartialJSON:
         return self._root
 
     def _next(self, text: str, at: int) -> int:
-        """Read white space and what begins behind it, and return how far that went."""
+        """Read white space and the token after it, and return the index behind it."""
         if text[at] in _WHITE_SPACE:
             at = _end(_SPACE, text, at)
             if at == len(text):
@@ -349,7 +350,7 @@ class PartialJSON:
         path = self._containers[-1].member_path()
         if self._log is not None:
             self._log.append(ValueDelta(path, [] if names is None else {}))
-        # Where no value may stand, there may be an empty container around it.
+        # Beyond `max_depth` a container may open, but must be empty.
         self._expected = first if len(self._containers) <= self._max_depth else too_deep
         self._containers.append(OpenContainer(path, names, then))
 
@@ -389,7 +390,7 @@ class PartialJSON:
         if valid < len(number) or not number[-1].isdigit():
             self._fail("", self._number_at + valid, "a number")
             return
-        if following not in _AFTER_NUMBER:  # who knows what 1O0 was meant to be
+        if following not in _AFTER_NUMBER:  # for example 1O0, with the letter O
             self._fail("", self._number_at + valid, self._containers[-1].expected)
             return
         try:
@@ -403,7 +404,7 @@ class PartialJSON:
         self._close_scalar(value)
 
     def _string(self, text: str, at: int) -> int:
-        """Read what stands in a string, and its end where that is there."""
+        """Read the content of a string, and its closing quote if the fragment has it."""
         end = _end(_PLAIN, text, at)
         while (further := _end(_ESCAPE_AND_PLAIN, text, end)) > end:
             end = further
@@ -437,7 +438,7 @@ class PartialJSON:
         self._reading, self._carry = "", ""
 
     def _show(self, piece: str) -> None:
-        """Log more of a string."""
+        """Log text appended to the open string."""
         if self._log is not None and self._reading == "string" and (piece or not self._shown):
             self._log.append(ValueDelta(self._containers[-1].member_path(), piece, self._shown))
         self._shown = True
@@ -449,9 +450,9 @@ class PartialJSON:
 
 
 def decode_arguments(text: str) -> dict[str, object]:
-    """Return the object that the arguments of a call are; it is empty where no text is.
+    """Decode the arguments of a call, a JSON object; {} if there is no text.
 
-    Half of a character becomes U+FFFD.  Of two members with one key the later counts.
+    A lone surrogate becomes U+FFFD.  Of two members with one key the later wins.
 
     Raises:
         ArgumentsError: The text is no JSON object.
@@ -467,7 +468,7 @@ def decode_arguments(text: str) -> dict[str, object]:
         with suppress(InvalidJSON):
             arguments: dict[str, object] = decode_any(body, max_depth=_MAX_DEPTH)
             return arguments
-    # Slower, but it knows where text stops being valid.
+    # The incremental parser is slower, but reports the position of the error.
     parser = PartialJSON()
     parser.feed(text)
     parser.close()
@@ -477,9 +478,9 @@ def decode_arguments(text: str) -> dict[str, object]:
 
 
 def check_arguments(text: str) -> None:
-    """Check that arguments are a JSON object, or none.
+    """Check that arguments are a JSON object, or empty.
 
-    A number may be larger than any that Python has, which is legal JSON.
+    Numbers beyond Python's range are accepted: they are legal JSON.
 
     Raises:
         ArgumentsError: The text is no JSON object.
@@ -490,9 +491,9 @@ def check_arguments(text: str) -> None:
 
 
 def _may_have_infinity(text: str) -> bool:
-    """Return whether text may have a number that is not finite, searching a piece at a time.
+    """Return whether text may have a number that is not finite; search it piece by piece.
 
-    A search holds the interpreter's lock until it ends, which takes 0.3 s for 15 MB.
+    A search holds the interpreter's lock until it ends: 0.3 s for 15 MB.
     """
     if len(text) <= _SEARCHED_CHARS:
         return _MAYBE_NOT_FINITE.search(text) is not None
@@ -503,7 +504,7 @@ def _may_have_infinity(text: str) -> bool:
 
 
 def _describe(path: tuple[str | int, ...], value: object, into: list[ValueDelta]) -> None:
-    """Add the deltas that build a value."""
+    """Append the deltas that build a value to `into`."""
     if is_object(value):
         into.append(ValueDelta(path, {}))
         for key, member in value.items():
@@ -517,6 +518,6 @@ def _describe(path: tuple[str | int, ...], value: object, into: list[ValueDelta]
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return where a match at `at` ends, and `at` where there is none."""
+    """Return the end of a match at `at`; `at` if there is none."""
     match = pattern.match(text, at)
     return match.end() if match else at

@@ -1,17 +1,17 @@
-"""A buffer for text that arrives in many small pieces.
+"""Buffers for text that arrives in many small pieces, and offsets within such text.
 
-A list of pieces, like `io.StringIO`, takes some fifty bytes of overhead for each piece, and
-a provider sends a long answer in tens of thousands.
+A list of pieces, like `io.StringIO`, has some fifty bytes of overhead for each piece, and a long
+answer arrives in tens of thousands of pieces.
 """
 
 from __future__ import annotations
 
 from streamnorm._core.limits import StoredBytes
 
-# Few pieces take little memory; many make joining cheap for each.
+# A small batch holds little memory; a large one makes joining cheaper for each piece.
 BATCH = 16
 LONG_CHARS = 256
-"""Pieces of one batch, and characters of a piece that ends its batch if it has more."""
+"""Pieces of one batch, and the length beyond which a piece ends its batch."""
 # A growing `bytearray` reserves an eighth of its size, so long text is stored as `bytes`.
 _CHUNK_BYTES = 4096
 
@@ -22,11 +22,11 @@ class TextBuffer:
     Args:
         text: Initial text.
         stored: Counter of its bytes.  A batch is counted as a whole: `append`, `text`, `unread`
-            and `pack` raise `LimitExceeded` where it is too large.
+            and `pack` raise `LimitExceeded` if it exceeds the bound.
 
     Attributes:
-        fresh: The last pieces.  A caller that appends to it directly must call `pack`.
-        counted: Bytes that `stored` counts of the text.
+        fresh: The last pieces.  A caller that appends to the list directly must call `pack`.
+        counted: Bytes of the text that `stored` has counted.
     """
 
     __slots__ = ("_chunks", "_packed", "_read", "_size", "_stored", "counted", "fresh")
@@ -60,7 +60,7 @@ class TextBuffer:
         return b"".join([*self._chunks, self._packed]).decode("utf-8", "surrogatepass")
 
     def release(self) -> None:
-        """Count the text no longer, since nothing refers to it any more."""
+        """Subtract the text from `stored`: nothing refers to the buffer any more."""
         if self._stored is not None:
             self._stored.release(self.counted)
             self.counted = 0
@@ -99,9 +99,9 @@ _STEP = 1024  # bytes between two stored character counts
 
 
 class TextOffsets:
-    """Converter of byte offsets within the growing text of one block.
+    """Converter of byte offsets to character offsets in the growing text of one block.
 
-    While all text of the first block is ASCII, it is counted and not stored.
+    While all text of the first block is ASCII, it is counted but not stored.
 
     Args:
         base: Bytes of text in earlier blocks.
@@ -125,7 +125,7 @@ class TextOffsets:
         return self._size
 
     def release(self) -> None:
-        """Discard the stored text, since no citation of the block can follow."""
+        """Discard the stored text: no citation of the block can follow."""
         self._room.release(len(self._text))
         self._text.clear()
 
@@ -152,13 +152,13 @@ class TextOffsets:
     def find(self, start: int, end: int, words: str | None) -> tuple[int, int] | None:
         """Return the character offsets of a byte range; None if it is not in the text.
 
-        Google counts bytes within the part, which is this block, or within the whole text.
-        The quoted words decide between the two; without them, the whole text is meant.
+        Google counts bytes either within the part (this block) or within the whole text.  The
+        quoted text decides; without it, offsets refer to the whole text.
 
         Args:
-            start: First byte.
-            end: Byte after the last.
-            words: Quoted text of the range, if the vendor sent it.
+            start: Index of the first byte.
+            end: Index after the last byte.
+            words: Quoted text of the range; None if the vendor sent none.
         """
         self._count_pending()
         if not self._base:

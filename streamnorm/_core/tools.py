@@ -1,4 +1,4 @@
-"""The tools that a request offers, and which of them the model may call."""
+"""Tools of a request, and the choice among them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Namespace(Struct, frozen=True, omit_defaults=True):
     """A named group of tools, as the Responses API has them.
 
     Attributes:
-        name: Name, in front of those of its tools.
-        description: What the tools have in common.
+        name: Name, which precedes the names of its tools.
+        description: Purpose of the group, for the model.
     """
 
     name: str
@@ -29,9 +29,9 @@ class _Tool(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="ty
     """Base of all tools.
 
     Attributes:
-        cache: Mark after this tool.
-        extra: Fields that have no place in the tool, by dialect.
-        source: What the tool was decoded from.
+        cache: Cache mark after this tool.
+        extra: Other fields, by dialect.
+        source: The `Source` of the tool; None if it was not decoded.
     """
 
     cache: CacheMark | None = None
@@ -44,7 +44,7 @@ class Tool(_Tool, frozen=True, tag="function"):
 
     Attributes:
         name: Name, unique within a request and its namespace.
-        description: What the function does, for the model.
+        description: Purpose of the function, for the model.
         input_schema: JSON Schema of the arguments; None if the vendor's tool type implies it.
         strict: Whether arguments must follow the schema; None = not said.
         deferred: Whether the model finds the tool by a search and does not see it before.
@@ -65,13 +65,13 @@ class Tool(_Tool, frozen=True, tag="function"):
     def from_mcp(cls, value: object) -> Tool:
         """Return a tool of an MCP server.
 
-        Its title, its annotations and other fields without a place are in `extra["mcp"]`.
+        The title, annotations and other MCP fields are in `extra["mcp"]`.
 
         Args:
-            value: A tool of `tools/list`: a dict, or the object of the `mcp` package.
+            value: A tool of `tools/list`: a dictionary, or the object of the `mcp` package.
 
         Raises:
-            DecodeError: It is no tool of MCP.
+            DecodeError: The value is no tool of MCP.
         """
         fields = mcp_object(value)
         tool = mcp_struct(fields, _MCPTool)
@@ -82,8 +82,8 @@ class Tool(_Tool, frozen=True, tag="function"):
     def to_mcp(self) -> dict[str, Any]:
         """Return the tool as an MCP server lists it.
 
-        MCP has no namespaces: the name of one stands before the tool's name and `__`.  It has
-        no fields for `strict`, `deferred`, `cache` and the fields of other dialects, either.
+        MCP has no namespaces: the name of the namespace and `__` precede the tool's name.  MCP
+        has no fields for `strict`, `deferred`, `cache` and the fields of other dialects.
         """
         value: dict[str, Any] = {"name": qualified_name(self.name, self.namespace)}
         if self.description is not None:
@@ -99,7 +99,7 @@ class _MCPTool(Struct):
 
 
 def qualified_name(name: str, namespace: Namespace | str | None) -> str:
-    """Return a tool's name where there are no namespaces."""
+    """Return a tool's name for targets without namespaces: `namespace__name`."""
     if namespace is None:
         return name
     group = namespace if isinstance(namespace, str) else namespace.name
@@ -107,7 +107,7 @@ def qualified_name(name: str, namespace: Namespace | str | None) -> str:
 
 
 class Grammar(Struct, frozen=True):
-    """The form of a custom tool's input.
+    """The grammar of a custom tool's input.
 
     Attributes:
         syntax: `lark` or `regex`.
@@ -123,8 +123,8 @@ class CustomTool(_Tool, frozen=True, tag="custom"):
 
     Attributes:
         name: Name, unique within a request and its namespace.
-        description: What the tool does, for the model.
-        grammar: What the text must match; None for any text.
+        description: Purpose of the tool, for the model.
+        grammar: Grammar that the text must match; None for any text.
         deferred: Whether the model finds the tool by a search and does not see it before.
         namespace: Group that the tool belongs to.
     """
@@ -140,18 +140,18 @@ class ServerTool(_Tool, frozen=True, tag="server"):
     """A tool that the provider executes itself.
 
     Attributes:
-        kind: What it does, in one word for all vendors: `web_search`, `web_fetch`,
+        kind: Kind of the tool, the same for all vendors: `web_search`, `web_fetch`,
             `code_execution`, `file_search`, `image_generation`, `computer`, `tool_search`,
-            `google_maps`; the vendor's own word for any other.
-        dialect: Dialect that it was written in.
+            `google_maps`; for other tools the vendor's type.
+        dialect: Dialect that the tool was decoded from.
         data: The vendor's whole object.
-        allowed_domains: Only hosts to search or fetch; None = any.
+        allowed_domains: The only hosts to search or fetch; None = any.
         blocked_domains: Hosts not to search or fetch.
-        max_uses: Number of calls that are allowed; None = no limit.
-        user_location: Approximate location of the user of a search, by `city`, `country`,
-            `region` and `timezone`; None = the vendor's default.
-        search_context_size: How much of what a search found the model reads: `low`, `medium`
-            or `high`; None = the vendor's default.
+        max_uses: Bound on the number of calls; None = no bound.
+        user_location: Approximate location of the user, by `city`, `country`, `region` and
+            `timezone`; None = the vendor's default.
+        search_context_size: Amount of search results that the model reads: `low`, `medium` or
+            `high`; None = the vendor's default.
     """
 
     kind: str
@@ -168,10 +168,10 @@ _LOCATION = frozenset({"city", "country", "region", "timezone"})
 
 
 def location_of(value: object) -> dict[str, str] | None:
-    """Return the fields of an approximate location; None for a value of another form.
+    """Return the fields of an approximate location; None for any other value.
 
     Args:
-        value: An object that may have a `type`, as Anthropic and OpenAI's Responses have it.
+        value: A location; Anthropic's and OpenAI's have `"type": "approximate"`.
     """
     if not is_object(value) or value.get("type", "approximate") != "approximate":
         return None
@@ -185,7 +185,7 @@ class MCPServer(_Tool, frozen=True, tag="mcp"):
 
     Attributes:
         name: Name, unique within a request.
-        url: Where it is; None where a connector of the vendor stands for it.
+        url: URL of the server; None if the vendor has a connector in its place.
         authorization: Bearer token; None = none.
         headers: Other request headers.
         allowed_tools: Names of the tools to offer; None = all.
@@ -207,11 +207,11 @@ class ToolChoice(Struct, frozen=True, omit_defaults=True):
     """Which tools the model may or must call.
 
     Attributes:
-        mode: `auto`: it may; `required`: at least one; `none`: it may not; `named`: the one
-            of `names`.
-        names: The allowed tools; empty = all, unless there are `server_kinds`.
-        kind: What is named, where it is no function: `custom`, or a kind of server tool.
-        server_kinds: Kinds of the allowed server tools, beside `names`.
+        mode: `auto`: the model decides; `required`: at least one call; `none`: no call; `named`:
+            the tool in `names`.
+        names: Names of the allowed tools; () = all, unless there are `server_kinds`.
+        kind: Kind of the named tool: `function`, `custom`, or a kind of server tool.
+        server_kinds: Kinds of server tools that are allowed in addition to `names`.
     """
 
     mode: Literal["auto", "required", "none", "named"]

@@ -1,4 +1,4 @@
-"""Facts about models, servers and API versions: the fields that they refuse, rename or need."""
+"""Profiles: facts about models, servers and API versions, in TOML files and their readers."""
 
 from streamnorm.profiles.layers import Profiles, shipped_profiles
 

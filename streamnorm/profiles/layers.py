@@ -1,4 +1,4 @@
-"""Profiles in layers: those of a version, of a model and of a server narrow a dialect in turn."""
+"""Profiles: rules for versions, models and servers, applied in turn to a dialect's capabilities."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _MAX_FILE_BYTES = 1024 * 1024
 _MAX_NARROWED = 256
 _MAX_MODEL_CHARS = 512
 
-_Key: TypeAlias = tuple[int, str | None, str, str | None]  # as `resolve` is called
+_Key: TypeAlias = tuple[int, str | None, str, str | None]  # base, server, model, version
 
 
 class Profiles:
-    """Facts about models, servers and API versions, which narrow the capabilities of a dialect.
+    """Facts about models, servers and API versions that narrow the capabilities of a dialect.
 
-    The profiles that streamnorm ships are used where none are given; `load` adds files to them.
+    Functions with an argument `profiles` use the shipped ones by default; `load` adds files.
 
     Args:
-        rules: The rules; a later one wins.
+        rules: The rules; later rules win.
 
     Attributes:
-        servers: Names of the servers that are known.
+        servers: Names of the servers with profiles.
     """
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
@@ -41,14 +41,15 @@ class Profiles:
             if rule.hosts_vendor
             for pair in product(rule.servers, rule.dialects)
         }
-        # With the capabilities that they were narrowed from, which are known by identity.
+        # Narrowed capabilities, each with its base: a key has the `id` of the base, which a new
+        # object may reuse.
         self._narrowed: dict[_Key, tuple[BodyCapabilities, BodyCapabilities]] = {}
 
     @classmethod
     def load(cls, *paths: str | Path) -> Profiles:
-        """Return the profiles that streamnorm ships, and those of TOML files.
+        """Return the shipped profiles together with the profiles of TOML files.
 
-        A file wins over those before it, and over what is shipped.
+        Later files win over earlier ones, and all files over the shipped profiles.
 
         Raises:
             ProfileError: A file cannot be read, or holds no valid profiles.
@@ -59,7 +60,7 @@ class Profiles:
         return cls(tuple(rules))
 
     def knows(self, server: str | None, dialect: str) -> bool:
-        """Return whether there are profiles of a server for a dialect."""
+        """Return whether a server has profiles for a dialect."""
         return server != VENDOR and (server, dialect) in self._known
 
     def runs_vendor_models(self, server: str | None, dialect: str) -> bool:
@@ -81,12 +82,13 @@ class Profiles:
             base: Capabilities of the dialect.
             server: Name of the server; None, or a name without profiles, is the vendor.
             model: Name of the model.
-            version: Version of the API; None is the default version of the vendor, and no
-                version of any other server.
-            same_dialect: Whether the request is in the dialect already.
+            version: Version of the API; None is the default version at the vendor, and no
+                version at other servers.
+            same_dialect: Whether the request is in the dialect already: rules for translated
+                requests do not apply then.
 
         Raises:
-            EncodeError: The version is not known.
+            EncodeError: The version is unknown.
         """
         key = (id(base), server, model, version)
         known = None if same_dialect else self._narrowed.get(key)
@@ -94,7 +96,7 @@ class Profiles:
             return known[1]
         narrowed = self._narrow(base, server, model, version, same_dialect=same_dialect)
         if not same_dialect and len(model) <= _MAX_MODEL_CHARS:
-            if len(self._narrowed) >= _MAX_NARROWED:  # names of models come from anybody
+            if len(self._narrowed) >= _MAX_NARROWED:  # clients choose the names of models
                 self._narrowed.clear()
             self._narrowed[key] = (base, narrowed)
         return narrowed
@@ -116,7 +118,7 @@ class Profiles:
         of_server = [rule for rule in rules if server in rule.servers]
         is_vendor = not of_server
         asked = VENDOR if is_vendor else server
-        # What a model refuses at its vendor, another server may take.
+        # Another server may accept what a model refuses at its vendor.
         has_models = not same_dialect or self.runs_vendor_models(server, base.dialect)
         for rule in rules:
             if rule.servers and asked not in rule.servers:

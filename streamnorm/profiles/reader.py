@@ -1,8 +1,8 @@
-"""The reader of profiles: TOML in, validated rules out.
+"""The reader of profiles: validated rules from TOML, and patterns of model names.
 
-A file is a list of `[[profile]]` tables.  Each says where it applies (`dialect`, `server`,
-`model`, `version`) and what it changes: `set`, `add` and `remove` hold capabilities by name, and
-`unset` lists those that become None.
+A file is a list of `[[profile]]` tables.  A table states where it applies (`dialect`, `server`,
+`model`, `version`) and what it changes: `set`, `add` and `remove` have capabilities by name, and
+`unset` lists capabilities that become None.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from streamnorm._core.json import is_object
 from streamnorm._core.tools import ToolChoice
 from streamnorm._registry import lookup
 
-# A client names the model; no name is longer.
+# Clients choose the names of models; no real name is longer.
 _MAX_MODEL_CHARS = 256
 
 
 def names_model(pattern: re.Pattern[str] | None, model: str) -> bool:
-    """Return whether a pattern of models names a model; None names all."""
+    """Return whether a pattern matches the name of a model; None matches all."""
     return pattern is None or pattern.match(model[:_MAX_MODEL_CHARS].lower()) is not None
 
 
 def model_pattern(globs: tuple[str, ...], where: str) -> re.Pattern[str] | None:
-    """Return the pattern of globs; None if there are none.
+    """Return the pattern for globs of model names; None if there are no globs.
 
-    A glob matches the whole name, or what follows a `/` or a `.`; those with a `!` before them
-    exclude what they match.
+    A glob matches a whole name, or the part of it after a `/` or a `.`.  A `!` before a glob
+    excludes the names that it matches.
 
     Args:
         globs: The globs.
-        where: Where they stand, for errors.
+        where: Position in the file, for errors.
 
     Raises:
-        ProfileError: There are exclusions alone.
+        ProfileError: All globs are exclusions.
     """
     if not globs:
         return None
@@ -64,7 +64,7 @@ def _any_of(globs: Iterable[str]) -> str:
 
 
 VENDOR = "vendor"
-"""Name of the server that a dialect's own vendor runs."""
+"""Name for the server of the dialect's vendor."""
 
 Names: TypeAlias = str | tuple[str, ...]
 Change: TypeAlias = Literal["set", "add", "remove", "unset"]
@@ -75,12 +75,12 @@ _FIELDS = {
     if field.name not in ("dialect", "only_refusals")
 }
 _MODES = get_args(get_type_hints(ToolChoice)["mode"])
-# The words of capabilities that have a fixed set of them.
+# Legal values of the capabilities whose type is a plain `str`.
 _WORDS: dict[str, tuple[str, ...]] = {
     "budget_choices": _MODES,
     "choices_of_tool": _MODES,
     "efforts_with_tools": _FIELDS["efforts"].default,
-    # One that has reasoning on or off alone may call its effort so.
+    # A server that can only switch reasoning on or off may call its effort `default`.
     "efforts": (*_FIELDS["efforts"].default, "default"),
     "exclusive_fields": Request.__struct_fields__,
     "fields": Request.__struct_fields__,
@@ -103,21 +103,21 @@ _PATTERNS = (
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What one profile changes, and where.
+    """One profile: the changes of capabilities, and the targets that they apply to.
 
     Attributes:
-        dialects: Dialects that it applies to.
-        servers: Servers that it applies to, `vendor` for the dialect's own; empty = any.
-        models: Pattern of the models that it applies to; None = any.
-        version: Version of the API that it applies to; None = any.
-        is_default: Whether it applies where no version and no known server is named.
-        hosts_vendor: Whether its servers run the models of the dialect's vendor, whose profiles
-            hold there, too.
-        translated: Whether it applies to requests of other dialects alone: what a server
-            ignores, or has another word for, is no refusal.
+        dialects: Dialects of the targets.
+        servers: Servers of the targets, `vendor` for the dialect's vendor; empty = any.
+        models: Pattern of the models of the targets; None = any.
+        version: Version of the API; None = any.
+        is_default: Whether the rule applies if no version and no known server is named.
+        hosts_vendor: Whether the servers run the models of the dialect's vendor, so that the
+            vendor's rules for models apply there, too.
+        translated: Whether the rule applies only to requests from other dialects: it is about
+            fields that a server ignores or names differently, not about refusals.
         changes: New values of capabilities.
         added: Elements to add to sets and tables.
-        removed: Elements to remove from them.
+        removed: Elements to remove from sets and tables.
     """
 
     dialects: frozenset[str]
@@ -133,7 +133,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     @property
     def layer(self) -> tuple[bool, bool, bool]:
-        """Where the rule stands among others: those of servers are last, of versions first."""
+        """Precedence: rules for versions apply first, then models, then servers; later ones win."""
         return bool(self.servers), self.models is not None, self.version is not None
 
     def names_model(self, model: str) -> bool:
@@ -141,7 +141,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return names_model(self.models, model)
 
     def apply(self, target: BodyCapabilities) -> BodyCapabilities:
-        """Return capabilities with the changes."""
+        """Return capabilities with the changes of the rule."""
         changes = dict(self.changes)
         for name, added in self.added.items():
             changes[name] = changes.get(name, getattr(target, name)) | added
@@ -181,11 +181,11 @@ def read_rules(text: str, name: str) -> list[Rule]:
     """Return the rules of a file.
 
     Args:
-        text: The TOML.
+        text: Text of the file.
         name: Name of the file, for errors.
 
     Raises:
-        ProfileError: It is no TOML, or no file of profiles.
+        ProfileError: The text is no TOML, or no file of profiles.
     """
     try:
         tables = msgspec.convert(tomllib.loads(text), _File).profile
@@ -238,7 +238,7 @@ def _dialect(name: str, where: str) -> str:
 
 
 def _read(change: Change, name: str, value: Any, where: str) -> Any:
-    """Return the value of one change to a capability, as the capability has it."""
+    """Return the value of one change, converted to the type of the capability."""
     field = _FIELDS.get(name)
     if field is None:
         raise ProfileError(f"{where}: no such capability, expected one of {', '.join(_FIELDS)}")
@@ -276,7 +276,7 @@ def _restrict_words(name: str, kind: Any) -> Any:
 
 
 def _elements(change: Change, kind: Any, is_optional: bool, where: str) -> Any:
-    """Return the type of what is added to a capability, or removed from it."""
+    """Return the type of the elements to add to a capability, or to remove from it."""
     origin = get_origin(kind)
     if is_optional or origin not in (frozenset, dict, tuple):
         raise ProfileError(f"{where}: no set, expected it under set")
@@ -288,7 +288,7 @@ def _elements(change: Change, kind: Any, is_optional: bool, where: str) -> Any:
 
 
 def _check(name: str, value: Any, where: str) -> None:
-    """Check what types cannot say: patterns, and paths of fields."""
+    """Check the values that types cannot: regular expressions and paths of fields."""
     try:
         if name in _PATTERNS:
             re.compile(value)

@@ -1,8 +1,8 @@
-"""The blocks a message is made of, and the citations within them.
+"""The blocks of a message, and the citations within them.
 
-A block stands in two places: empty or whole in the `BlockStart` of a stream, and
-complete in a `Message`.  Those that grow by deltas are `Text`, `Reasoning`,
-`Refusal`, `ToolCall` and `ServerToolCall`; every other block is whole at its start.
+A `Message` has complete blocks.  In a stream, the `BlockStart` of `Text`, `Reasoning`, `Refusal`,
+`ToolCall` and `ServerToolCall` has an empty block, which deltas fill; every other block is
+complete at its start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of tools, and their results."""
+"""Tool calls and their results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class ToolCall(BaseBlock, frozen=True, tag="tool_call"):
         id: The provider's id, or a minted one where it sent none.
         name: Name of the tool.
         arguments: JSON text (`function`) or free text (`custom`), byte for byte as sent.
-        kind: What the arguments are.
+        kind: Form of the arguments.
         signature: Opaque value that must come back with the call, byte for byte.
         issuer: Vendor that can verify the signature.
-        namespace: Namespace of the tool; None where names stand alone.
-        is_unfinished: Whether free text ended before it was complete; JSON text shows it itself.
+        namespace: Namespace of the tool; None if it has none.
+        is_unfinished: Whether free text ended before it was complete; incomplete JSON text shows
+            that itself.
     """
 
     id: str
@@ -38,14 +39,14 @@ class ToolCall(BaseBlock, frozen=True, tag="tool_call"):
     is_unfinished: bool = False
 
     def input(self) -> dict[str, object]:
-        """Return the JSON object that the arguments are, decoded anew each time.
+        """Decode the arguments, a JSON object; each call decodes anew.
 
-        No text, or white space alone, is the empty object.  Half of a character becomes
-        U+FFFD, and of two members with one key the later counts.
+        No text, or only white space, is the empty object.  A lone surrogate becomes U+FFFD, and
+        of two members with one key the later wins.
 
         Raises:
             ArgumentsError: The arguments are no JSON object, or nest deeper than the default
-                `max_json_depth`; those of a custom call never are one.
+                `max_json_depth`; or the call is a custom call.
         """
         if self.kind == "custom":
             raise ArgumentsError("custom call with free text, expected JSON", position=0)
@@ -53,13 +54,13 @@ class ToolCall(BaseBlock, frozen=True, tag="tool_call"):
 
 
 class ServerToolCall(BaseBlock, frozen=True, tag="server_tool_call"):
-    """A call that the provider executes itself; nobody else ever should.
+    """A call that the provider executes itself; clients must not execute it.
 
     Attributes:
         id: The provider's id.
         name: Name of the provider's tool.
         arguments: JSON text as sent.
-        kind: The vendor's word for this form of call, such as `mcp_tool_use`.
+        kind: The vendor's type of the call, such as `mcp_tool_use`.
     """
 
     id: str
@@ -68,7 +69,7 @@ class ServerToolCall(BaseBlock, frozen=True, tag="server_tool_call"):
     kind: str = ""
 
     def input(self) -> dict[str, object]:
-        """Return the JSON object that the arguments are, as `ToolCall.input` does.
+        """Decode the arguments, as `ToolCall.input` does.
 
         Raises:
             ArgumentsError: The arguments are no JSON object, or nest deeper than the default
@@ -82,7 +83,7 @@ class ServerToolResult(BaseBlock, frozen=True, tag="server_tool_result"):
 
     Attributes:
         tool_call_id: Id of the `ServerToolCall`.
-        kind: The vendor's word for this form of result.
+        kind: The vendor's type of the result.
         content: The vendor's JSON value.
     """
 
@@ -98,8 +99,8 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
         tool_call_id: Id of the call.
         content: Text, images and other files.
         is_error: Whether the execution failed.
-        name: Name of the tool; "" where only the id says which call it answers.
-        value: JSON text of a result that is one JSON object, whose text form is `content`.
+        name: Name of the tool; "" if the result names only the id of its call.
+        value: JSON text of a result that is a JSON object; `content` has it as text.
     """
 
     tool_call_id: str
@@ -112,18 +113,18 @@ class ToolResult(BaseBlock, frozen=True, tag="tool_result"):
     def from_mcp(cls, value: object, tool_call_id: str = "", name: str = "") -> ToolResult:
         """Return the result of a tool of an MCP server.
 
-        `structuredContent` that is an object is `value` if the text is its JSON, or if there is
-        no text.  Else the text is what the server wants the model to read, and the object is in
-        `extra["mcp"]`, as are other fields without a place.
+        An object in `structuredContent` becomes `value` if the text is its JSON, or if there is
+        no text.  Any other text is what the server wants the model to read; the object is then
+        in `extra["mcp"]`, with the other fields of MCP.
 
         Args:
-            value: A `CallToolResult`: a dict, or the object of the `mcp` package.
+            value: A `CallToolResult`: a dictionary, or the object of the `mcp` package.
             tool_call_id: Id of the call; `run_tools` sets it.
             name: Name of the tool.
 
         Raises:
-            UpstreamError: It is a response of JSON-RPC with an error of the protocol.
-            DecodeError: It is no result of MCP.
+            UpstreamError: The value is a JSON-RPC response with a protocol error.
+            DecodeError: The value is no result of MCP.
         """
         fields = mcp_object(value)
         if "content" not in fields and is_object(fields.get("error")):

@@ -13,13 +13,13 @@ class Citation(Struct, frozen=True, omit_defaults=True):
     """A source that a text block names.
 
     Attributes:
-        kind: The vendor's word for this form of citation, such as `url_citation`.
-        url: Where the source is.
-        title: What the source is called.
-        cited_text: The words of the source.
-        start: First character of the block that the citation covers; None = the whole block.
-        end: Character after the last that the citation covers.
-        extra: Fields of the vendor that have no place above.
+        kind: The vendor's type of the citation, such as `url_citation`.
+        url: URL of the source.
+        title: Title of the source.
+        cited_text: Quoted text of the source.
+        start: Index of the first cited character of the block; None = the whole block.
+        end: Index after the last cited character.
+        extra: Other fields of the vendor.
     """
 
     kind: str
@@ -45,8 +45,8 @@ class BaseBlock(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field
     """Base of all blocks: immutable values, told apart by `type` in JSON.
 
     Attributes:
-        cache: Mark after this block, in a request.
-        extra: Fields of a request that have no place in the block, by dialect.
+        cache: Cache mark after this block, in a request.
+        extra: Other fields of a request, by dialect.
     """
 
     cache: CacheMark | None = None
@@ -58,7 +58,7 @@ class Text(BaseBlock, frozen=True, tag="text"):
 
     Attributes:
         text: The text.
-        citations: Sources, in the order they arrived.
+        citations: Citations, in the order of arrival.
         signature: Opaque proof of the block's origin, byte for byte.
         issuer: Vendor that can verify the signature.
     """
@@ -73,7 +73,7 @@ class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
     """Reasoning of the model, or a summary of it; never text for the user.
 
     Attributes:
-        parts: The summaries, in order; a vendor without parts sends one.
+        parts: Summaries, in order; one part for vendors without parts.
         signature: Opaque proof of the block's origin, byte for byte.
         issuer: Vendor that can verify the signature.
         id: Id of the item under which the issuer accepts the signature; None = any, or
@@ -87,7 +87,7 @@ class Reasoning(BaseBlock, frozen=True, tag="reasoning"):
 
     @property
     def text(self) -> str:
-        """All parts, a blank line between two."""
+        """All parts, separated by blank lines."""
         return "\n\n".join(self.parts)
 
 
@@ -106,7 +106,7 @@ class RedactedReasoning(BaseBlock, frozen=True, tag="redacted_reasoning"):
 
 
 class Refusal(BaseBlock, frozen=True, tag="refusal"):
-    """The model's words when it declines."""
+    """The text of the model when it declines."""
 
     text: str = ""
 
@@ -115,11 +115,11 @@ class Image(BaseBlock, frozen=True, tag="image"):
     """An image.
 
     Attributes:
-        media_type: As `image/png`; None where only the URL is known.
-        data: Base64.
-        url: Where it is, where `data` is None.
-        file_id: Id of an uploaded file, where both are None.
-        detail: Resolution to read it in: `low`, `high`, `original` or `auto`.
+        media_type: Media type, such as `image/png`; None if only the URL is known.
+        data: Content in Base64.
+        url: URL of the image, if `data` is None.
+        file_id: Id of an uploaded file, if both are None.
+        detail: Resolution for the model: `low`, `high`, `original` or `auto`.
         issuer: Vendor that has the uploaded file.
     """
 
@@ -135,11 +135,11 @@ class Document(BaseBlock, frozen=True, tag="document"):
     """A document.
 
     Attributes:
-        media_type: As `application/pdf`; None where only the URL is known.
-        data: Base64, or the text itself where `media_type` is a text type.
-        url: Where it is, where `data` is None.
-        title: What it is called; its file name where the vendor has one.
-        file_id: Id of an uploaded file, where `data` and `url` are None.
+        media_type: Media type, such as `application/pdf`; None if only the URL is known.
+        data: Content in Base64, or the text itself if `media_type` is a text type.
+        url: URL of the document, if `data` is None.
+        title: Title; the file name for vendors that have one.
+        file_id: Id of an uploaded file, if `data` and `url` are None.
         issuer: Vendor that has the uploaded file.
     """
 
@@ -152,12 +152,12 @@ class Document(BaseBlock, frozen=True, tag="document"):
 
 
 class Audio(BaseBlock, frozen=True, tag="audio"):
-    """Sound, in a request.
+    """Audio, in a request.
 
     Attributes:
-        media_type: As `audio/wav`; None where only the URL is known.
-        data: Base64.
-        url: Where it is, where `data` is None.
+        media_type: Media type, such as `audio/wav`; None if only the URL is known.
+        data: Content in Base64.
+        url: URL of the audio, if `data` is None.
     """
 
     media_type: str | None = None
@@ -169,9 +169,9 @@ class Video(BaseBlock, frozen=True, tag="video"):
     """A video, in a request.
 
     Attributes:
-        media_type: As `video/mp4`; None where only the URL is known.
-        data: Base64.
-        url: Where it is, where `data` is None.
+        media_type: Media type, such as `video/mp4`; None if only the URL is known.
+        data: Content in Base64.
+        url: URL of the video, if `data` is None.
     """
 
     media_type: str | None = None
@@ -183,8 +183,8 @@ class OpaqueBlock(BaseBlock, frozen=True, tag="opaque"):
     """A block that only its own dialect knows.
 
     Attributes:
-        dialect: Name of that dialect.
-        kind: The dialect's word for it.
+        dialect: Name of the dialect.
+        kind: Type of the block in the dialect.
         data: The whole block as JSON text.
     """
 
@@ -198,12 +198,12 @@ ResultBlock: TypeAlias = Text | Image | Document | Audio | Video | OpaqueBlock
 
 
 def file_block(media_type: str, data: str | None, url: str | None) -> Image | Document | None:
-    """Return a file as a block; None if no block holds its type or it has no single content.
+    """Return a file as a block; None if no block has its type, or unless it has data or a URL.
 
     Args:
-        media_type: MIME type.
+        media_type: Media type.
         data: Content in Base64.
-        url: Address of the content.
+        url: URL of the content.
     """
     if (data is None) is (url is None):
         return None

@@ -1,4 +1,4 @@
-"""Content of tool results as MCP has it, in both directions."""
+"""Conversion of tool result content to and from the Model Context Protocol (MCP)."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ _OF_OTHERS = {
     "audio": frozenset({"uri", "resource"}),
     "resource": frozenset({"uri", "mimeType"}),
 }
-"""Fields of other kinds of blocks, of which a block of this kind would become one."""
+"""Fields that `content_to_mcp` would take for another type of block, by the type of a block."""
 
 
 def content_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
-    """Return a content block of MCP.
+    """Return a content block of MCP as a unified block.
 
-    A resource is a file or a document of text.  A link to one is text for the model, which
-    cannot follow it.  A block with fields of another kind of block stays as it is.
+    A resource becomes a file or a text document.  A link becomes text: the model cannot follow
+    it.  A block with fields of another type of block becomes an `OpaqueBlock`.
 
     Args:
         value: The block.
-        path: Its path, for errors.
+        path: Path of the block, for errors.
 
     Raises:
         DecodeError: A field is missing, or has another type than the protocol's.
@@ -111,7 +111,7 @@ def _resource_from_mcp(value: dict[str, Any], path: str) -> ResultBlock:
         rest["resource"] = unmapped[MCP]
     if resource.text is not None:
         media_type = kind if kind is not None and kind.startswith("text/") else _TEXT
-        if kind not in (None, media_type):  # a document of another type has no text, but Base64
+        if kind not in (None, media_type):  # only documents of text types have text as data
             rest["mimeType"] = kind
         return Document(media_type, clean(resource.text), title=uri, extra=_extra(rest))
     if resource.blob is None:
@@ -130,18 +130,17 @@ def _extra(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
 
 
 def content_to_mcp(block: ResultBlock, index: int) -> dict[str, Any]:
-    """Return a block of a result as a content block of MCP.
+    """Return a block of a tool result as a content block of MCP.
 
-    A file that is known by its address is a link.  A document is a resource, whose address is
-    made from its title if that is none.
+    A file with a URL becomes a link.  A document becomes a resource, whose URI is its title or is
+    made from it.
 
     Args:
         block: The block.
-        index: Its position in the result.
+        index: Position of the block in the result.
 
     Raises:
-        EncodeError: Only another provider has the file, or knows the block, or its data are no
-            JSON.
+        EncodeError: Only a provider has the file or knows the block, or its data is no JSON.
     """
     path = f"content[{index}]"
     rest: dict[str, Any] = (block.extra or {}).get(MCP, {})

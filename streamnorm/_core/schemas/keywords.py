@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: which of them are kept, and with which values."""
+"""Keywords of JSON Schema: their legal values, and the traversal of subschemas."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_array, is_object
 
-_TOO_MANY = 2**63  # what JSON encoders take
+_TOO_MANY = 2**63  # JSON encoders accept integers below
 
 NOTES = ("title", "description")
 
 TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
 
-# Those of both strict modes: Anthropic's takes `uri`, too.
+# Formats that both strict modes accept; Anthropic's alone accepts `uri`.
 _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
 )
@@ -32,7 +32,7 @@ TYPE_OF = {
     "exclusiveMaximum": "number",
     "format": "string",
 }
-"""The type of the values that a constraint concerns."""
+"""The type of the values that a constraint applies to."""
 
 DROPPED = frozenset(
     {
@@ -46,11 +46,11 @@ DROPPED = frozenset(
         *("uniqueItems", "writeOnly"),
     }
 )
-"""Known keywords that are not kept."""
+"""Known keywords that simplification drops."""
 
 
 def json_type(value: object) -> str | None:
-    """Return the type of a JSON value that is no array or object; None of another."""
+    """Return the type of a scalar JSON value; None for an array, an object or a large integer."""
     match value:
         case None:
             return "null"
@@ -84,7 +84,7 @@ def _number(value: object) -> float | None:
 
 
 def _types(value: object) -> list[str] | None:
-    """Return the types that a schema names, as an array."""
+    """Return the value of `type` as an array; None if it is invalid."""
     if isinstance(value, str):
         return [value] if value in TYPES else None
     if not is_array(value) or not value or not all(isinstance(each, str) for each in value):
@@ -94,7 +94,7 @@ def _types(value: object) -> list[str] | None:
 
 
 def _enum(value: object) -> list[Any] | None:
-    """Return the values of an enumeration of texts, numbers, booleans and null."""
+    """Return the values of an enumeration of scalars; None if it is invalid."""
     if not is_array(value) or not value or None in map(json_type, value):
         return None
     return value
@@ -122,7 +122,7 @@ VALUES: dict[str, Callable[[object], Any]] = {
     "exclusiveMinimum": _number,
     "exclusiveMaximum": _number,
 }
-"""Functions of keywords without subschemas that return the value to keep; None to drop it."""
+"""Keywords without subschemas, with functions that return their value; None if it is invalid."""
 
 
 _MAX_DEPTH = 100
@@ -135,20 +135,20 @@ _SINGLE = frozenset(
 _HOLDERS = _MAPS | _LISTS | _SINGLE
 
 Edit = Callable[[dict[str, Any]], dict[str, Any]]
-"""Returns a subschema edited; the same object if nothing changes."""
+"""Function that returns an edited subschema; the same object if nothing changes."""
 
 
 def rewrite_schema(schema: dict[str, Any], edit: Edit, path: str, depth: int = 0) -> dict[str, Any]:
-    """Return a schema with an edit of each subschema, the innermost first.
+    """Return a schema with an edit applied to each subschema, the innermost first.
 
     Args:
-        schema: The schema, which is not changed; it is returned itself if no edit changes it.
+        schema: The schema, which is not changed; returned itself if no edit changes anything.
         edit: The edit.
-        path: Where the schema stands, for errors.
-        depth: Its nesting.
+        path: Path of the schema, for errors.
+        depth: Nesting of the schema.
 
     Raises:
-        EncodeError: It nests too deep.
+        EncodeError: The schema nests too deep.
     """
     if depth > _MAX_DEPTH:
         raise EncodeError(
@@ -194,7 +194,7 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def subschemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schema and all its subschemas, in no order."""
+    """Yield a schema and all its subschemas, in no particular order."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()

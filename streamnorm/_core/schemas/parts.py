@@ -1,4 +1,4 @@
-"""What a schema says, by keyword: several schemas as one, and the branches of a union."""
+"""Schemas as parts (values by keyword): merged, joined to unions, and written again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Parts: TypeAlias = dict[str, Any]
 and `anyOf` have simplified schemas."""
 
 Lose: TypeAlias = Callable[[str, str], None]
-"""Counts the loss of a keyword, with its result."""
+"""Function that counts the loss of a keyword, with the result of the loss."""
 
 _LARGEST = frozenset({"minItems", "minimum", "exclusiveMinimum"})
 _SMALLEST = frozenset({"maxItems", "maximum", "exclusiveMaximum"})
 
 
 def merge(parts: Parts, other: Parts, lose: Lose) -> None:
-    """Add what another schema says, which is valid at the same time."""
+    """Merge the parts of another schema that a value must fit as well."""
     for keyword, value in other.items():
         if keyword not in parts:
             parts[keyword] = value
@@ -58,13 +58,13 @@ _COMMON: dict[str, Callable[[Any, Any], list[Any]]] = {
     "type": _common_types,
     "enum": _common_values,
 }
-"""What two values of a keyword allow both; nothing is allowed by one of them alone."""
+"""Functions that return what both values of a keyword allow; [] if they exclude each other."""
 
 
 def union(branches: Iterable[dict[str, Any]], lose: Lose) -> list[dict[str, Any]]:
-    """Return the different branches of a union, with those of unions in it.
+    """Return the distinct branches of a union, nested unions flattened.
 
-    Enumerations of one type become one.  Nothing is returned if any value is valid.
+    Enumerations of one type are joined.  [] if any value is valid.
     """
     found: dict[str, dict[str, Any]] = {}
     enums: dict[str, dict[str, Any]] = {}
@@ -93,7 +93,7 @@ def union(branches: Iterable[dict[str, Any]], lose: Lose) -> list[dict[str, Any]
 
 
 _Values: TypeAlias = dict[tuple[str | None, Any], None]
-"""Different values in order, with their types: 1 and true are equal in Python."""
+"""Distinct values in order, with their JSON types: in Python 1 equals True."""
 
 
 def _by_type(values: list[Any]) -> _Values:
@@ -104,7 +104,7 @@ _LARGE = 2**53
 
 
 def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
-    """Return a schema that says the same, as far as the keywords that are kept can."""
+    """Write parts as a schema in the keywords that all servers accept."""
     notes: dict[str, Any] = {name: parts[name] for name in NOTES if name in parts}
     types, branches = _types_and_branches(parts, lose)
     if not branches and types:
@@ -117,7 +117,7 @@ def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:
 
 
 def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the types of a schema, or the branches of its union, which has no types then."""
+    """Return the types of a schema, or else the branches of its union."""
     branches: list[dict[str, Any]] = parts.get("anyOf", [])
     is_constrained = any(keyword in TYPE_OF or keyword == "enum" for keyword in parts)
     if branches and is_constrained:
@@ -143,20 +143,20 @@ def _types_and_branches(parts: Parts, lose: Lose) -> tuple[list[str], list[dict[
 
 
 def _filter_branches(branches: list[dict[str, Any]], types: list[str]) -> list[dict[str, Any]]:
-    """Return the branches that have one of some types; those of nested unions have any."""
+    """Return the branches of a union with one of some types; nested unions are kept."""
     found: list[dict[str, Any]] = []
     for branch in branches:
         kind = branch.get("type")
         if kind is None or kind in types or (kind == "integer" and "number" in types):
             found.append(branch)
         elif kind == "number" and "integer" in types:
-            # Enumerated numbers that are no integers would leave nothing.
+            # An enumeration stays: without its decimals no value might be left.
             found.append(branch if "enum" in branch else {**branch, "type": "integer"})
     return found
 
 
 def _infer_types(parts: Parts) -> list[str]:
-    """Return the types that the constraints of an untyped schema concern."""
+    """Return the types that the constraints of an untyped schema apply to."""
     if "enum" in parts:
         return [*dict.fromkeys(json_type(each) or "" for each in parts["enum"])]
     return [*dict.fromkeys(TYPE_OF[keyword] for keyword in parts if keyword in TYPE_OF)]
@@ -213,7 +213,7 @@ def _write_type(kind: str, parts: Parts, values: list[Any], lose: Lose) -> dict[
 
 
 def _include_bounds(schema: dict[str, Any], lose: Lose) -> None:
-    """Write exclusive bounds as those that include their number, or the next integer."""
+    """Replace exclusive bounds by inclusive ones: the same number, or the next integer."""
     is_integer = schema["type"] == "integer"
     if "exclusiveMinimum" in schema:
         lose("exclusiveMinimum", "written as minimum")

@@ -1,4 +1,4 @@
-"""References within a schema."""
+"""References within a schema: pointers, their targets, and references moved to `$defs`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from streamnorm._core.json import is_array, is_object
 from streamnorm._core.schemas.keywords import rewrite_schema, subschemas
 
 MISSING = object()
-"""What a pointer that leads nowhere points at."""
+"""Target of a pointer that leads nowhere."""
 
 
 def resolve_pointer(root: dict[str, Any], pointer: str) -> Any:
-    """Return what a pointer leads to in a schema; `MISSING` if it leads nowhere."""
+    """Return the target of a pointer in a schema; `MISSING` if it leads nowhere."""
     if pointer != "#" and not pointer.startswith("#/"):
         return MISSING
     value: Any = root
@@ -34,14 +34,14 @@ def pointer_to(name: str) -> str:
 
 
 class References:
-    """The references of one schema, all of which lead to a part of it.
+    """Resolver of references within one schema; nothing is fetched.
 
     Args:
         schema: The schema.
-        path: The tool that it belongs to, for errors.
+        path: Path of the tool, for errors.
 
     Raises:
-        EncodeError: The library that reads them is missing.
+        EncodeError: The library `referencing` is missing.
     """
 
     def __init__(self, schema: dict[str, Any], path: str) -> None:
@@ -60,14 +60,14 @@ class References:
         self._is_crawled = False
 
     def resolve(self, reference: object, resolver: Any) -> tuple[Any, Any]:
-        """Return the schema that a reference leads to, and the resolver of its references.
+        """Return the target of a reference, and the resolver of references in the target.
 
         Args:
             reference: The value of `$ref`.
             resolver: Resolver of the schema with the reference; None for the root's.
 
         Raises:
-            EncodeError: It leads nowhere.
+            EncodeError: The reference leads nowhere.
         """
         from referencing.exceptions import Unresolvable
 
@@ -77,7 +77,7 @@ class References:
             if not (reference == "#" or reference.startswith("#/") or self._is_crawled):
                 self._registry, self._is_crawled = self._registry.crawl(), True
             found = (resolver or self._registry.resolver()).lookup(reference)
-        # The library takes for granted that `$id` is text, and the like.
+        # The library assumes valid schemas, for example that `$id` is a string.
         except (Unresolvable, AttributeError, LookupError, TypeError, ValueError) as exc:
             raise EncodeError(
                 "a $ref that leads nowhere, expected one within the schema", path=self._path
@@ -85,23 +85,23 @@ class References:
         return found.contents, found.resolver
 
 
-_MAX_NODES = 5000  # of what becomes a definition: several may be parts of each other
+_MAX_NODES = 5000  # subschemas of all new definitions, which may contain each other
 
 
 def define_targets(
     schema: dict[str, Any], path: str, *, beside: frozenset[str] | None
 ) -> dict[str, Any] | None:
-    """Return a schema whose references lead to its `$defs`; the same object if they do.
+    """Return a schema whose references all lead to its `$defs`; the same object if they do.
 
-    None is returned if a reference is no pointer to a part of the schema.
+    None if a reference is no pointer to a part of the schema.
 
     Args:
         schema: The schema, which is not changed.
-        path: Where it stands, for errors.
+        path: Path of the schema, for errors.
         beside: Keywords that may stand beside a reference; None = any.
 
     Raises:
-        EncodeError: What becomes definitions exceeds a bound.
+        EncodeError: The new definitions exceed a bound.
     """
     references: dict[str, None] = {}
     for node in subschemas(schema):
@@ -111,7 +111,7 @@ def define_targets(
             references[node["$ref"]] = None
     if not references:
         return schema
-    moved: dict[str, str] = {}  # names of new definitions, by the pointers to what they hold
+    moved: dict[str, str] = {}  # names of new definitions, by the pointers to their schemas
     targets: dict[str, Any] = {}
     known = schema.get("$defs")
     definitions = known if is_object(known) else {}
@@ -158,7 +158,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _as_branch(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a subschema with its reference as the branch of a union, or of an intersection."""
+    """Return a subschema with its reference moved into a branch of `anyOf` or `allOf`."""
     others = {keyword: value for keyword, value in node.items() if keyword != "$ref"}
     branch = {"$ref": node["$ref"]}
     if "anyOf" not in others:

@@ -1,4 +1,9 @@
-"""The walk through a schema: each subschema is read as parts, which are merged and written."""
+"""Simplification of tool schemas, and object roots without unions.
+
+`simplify_schema` reads each subschema as parts (keywords with their values), merges the parts of
+`allOf` and references, and writes them again.  `object_root` only joins what a server refuses at
+the root.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,11 @@ def simplify_schema(schema: dict[str, Any], losses: Losses, *, path: str) -> dic
 
     Args:
         schema: The schema; it is not changed, and returned itself if it is simple.
-        losses: Counts each change, as `schema.` and the keyword.
-        path: The tool, for errors.
+        losses: Counter of changes, as `schema.` and the keyword.
+        path: Path of the tool, for errors.
 
     Raises:
-        EncodeError: A `$ref` leads nowhere, the extra `schemas` that reads it is missing, or
+        EncodeError: A `$ref` leads nowhere, the extra `schemas` that resolves it is missing, or
             the schema exceeds a bound once its references are inlined.
         LossyEncoding: There is a change, and the losses are strict.
     """
@@ -36,12 +41,12 @@ def simplify_schema(schema: dict[str, Any], losses: Losses, *, path: str) -> dic
 
 
 class _Scope(NamedTuple):
-    """Where a subschema stands.
+    """The position of a subschema.
 
     Attributes:
-        depth: Its nesting in the result.
+        depth: Nesting in the result.
         targets: Identities of the schemas whose references are being inlined.
-        resolver: Resolver of its references; None for the root's.
+        resolver: Resolver of the references in it; None for the root's.
     """
 
     depth: int = 0
@@ -65,7 +70,7 @@ class _Simplifier:
         self.is_changed = False
 
     def root(self) -> dict[str, Any]:
-        """Return the whole schema, which is one of an object."""
+        """Return the simplified schema, which always has the type `object`."""
         simple = self._simplify(self._schema, _Scope(targets=frozenset({id(self._schema)})))
         if simple is None:
             simple = {}
@@ -80,7 +85,7 @@ class _Simplifier:
         return {"type": "object", **notes, **self._join_objects(objects)}
 
     def _join_objects(self, objects: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the properties of all objects, and which of them all require."""
+        """Return the properties of all objects, and the names that all of them require."""
         found: dict[str, list[dict[str, Any]]] = {}
         for each in objects:
             for name, schema in each.get("properties", {}).items():
@@ -98,12 +103,12 @@ class _Simplifier:
         self._losses.add(f"schema.{keyword}", "tools", detail)
 
     def _simplify(self, schema: object, scope: _Scope) -> dict[str, Any] | None:
-        """Return a subschema simplified; None if no value is valid."""
+        """Return a simplified subschema; None if no value is valid."""
         parts = self._read_parts(schema, scope)
         return None if parts is None else write_schema(parts, self._lose)
 
     def _read_parts(self, schema: object, scope: _Scope) -> Parts | None:
-        """Return what a subschema says, its own subschemas simplified."""
+        """Return a subschema as parts, its own subschemas simplified; None if no value is valid."""
         if schema is False:
             return None
         if not is_object(schema):
@@ -120,7 +125,7 @@ class _Simplifier:
                 self._read_value(keyword, value, parts)
             elif keyword not in _SUBSCHEMAS:
                 self._lose(keyword if keyword in DROPPED else "keyword", "dropped")
-        # Several types, of which null is one, become the branches of a union.
+        # Several types, with null among them, are written as a union, which adds two levels.
         inner = scope.below(2 if len(parts.get("type", ())) > 1 or "nullable" in parts else 0)
         for keyword, read in _SUBSCHEMAS.items():
             if keyword in schema and not read(self, schema, parts, inner):
@@ -161,10 +166,10 @@ class _Simplifier:
         return True
 
     def read_items(self, schema: dict[str, Any], parts: Parts, scope: _Scope) -> bool:
-        """Read the schema of all items, or those of the first items and of the rest."""
+        """Read the schema of all items, or the schemas of the first items and of the others."""
         items = schema.get("items")
         first, rest = schema.get("prefixItems"), items
-        if is_array(items):  # as drafts before 2020-12 have it
+        if is_array(items):  # before draft 2020-12 `items` could be an array
             first, rest = items, schema.get("additionalItems")
         if first is not None:
             self._lose("prefixItems", "merged")
@@ -246,7 +251,7 @@ _OUTLINE = ("type", *NOTES)
 
 _Read = Callable[[_Simplifier, dict[str, Any], Parts, _Scope], bool]
 
-# Keywords beside a reference win over those of its target.
+# Read in this order: keywords beside a reference win over the keywords of its target.
 _SUBSCHEMAS: dict[str, _Read] = {
     "properties": _Simplifier.read_properties,
     "items": _Simplifier.read_items,
@@ -271,16 +276,18 @@ _KEPT = _JOINED | _MERGED | {"$defs", "definitions", "type", *_NOTES}
 def object_root(
     schema: dict[str, Any], refused: frozenset[str], lose: Lose, path: str
 ) -> dict[str, Any]:
-    """Return a schema of an object without some keywords at its root; itself if it is so.
+    """Return a schema of type `object` without refused keywords at its root.
+
+    The same object if nothing changes.
 
     Args:
         schema: The schema, which is not changed.
-        refused: The keywords.
-        lose: Counts the loss of a keyword.
-        path: Where the schema stands, for errors.
+        refused: Keywords that are refused at the root; unions among them are merged.
+        lose: Function that counts the loss of a keyword.
+        path: Path of the schema, for errors.
 
     Raises:
-        EncodeError: Its branches exceed a bound.
+        EncodeError: The branches exceed a bound.
         LossyEncoding: Something is lost, and the losses are strict.
     """
     found = [keyword for keyword in schema if keyword in refused or keyword == "$ref"]
@@ -304,7 +311,7 @@ def object_root(
 
 
 def _set_object_type(schema: dict[str, Any], lose: Lose) -> dict[str, Any]:
-    """Return a schema with the type of objects, which the arguments of every tool are."""
+    """Return a schema with the type `object`: the arguments of every tool are an object."""
     kind = schema.get("type")
     if kind == "object":
         return schema
@@ -315,12 +322,12 @@ def _set_object_type(schema: dict[str, Any], lose: Lose) -> dict[str, Any]:
 
 
 class _Joiner:
-    """Joins the objects that a schema is made of.
+    """Join the objects in the branches of a schema to one object.
 
     Args:
-        root: The schema, whose parts references lead to.
-        lose: Counts the loss of a keyword.
-        path: Where the schema stands, for errors.
+        root: The schema, in which references are resolved.
+        lose: Function that counts the loss of a keyword.
+        path: Path of the schema, for errors.
     """
 
     def __init__(self, root: dict[str, Any], lose: Lose, path: str) -> None:
@@ -330,7 +337,7 @@ class _Joiner:
         self._left = _MAX_BRANCHES
 
     def join(self, schema: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-        """Return what an object and its branches say of its properties, and the notes of both."""
+        """Return the properties of an object and of all its branches, with their notes."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_UNION_DEPTH:
             raise EncodeError(
@@ -372,7 +379,7 @@ def _notes(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_own(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return what a schema itself says of an object."""
+    """Return the keywords about properties, and the notes, of a schema itself."""
     found = _notes(schema)
     if is_object(properties := schema.get("properties")):
         found["properties"] = properties
@@ -384,12 +391,12 @@ def _read_own(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _intersect(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what several objects say that a value is at the same time."""
+    """Join objects that a value must fit all at once (`allOf`)."""
     join = _join_properties(parts, "allOf")
     required = dict.fromkeys(name for part in parts for name in part.get("required", ()))
     if required:
         join["required"] = [*required]
-    # A part that is closed names its own properties alone; those of the others are meant, too.
+    # A closed part names only its own properties, but its author means the others', too.
     others = [part["additionalProperties"] for part in parts if "additionalProperties" in part]
     if others and all(other == others[0] for other in others):
         join["additionalProperties"] = others[0]
@@ -400,7 +407,7 @@ def _intersect(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what several objects say of which a value is one."""
+    """Join objects of which a value must fit one (`anyOf`, `oneOf`)."""
     join = _join_properties(parts, "anyOf")
     first, *rest = (part.get("required", ()) for part in parts)
     required = [name for name in first if all(name in names for names in rest)]
@@ -412,7 +419,7 @@ def _unite(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join_properties(parts: Iterable[dict[str, Any]], keyword: str) -> dict[str, Any]:
-    """Return the properties of several objects, those of one name joined by a keyword."""
+    """Join the properties of several objects; different schemas of one name under a keyword."""
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, schema in part.get("properties", {}).items():

@@ -1,6 +1,8 @@
-"""The part of JSON Schema that a provider enforces, and schemas written within it.
+"""Schemas within a provider's rules: for schemas that it accepts, and that it enforces.
 
-The result depends on the schema alone, so that the encoding of a tool never changes.
+`fit_needs` edits a schema so that the server accepts it, `fit_enforced` so that the server can
+enforce it (`strict`).  The result depends on the schema alone, so that the encoding of a tool
+never changes.
 """
 
 from __future__ import annotations
@@ -28,10 +30,17 @@ SchemaNeed: TypeAlias = Literal[
     "properties",
     "property_maps",
 ]
-"""What a server wants of a schema: types in the branches of `anyOf`, not beside it; references that
-lead to `$defs` and have only notes beside them; `items` that are an object; `items` of every array;
-an object at the root, without the keywords that are refused there; properties in the order that
-`propertyOrdering` has; `properties` of the root; and `properties` that are an object."""
+"""A demand of a server on schemas.
+
+    branch_types        types in the branches of `anyOf`, not beside it
+    definitions         references that lead to `$defs`, with only notes beside them
+    item_schemas        `items` that are an object
+    items               `items` of every array
+    object              an object at the root, without the keywords that are refused there
+    ordered_properties  properties in the order of `propertyOrdering`
+    properties          `properties` of the root
+    property_maps       `properties` that are an object
+"""
 
 
 def fit_needs(
@@ -43,15 +52,15 @@ def fit_needs(
     where: str,
     path: str,
 ) -> dict[str, Any]:
-    """Return a schema as a server wants it; the same object if it is so.
+    """Return a schema that meets the demands of a server; the same object if it already does.
 
     Args:
         schema: The schema, which is not changed.
-        needs: What the server wants.
-        refused: Keywords that it refuses at the root.
-        losses: Counts what is lost, as `schema.` and the keyword.
-        where: The field that has the schema, for losses.
-        path: Where the schema stands, for errors.
+        needs: Demands of the server.
+        refused: Keywords that the server refuses at the root.
+        losses: Counter of what is lost, as `schema.` and the keyword.
+        where: Field of the request with the schema, for losses.
+        path: Path of the schema, for errors.
 
     Raises:
         EncodeError: A reference leads nowhere, or the schema exceeds a bound.
@@ -82,7 +91,7 @@ def _has_odd_items(schema: dict[str, Any]) -> bool:
 
 
 def _fix_items(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a subschema whose items are those of a tuple, in any order, or anything."""
+    """Return a subschema with `items` as an object: any item of a tuple, or anything."""
     if not _has_odd_items(schema):
         return schema
     known = schema["items"]
@@ -95,7 +104,7 @@ def _has_outer_type(schema: dict[str, Any]) -> bool:
 
 
 def _move_type_into_branches(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a subschema with its type in the branches of its union that have none."""
+    """Return a subschema with its type moved into the untyped branches of its union."""
     if not _has_outer_type(schema):
         return schema
     branches = schema["anyOf"] if is_array(schema["anyOf"]) else []
@@ -130,7 +139,7 @@ def _has_ordering(schema: dict[str, Any]) -> bool:
 
 
 def _order_properties(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a subschema whose properties stand in the order that the model writes them in."""
+    """Return a subschema whose properties have the order of `propertyOrdering`."""
     if not _has_ordering(schema):
         return schema
     schema = dict(schema)
@@ -160,15 +169,15 @@ _EDITS: tuple[
     ),
     ("property_maps", _has_odd_properties, _fix_properties, ("properties", "dropped")),
 )
-"""Edits of subschemas: the need, what lacks it, the edit, and what is lost by it."""
+"""Edits of subschemas: the demand, a test for subschemas that violate it, the edit, the loss."""
 
 
 class EnforcedSchemas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a provider accepts in a schema that it enforces.
+    """The rules of a provider for schemas that it enforces.
 
     Attributes:
-        refused: Keywords that it refuses.
-        removed: Those of them that are removed; a schema with another is not enforced.
+        refused: Keywords that the provider refuses.
+        removed: Refused keywords that are removed; a schema with any other is not enforced.
         formats: Values of `format`; None = any.
         most_min_items: Highest `minItems`; None = any.
         closed: Whether every object must have `additionalProperties: false`.
@@ -207,7 +216,7 @@ class EnforcedSchemas(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class NotEnforced(Exception):
-    """A provider cannot enforce a schema; the text says what it has that is not accepted."""
+    """A provider cannot enforce a schema; the text names the part that it does not accept."""
 
 
 class EnforcedSchema(NamedTuple):
@@ -215,7 +224,7 @@ class EnforcedSchema(NamedTuple):
 
     Attributes:
         schema: The schema.
-        lost: Keywords that were changed, each with its result.
+        lost: Changed keywords, each with the result of the change.
     """
 
     schema: dict[str, Any]
@@ -223,16 +232,16 @@ class EnforcedSchema(NamedTuple):
 
 
 def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> EnforcedSchema:
-    """Return a schema within what a provider enforces; the same object if it is.
+    """Return a schema that a provider can enforce; the same object if it already can.
 
     Args:
         schema: The schema, which is not changed.
-        form: What the provider accepts.
-        path: Where the schema stands, for errors.
+        form: Rules of the provider.
+        path: Path of the schema, for errors.
 
     Raises:
-        NotEnforced: It has what cannot be written.
-        EncodeError: It exceeds a bound.
+        NotEnforced: No equivalent schema can be enforced.
+        EncodeError: The schema exceeds a bound.
     """
     lost: list[tuple[str, str]] = []
     beside = frozenset[str]() if form.bare_references else None
@@ -247,9 +256,9 @@ def fit_enforced(schema: dict[str, Any], form: EnforcedSchemas, path: str) -> En
 
 
 def is_split(node: dict[str, Any]) -> bool:
-    """Return whether an object has parts that would refuse the properties of each other.
+    """Return whether an object has parts that would refuse each other's properties if closed.
 
-    `additionalProperties` knows the properties that stand beside it alone.
+    `additionalProperties` considers only the properties beside it.
     """
     parts = list(_parts(node))
     is_closed = all(part.get("additionalProperties") is False for part in parts)
@@ -257,7 +266,7 @@ def is_split(node: dict[str, Any]) -> bool:
 
 
 def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the schemas that name properties of one object; one of several branches of a union."""
+    """Yield the subschemas that name properties of one object; of a union only the first branch."""
     if "properties" in node or "$ref" in node:
         yield node
     for keyword, child in children(node):
@@ -273,7 +282,7 @@ def _parts(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _fit_node(
     node: dict[str, Any], form: EnforcedSchemas, lost: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """Return a subschema without what is removed, closed if it is an object."""
+    """Return a subschema without removed keywords; an object is closed if need be."""
     changes: dict[str, Any] = {}
     gone: set[str] = set()
     for keyword in node:
@@ -305,7 +314,7 @@ def _is_refused_value(keyword: str, value: object, form: EnforcedSchemas) -> boo
 
 
 def _check(schema: dict[str, Any], form: EnforcedSchemas) -> None:
-    """Raise an error if a schema has what cannot be enforced."""
+    """Raise `NotEnforced` if a schema breaks a rule of the provider."""
     for node in subschemas(schema):
         for keyword in node:
             if keyword in form.refused:
@@ -323,7 +332,7 @@ def _check(schema: dict[str, Any], form: EnforcedSchemas) -> None:
 
 
 def _check_size(schema: dict[str, Any], form: EnforcedSchemas) -> None:
-    """Raise an error if a schema is too large to be enforced."""
+    """Raise `NotEnforced` if a schema exceeds a bound of the provider."""
     if form.most_properties is None and form.most_levels is None:
         return
     properties = levels = chars = values = 0
@@ -339,7 +348,7 @@ def _check_size(schema: dict[str, Any], form: EnforcedSchemas) -> None:
             values + len(listed),
         )
         chars += sum(len(text) for text in (*names, *listed) if isinstance(text, str))
-        # A definition is counted as a schema of its own.
+        # A definition counts as a schema of its own, whose levels start at zero.
         waiting += [(child, 0 if key in _DEFINITIONS else level) for key, child in children(node)]
     for count, most in (
         (properties, form.most_properties),
@@ -352,7 +361,7 @@ def _check_size(schema: dict[str, Any], form: EnforcedSchemas) -> None:
 
 
 def free_properties(schema: dict[str, Any]) -> tuple[int, int]:
-    """Return the number of properties that are not required, and of those that are unions.
+    """Return the number of optional properties, and the number of properties that are unions.
 
     Definitions are not counted: the API was observed to count what is reached without them.
     """
@@ -386,7 +395,7 @@ def _is_union(schema: object) -> bool:
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Return whether a reference leads back to itself; all lead to `$defs` or to the root."""
+    """Return whether any reference is recursive; all lead to `$defs` or to the root."""
     known = schema.get("$defs")
     definitions = known if is_object(known) else {}
     leading = {

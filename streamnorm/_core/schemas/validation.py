@@ -1,4 +1,4 @@
-"""The check of a tool call's arguments against the schema of the tool."""
+"""Validation of a tool call's arguments against the schema of the tool."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _MAX_ERRORS = 100
 
 
 class ArgumentsChecker:
-    """A validator of arguments, by jsonschema (extra `schemas`).
+    """Validate arguments with jsonschema (extra `schemas`).
 
-    References within the schema are followed; nothing is fetched.  A schema can be written so
-    that its check takes forever, with a regular expression for instance: check the schemas of
-    those whose code you would run.
+    References within the schema are resolved; nothing is fetched.  A malicious schema can make
+    validation take forever, for example with a regular expression: use only schemas of authors
+    whose code you would run.
 
     Args:
         schema: JSON Schema of the arguments.
@@ -33,15 +33,15 @@ class ArgumentsChecker:
             ) from exc
         self._schema = schema
         self._jsonschema = jsonschema
-        # Without a registry of its own jsonschema fetches the URLs that a schema names.
+        # Without a registry jsonschema fetches the URLs in a schema.
         self._registry = referencing.Registry()
         self._validator: Any = None
 
     def problem(self, arguments: dict[str, object]) -> str | None:
-        """Return the path and the words of the most telling problem; None if there is none.
+        """Return the path and text of the most relevant problem; None if there is none.
 
         Raises:
-            Exception: The schema cannot be read; which one is jsonschema's affair.
+            Exception: The schema is invalid; jsonschema raises exceptions of several types.
         """
         if self._validator is None:
             default = self._jsonschema.Draft202012Validator

@@ -1,4 +1,4 @@
-"""What providers refuse in requests, as data: `*.toml`, each rule with where it was seen."""
+"""Request rules of providers, as TOML: which requests they refuse, with which errors."""
 
 from streamnorm.profiles.reader import VENDOR
 from streamnorm.profiles.rules.reader import RequestRule, read_request_rules, shipped_rules

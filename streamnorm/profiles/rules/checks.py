@@ -1,7 +1,7 @@
-"""The kinds of checks that rules of several dialects share, each with what a rule says of it.
+"""Checks of fields, for the request rules of all dialects; `kind` in a rule selects one.
 
-A check is read from the `check` table of a rule.  `at` names fields by path; a field that is
-missing or null is no violation, unless the check is `required`.
+A check is read from the `check` table of a rule.  `at` has the paths of the fields.  A missing
+or null field is no violation, unless the check is `required`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Word: TypeAlias = str | int | float | bool
 
 
 class Condition(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the rest of a request must hold.
+    """A condition on another field of the request.
 
     Attributes:
-        at: Path of a field.
-        one_of: Values of which the field has one; empty = it is there, and not null.
+        at: Path of the field.
+        one_of: Values that fulfil the condition; empty = any value but null.
     """
 
     at: str
@@ -40,13 +40,14 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Base of all kinds of checks: where they look, and which requests they count for.
+    """Base of all checks: the checked fields, and the requests that the rule applies to.
 
     Attributes:
-        at: Paths of the fields that are checked; "" is the body.
-        when: Conditions of which all must hold for the rule to count.
+        at: Paths of the checked fields; "" is the body.
+        when: Conditions that must all hold for the rule to apply.
         unless: Conditions of which none may hold.
-        streams: Whether the rule counts for streams alone, or for whole answers alone.
+        streams: Whether the rule applies only to streams (True) or only to whole responses
+            (False); None = both.
     """
 
     at: tuple[str, ...] = ()
@@ -55,7 +56,7 @@ class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     streams: bool | None = None
 
     def counts(self, facts: RequestFacts) -> bool:
-        """Return whether the rule counts for a request."""
+        """Return whether the rule applies to a request."""
         if self.streams is not None and self.streams != facts.stream:
             return False
         body = facts.body
@@ -65,10 +66,10 @@ class CheckBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
 
 class _Check(CheckBase, frozen=True):
-    """Base of the checks that look at one field at a time."""
+    """Base of the checks of one field at a time."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield each place that breaks the rule."""
+        """Yield each violation of the rule."""
         if not self.counts(facts):
             return
         for at in self.at:
@@ -78,15 +79,15 @@ class _Check(CheckBase, frozen=True):
 
     @abstractmethod
     def check(self, place: str, value: Any) -> Iterator[Finding]:
-        """Yield what is wrong with the value of one field."""
+        """Yield the violations of one field."""
 
 
 class Forbidden(_Check, frozen=True, tag="forbidden"):
-    """The fields must not be there.
+    """Fields are absent or null.
 
     Attributes:
-        one_of: Values that are forbidden; empty = all.
-        none_of: Values that are not.
+        one_of: Forbidden values; empty = all.
+        none_of: Values that are not forbidden.
     """
 
     one_of: tuple[Word, ...] = ()
@@ -100,7 +101,7 @@ class Forbidden(_Check, frozen=True, tag="forbidden"):
 
 
 class OneOf(_Check, frozen=True, tag="one_of"):
-    """A text, a number or a truth value is one of those that are listed."""
+    """Strings, numbers and booleans have one of the listed values."""
 
     values: tuple[Word, ...]
 
@@ -110,7 +111,7 @@ class OneOf(_Check, frozen=True, tag="one_of"):
 
 
 class KnownFields(_Check, frozen=True, tag="known_fields"):
-    """Objects have no other fields than those that are listed."""
+    """Objects have only the listed fields."""
 
     names: frozenset[str]
 
@@ -124,7 +125,7 @@ class KnownFields(_Check, frozen=True, tag="known_fields"):
 
 
 class Required(_Check, frozen=True, tag="required"):
-    """Objects have the fields that are listed, not null."""
+    """Objects have all of the listed fields, not null."""
 
     names: tuple[str, ...]
 
@@ -140,9 +141,9 @@ class Bounds(_Check, frozen=True, tag="bounds"):
     """Numbers are within bounds.
 
     Attributes:
-        least: The lowest; None = any.
-        most: The highest; None = any.
-        besides: Numbers out of bounds that are accepted.
+        least: Lowest legal number; None = any.
+        most: Highest legal number; None = any.
+        besides: Legal numbers out of the bounds.
     """
 
     least: float | int | None = None
@@ -177,11 +178,11 @@ class Length(_Check, frozen=True, tag="length"):
 
 
 class Pattern(_Check, frozen=True, tag="pattern"):
-    """Texts match a regular expression as a whole; texts of an array each do.
+    """Strings, or the strings of an array, match a regular expression as a whole.
 
     Attributes:
-        matches: What they match; None = anything.
-        never: What nothing in them matches; None = nothing.
+        matches: Regular expression of the whole string; None = any string.
+        never: Regular expression that matches no part of the string; None = none.
     """
 
     matches: str | None = None
@@ -221,19 +222,19 @@ class Unique(CheckBase, frozen=True, tag="unique"):
 
 
 class WellFormed(CheckBase, frozen=True, tag="well_formed"):
-    """No text of the body has half a surrogate pair."""
+    """No text of the body has a lone surrogate."""
 
     def findings(self, facts: RequestFacts) -> Iterator[Finding]:
-        """Yield the first text that has one."""
+        """Yield the first text with a lone surrogate."""
         if facts.lone_surrogate is not None and self.counts(facts):
             yield Finding(facts.lone_surrogate)
 
 
 class OwnCheck(CheckBase, frozen=True, tag="own"):
-    """A check that the dialect alone has.
+    """A check in the code of the dialect.
 
     Attributes:
-        check_name: Its name among the dialect's.
+        check_name: Name of the check among those of the dialect.
     """
 
     check_name: str
@@ -242,7 +243,7 @@ class OwnCheck(CheckBase, frozen=True, tag="own"):
 GenericCheck: TypeAlias = (
     Forbidden | OneOf | KnownFields | Required | Bounds | Length | Pattern | Unique | WellFormed
 )
-"""What the `check` of a rule may be, besides `OwnCheck`."""
+"""The checks of fields that all dialects share."""
 
 
 def _fields(body: dict[str, Any], at: str) -> Iterator[tuple[str, Any]]:
@@ -253,7 +254,7 @@ def _fields(body: dict[str, Any], at: str) -> Iterator[tuple[str, Any]]:
 
 
 def _items(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of an array, or any other value itself."""
+    """Yield the elements of an array, or else the value itself, with their paths."""
     if is_array(value):
         for position, item in enumerate(value):
             yield f"{place}[{position}]", item

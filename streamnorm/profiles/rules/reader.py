@@ -1,8 +1,8 @@
-"""The reader of rules: what a provider refuses, from TOML, checked when it is read.
+"""The reader of request rules: validated rules from TOML.
 
-A file is a list of `[[rule]]` tables.  Each says where it holds (`dialect`, `server`, `model`),
-what it demands (`summary`), what the provider answers (`says`, `status`, `type`, `code`), where
-and when that was seen (`evidence`, `since`, `until`), and how a request is checked (`check`).
+A file is a list of `[[rule]]` tables.  A table states where the rule holds (`dialect`, `server`,
+`model`), its demand (`summary`), the provider's error (`says`, `status`, `type`, `code`), its
+evidence (`evidence`, `since`, `until`), and the check of a request (`check`).
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class RequestRule(Struct, frozen=True, kw_only=True):
     """One rule of a provider for requests.
 
     Attributes:
-        id: Its name, which begins with a dialect or a server.
+        id: Name of the rule, which begins with a dialect or a server.
         dialect: Dialect of the requests.
-        servers: Names of the servers that it holds for, `vendor` for the dialect's own; `*`
-            for every server.
-        models: Pattern of the models that it holds for; None = all.
-        model_globs: The globs that it was made of.
-        summary: What it demands.
-        says: The provider's answer, with placeholders.
-        verbatim: Whether the answer is as the provider words it.
-        status: HTTP status of the answer.
-        type: Type of the error, in the vendor's words; None = the dialect's for the status.
+        servers: Names of the servers with the rule; `vendor` is the dialect's vendor, `*` every
+            server.
+        models: Pattern of the models with the rule; None = all.
+        model_globs: Globs of the pattern.
+        summary: Demand of the rule.
+        says: Text of the provider's error, with placeholders.
+        verbatim: Whether the text is the provider's own.
+        status: HTTP status of the error.
+        type: Type of the error; None = the dialect's type for the status.
         code: Code of the error; None = none.
-        evidence: Where the answer was seen.
-        since: Month from which it holds, such as `2026-03`; "" if unknown.
-        until: Month of the version that no longer has it; "" if there is none.  A request does
-            not show the version of its server, so that the rule still holds.
-        check: Finds what breaks it.
+        evidence: Sources that show the error.
+        since: Month from which the rule holds, such as `2026-03`; "" if unknown.
+        until: Month of the release that dropped the rule; "" if there is none.  The rule is
+            still applied: a request does not show the version of its server.
+        check: Function that yields the violations of a request.
     """
 
     id: str
@@ -71,7 +71,7 @@ class RequestRule(Struct, frozen=True, kw_only=True):
     check: RequestCheck
 
     def holds_for(self, server: str, model: str) -> bool:
-        """Return whether the rule holds for a model on a server."""
+        """Return whether the rule applies to a model on a server."""
         if server not in self.servers and _ANY_SERVER not in self.servers:
             return False
         return names_model(self.models, model)
@@ -114,11 +114,11 @@ def read_request_rules(text: str, name: str) -> list[RequestRule]:
     """Return the rules of a file.
 
     Args:
-        text: The TOML.
+        text: Text of the file.
         name: Name of the file, for errors.
 
     Raises:
-        ProfileError: It is no TOML, or no file of rules.
+        ProfileError: The text is no TOML, or no file of rules.
     """
     try:
         tables = msgspec.convert(tomllib.loads(text), _File).rule

@@ -1,8 +1,8 @@
-"""The kinds of checks over JSON schemas: those of tools, and those of outputs.
+"""Checks of JSON schemas, of tools and of outputs, for the request rules of all dialects.
 
-`at` names the schemas by path.  A finding has the path of a subschema, or of a keyword in it,
-the vendor's words for its place (`{context}`), the name of the schema (`{name}`) and the
-keyword or value that is refused (`{value}`).
+`at` has the paths of the schemas.  A finding has the path of a subschema or of a keyword in it,
+the vendor's spelling of this path (`{context}`), the name of the schema (`{name}`) and the refused
+keyword or value (`{value}`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _Schema(NamedTuple):
 
     Attributes:
         root: The schema.
-        place: Its path.
-        name: What the vendor calls it.
+        place: Path of the schema.
+        name: The vendor's name for the schema.
     """
 
     root: dict[str, Any]
@@ -49,11 +49,11 @@ class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
     """Base of all checks of schemas.
 
     Attributes:
-        at_strict: Paths of schemas that are checked where a true `strict` stands beside them.
-        names: What the vendor calls a schema, by the first name of its path: a text in which
-            `{holder}` is the path of the object that has it, with dots, and `{name}` the
+        at_strict: Paths of schemas that are checked if a true `strict` is beside them.
+        names: The vendor's names for schemas, by the first name of their path: texts in which
+            `{holder}` is the dotted path of the object around the schema, and `{name}` the
             `name` in that object.
-        context: The vendor's words for the place of a subschema.
+        context: The vendor's spelling of the path of a subschema.
     """
 
     at_strict: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
                 ) from exc
 
     def schemas(self, body: dict[str, Any]) -> Iterator[tuple[_Schema, bool]]:
-        """Yield the schemas that are checked, and whether each must be strict for that."""
+        """Yield the schemas to check, and whether each is from `at_strict`."""
         for at in self.at:
             for schema, _ in self._schemas(body, at):
                 yield schema, False
@@ -83,7 +83,7 @@ class _SchemasCheck(CheckBase, frozen=True, kw_only=True):
                     yield schema, True
 
     def _schemas(self, body: dict[str, Any], at: str) -> Iterator[tuple[_Schema, dict[str, Any]]]:
-        """Yield the schemas at a path, each with the object that has it."""
+        """Yield the schemas at a path, each with the object around it."""
         holders, _, name = at.rpartition(".")
         for place, found in fields_at(body, parse_path(holders)):
             for position, holder in enumerate(found if is_array(found) else [found]):
@@ -109,7 +109,7 @@ class _SchemaCheck(_SchemasCheck, frozen=True, kw_only=True):
 
     @abstractmethod
     def check(self, schema: _Schema) -> Iterator[Finding]:
-        """Yield what is wrong with one schema."""
+        """Yield the violations of one schema."""
 
     def _finding(
         self, schema: _Schema, node: SchemaNode, keyword: str = "", **fields: Any

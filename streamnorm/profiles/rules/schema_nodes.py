@@ -1,4 +1,4 @@
-"""The subschemas of a JSON schema, and the words that vendors have for their places."""
+"""Traversal of JSON schemas for request rules, and the vendors' spellings of paths in a schema."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Steps: TypeAlias = tuple[str | int, ...]
 """The keys and positions that lead from a schema to one of its subschemas."""
 
 PlaceWords: TypeAlias = Literal["path", "tuple", "payload", "message", "words", "type", "reference"]
-"""How a vendor names the place of a subschema."""
+"""A vendor's spelling of the path of a subschema."""
 
 _ENTRIES = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "defs", "dependentSchemas"}
 )
-# Keywords of protocol buffers have underscores, too.
+# Google's APIs also accept the names of protocol buffers, with underscores.
 _LISTS = frozenset({"anyOf", "any_of", "oneOf", "allOf", "prefixItems", "prefix_items", "items"})
 _SINGLE = frozenset(
     {"items", "additionalItems", "additionalProperties", "additional_properties", "contains"}
@@ -32,9 +32,9 @@ class SchemaNode(NamedTuple):
     """A subschema, or the schema itself.
 
     Attributes:
-        schema: Its keywords.
-        steps: Where it is.
-        objects: Number of objects with properties that it is within.
+        schema: The subschema.
+        steps: Path from the schema to the subschema.
+        objects: Number of objects with properties around it.
     """
 
     schema: dict[str, Any]
@@ -43,23 +43,23 @@ class SchemaNode(NamedTuple):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types that it names."""
+        """The types in `type`, in lower case."""
         named = self.schema.get("type")
         names = named if is_array(named) else [named]
-        # Google's are in upper case.
+        # Google's types are in upper case.
         return tuple([name.lower() for name in names if isinstance(name, str)])
 
     @property
     def properties(self) -> dict[str, Any]:
-        """Its properties."""
+        """The properties; {} if there are none."""
         named = self.schema.get("properties")
         return named if is_object(named) else {}
 
 
 def nodes_of(schema: dict[str, Any]) -> Iterator[SchemaNode]:
-    """Yield a schema and its subschemas, each before those within it, in the order of the keys.
+    """Yield a schema and its subschemas, outer ones first, in the order of the keys.
 
-    References are not followed, so that the text bounds the number of nodes.
+    References are not followed, so the size of the schema bounds the number of nodes.
     """
     waiting = [SchemaNode(schema)]
     while waiting:
@@ -74,7 +74,7 @@ def _children(node: SchemaNode) -> Iterator[SchemaNode]:
         steps = (*node.steps, keyword)
         if is_object(value):
             if keyword in _ENTRIES:
-                # A definition is counted as a schema of its own.
+                # A definition counts as a schema of its own.
                 depth = 0 if keyword in _DEFINITIONS else objects
                 for name, item in value.items():
                     if is_object(item):
@@ -93,7 +93,7 @@ def is_within_definition(node: SchemaNode) -> bool:
 
 
 def path_of(place: str, steps: Steps) -> str:
-    """Return the path of a subschema in a request, given that of the schema."""
+    """Return the path of a subschema in a request, from the path of the schema."""
     return place + "".join([f"[{at}]" if isinstance(at, int) else f".{at}" for at in steps])
 
 
@@ -112,13 +112,14 @@ def has_target(root: dict[str, Any], reference: str) -> bool:
 
 
 def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
-    """Return a reference of a schema that leads back to itself, and its value; None if none does.
+    """Return a recursive reference of a schema and its value; None if there is none.
 
-    Definitions that lead to no others are taken away until all that are left lead to a circle.
+    Definitions without references to others are removed, until only those remain that lead into
+    a cycle.
     """
     references: list[tuple[SchemaNode, str, str, str]] = []
-    leading: dict[str, set[str]] = {}  # the definitions that lead to one
-    counts: Counter[str] = Counter()  # of those that one leads to
+    leading: dict[str, set[str]] = {}  # definitions that refer to a definition
+    counts: Counter[str] = Counter()  # number of definitions that a definition refers to
     for node in nodes_of(root):
         reference = node.schema.get("$ref")
         if not isinstance(reference, str):
@@ -144,7 +145,7 @@ def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
 
 
 def _definition(pointer: str) -> str | None:
-    """Return the definition that a pointer leads into, or `#` for the root; None for any other."""
+    """Return the definition that a pointer leads into, `#` for the root, or None."""
     parts = pointer.split("/")
     if len(parts) > 2 and parts[1] in _DEFINITIONS:
         return "/".join(parts[:3])
@@ -162,7 +163,7 @@ def _entry_name(entries: dict[str, Any], name: str) -> str:
 def _protobuf(
     place: str, root: dict[str, Any], steps: Steps, entry: Callable[[dict[str, Any], str], str]
 ) -> str:
-    """Return a path in the names of protocol buffers, with words of their own for entries."""
+    """Return a path in the names of protocol buffers; `entry` spells the entries of maps."""
     text, value = _snake(place), root
     for at in steps:
         if isinstance(at, int):
@@ -189,9 +190,9 @@ PLACES: Mapping[PlaceWords, Callable[[str, dict[str, Any], SchemaNode], str]] = 
     "message": lambda place, root, node: _protobuf(place, root, node.steps, _entry_name),
     # Kimi: properties.skill
     "words": lambda place, root, node: path_of("", node.steps).removeprefix(".") or "root",
-    # Google, of a reference: the definition that it leads to
+    # Google, for a reference: the definition that it leads to
     "reference": lambda place, root, node: str(node.schema.get("$ref")).rpartition("/")[2],
-    # Anthropic: the type that a keyword is refused for
+    # Anthropic: the type whose keyword is refused
     "type": lambda place, root, node: node.types[0] if node.types else "any",
 }
-"""Functions that return the place of a subschema, given the path and the root of its schema."""
+"""Functions from the path and the root of a schema, and a subschema, to the vendor's spelling."""
