@@ -1,4 +1,4 @@
-"""Citations: the `annotations` of a delta, and of a whole choice."""
+"""Citations: the `annotations` of a delta and of a whole message."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
 
     Args:
         annotation: An entry of `delta.annotations`.
-        in_first_text: Whether the cited text is the first of the choice: the vendor counts
-            characters over the whole message, a citation counts them within its block.
+        in_first_text: Whether the cited text is the first of the choice.  Only then the
+            vendor's offsets, which count over the whole message, count within the block.
     """
     if not is_object(annotation) or not isinstance(kind := annotation.get("type"), str):
         return None
@@ -37,10 +37,10 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
 
 
 class Annotations:
-    """The annotations of one choice as they are written, all of them at its end.
+    """The annotations of one choice, which are all written at its end.
 
-    The python SDK's accumulator raises at a second list without indexes, and the end of a
-    citation without offsets is known when its block stops.
+    The Python SDK's accumulator raises at a second list without indexes, and a citation
+    without offsets ends where its block does.
 
     Args:
         stored: Counter of what the encoder stores.

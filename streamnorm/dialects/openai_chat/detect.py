@@ -16,14 +16,14 @@ _REQUEST_FIELDS = frozenset(
     | {"reasoning_effort", "response_format", "seed", "stop", "stream_options", "top_logprobs"}
     | {"prompt_cache_key", "prompt_cache_options", "verbosity", "web_search_options"}
 )
-"""Fields of a request with `messages` that no other dialect has."""
+"""Request fields that only this dialect has among those with `messages`."""
 _OTHER_FIELDS = frozenset({"anthropic_version", "contents", "input", "system", "stop_sequences"})
 _ROLES = frozenset({"tool", "developer", "function"})
 _PARTS = frozenset({"image_url", "input_audio", "file"})
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether a frame is a chunk, `[DONE]`, or an error of no other dialect."""
+    """Return whether a frame is a chunk, `[DONE]`, or an error that no other dialect claims."""
     if is_terminal(frame):
         return True
     try:
@@ -35,7 +35,7 @@ def recognises(frame: Frame) -> bool:
             return True
         if str(value.get("object")).startswith("chat.completion"):
             return True
-        if value.get("type") == "error":  # an error of another dialect
+        if value.get("type") == "error":  # Anthropic's and Responses' errors
             return False
     return frame.event == "error" or find_error(value) is not None
 
@@ -46,7 +46,7 @@ def is_terminal(frame: Frame) -> bool:
 
 
 def is_request(body: dict[str, Any]) -> bool:
-    """Return whether a body can only be a request: some of another dialect have messages, too."""
+    """Return whether a body can only be a Chat request; others have `messages`, too."""
     messages = body.get("messages")
     if not is_array(messages) or not _OTHER_FIELDS.isdisjoint(body):
         return False
@@ -54,14 +54,14 @@ def is_request(body: dict[str, Any]) -> bool:
         return True
     if any("function" in tool or "custom" in tool for tool in objects_of(body.get("tools"))):
         return True
-    # No message of another dialect's system comes first.
+    # Other dialects have no `system` message in the first position.
     if messages and is_object(messages[0]) and messages[0].get("role") == "system":
         return True
     return any(map(_is_message, messages))
 
 
 def _is_message(message: object) -> bool:
-    """Return whether a message can only be one of Chat Completions."""
+    """Return whether only Chat Completions has messages of this shape."""
     if not is_object(message):
         return False
     role = message.get("role")
@@ -72,7 +72,7 @@ def _is_message(message: object) -> bool:
 
 
 def is_response(body: dict[str, Any]) -> bool:
-    """Return whether a body can only be a whole response; an error is none."""
+    """Return whether a body can only be a whole Chat response; errors are not."""
     if body.get("object") == "chat.completion":
         return True
     choices = objects_of(body.get("choices"))

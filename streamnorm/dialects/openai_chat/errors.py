@@ -20,8 +20,8 @@ _FAILED = frozenset(
     {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
 )
 
-# The vendor's type and code by HTTP status, or by the subject, where they say more than the
-# class of the status.
+# The vendor's type and code by HTTP status or by subject of the error, where they differ from
+# the default of the status class.
 _TO_WIRE: dict[int | str, tuple[str, str | None]] = {
     "context": ("invalid_request_error", "context_length_exceeded"),
     "model": ("invalid_request_error", "model_not_found"),
@@ -65,7 +65,7 @@ def _nested_error(error: object, check_depth: Callable[[object], None]) -> Strea
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return the object of an error, with the vendor's other fields if `extras`."""
+    """Return an error object, with the source's own type, code and fields if `extras`."""
     status = error.status_hint or 0
     default = "invalid_request_error" if 400 <= status < 500 else "server_error"
     subject = error_subject(error)
@@ -81,7 +81,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
 
 def refusal_body(violation: RequestViolation) -> bytes:
-    """Return the body of the answer to a request that is refused."""
+    """Return the response body for a refused request."""
     default = "invalid_request_error" if violation.status < 500 else "server_error"
     type, _ = _TO_WIRE.get(violation.status, (default, None))
     fields = {

@@ -17,7 +17,7 @@ _Position: TypeAlias = Literal["chunk", "choice", "delta", "end"]
 
 
 def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
-    """Return the field of an `Opaque` and the object it belongs to; None for a whole frame.
+    """Return the field of an `Opaque` and the object it belongs to; None for a frame.
 
     Annotations belong to the end of the choice, where all of them are written.
     """
@@ -32,7 +32,7 @@ def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
         return "end", {name: value}
     if name == "logprobs":
         return "choice", {name: value}
-    # `images` of a search stand beside the choices, those of an answer within its delta.
+    # Images of a search are a field of the chunk, generated images a field of the delta.
     if name in OPAQUE_DELTA_FIELDS and (name not in SIDE_FIELDS or event.index is not None):
         return "delta", {name: _indexed(value)}
     return "chunk", {name: value}

@@ -1,7 +1,9 @@
-"""Tool calls whose start is held, and the content that arrived behind them.
+"""The tool calls of a choice: held starts, the call a fragment belongs to, starts and stops.
 
 A chat call starts once its name is known and an argument, another block or the end has
-arrived.  Content that arrives earlier is queued, so that blocks start in wire order.
+arrived.  Content that arrives earlier is queued in `PendingStarts`, so that blocks start in
+wire order.  Servers omit, repeat or change indexes and ids: `ToolCalls` resolves a fragment by
+the keys it has.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from streamnorm.dialects.openai_chat.tool_calls import (
     malformed,
 )
 
-# Items that do not count besides their text.
+# Queued items whose own memory is not counted.
 _USUAL_ITEMS = 4
 
 TextKind: TypeAlias = Literal["text", "reasoning", "refusal"]
@@ -123,7 +125,7 @@ class ToolCalls:
     """The tool calls of one choice.
 
     Args:
-        note: Counts a deviation that was accepted.
+        note: Records an accepted deviation.
         stored: Counter of what the decoder stores.
 
     Attributes:
@@ -141,11 +143,11 @@ class ToolCalls:
         self._note = note
         self._stored = stored
         self._left: set[int] = set()  # indexes from which a call has drifted
-        self._reached: set[int] = set()  # and those to which it has
+        self._reached: set[int] = set()  # indexes to which a call has drifted
         self._blank_at: int | None = None  # unknown index of whitespace that may begin a drift
         self.open: dict[int, Call] = {}
         self.held_signatures: dict[str, str] = {}
-        self._held_bytes = 0  # of `held_signatures`, those included that a later one replaced
+        self._held_bytes = 0  # of all signatures held so far, replaced ones included
         # Calls, by block index, that may be complete when the next block starts.
         self._unsettled: dict[int, Call] = {}
 
@@ -308,7 +310,7 @@ class ToolCalls:
         return call
 
     def _growing_calls(self) -> list[Call]:
-        """Return the calls that a fragment may continue which names none of them."""
+        """Return the calls that a fragment without id and index may continue."""
         if not self.all:
             return []
         *earlier, last = self.all
@@ -338,9 +340,9 @@ def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> Non
     """Raise `Fatal` if a fragment with the id of `call` names another call as well.
 
     Args:
-        fragment: A fragment whose index is not that of `call`.
-        call: The call with its id.
-        at: The call at its index; None if there is none.
+        fragment: A fragment whose index differs from the call's.
+        call: The call with the fragment's id.
+        at: The call at the fragment's index; None if there is none.
     """
     if at is not None:
         raise malformed("a fragment with the id of one tool call and the index of another")

@@ -1,4 +1,4 @@
-"""Options that only Chat Completions has."""
+"""Options of the decoder and the encoder, quirks of servers, and the state of a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
 
     Attributes:
         think_tags: Whether `<think>…</think>` at the start of a choice is read as reasoning.
-        include_usage: Whether the tokens are written; clients ask for them by
+        include_usage: Whether the usage chunk is written, which clients request with
             `stream_options`.
         reasoning: Field that reasoning is written to; `reasoning_details` alone holds
             signatures and redacted reasoning.  None leaves reasoning out.
@@ -51,11 +51,11 @@ QUIRKS = {
     # NousResearch/hermes-agent#35718
     "qianfan": Quirks(cumulative_arguments=True),
 }
-"""The quirks of each server that has some."""
+"""Quirks by name of the server."""
 
 
 class StreamState(BlockOpener):
-    """Opener of the blocks of all choices, and the options that their chunks are read with.
+    """Opener of the blocks of all choices, and the decoding state that the choices share.
 
     Attributes:
         quirks: Quirks of the server.
@@ -63,7 +63,7 @@ class StreamState(BlockOpener):
         may_hold_surrogates: Whether the current chunk may hold lone surrogates.
         chunk_id: Id of the current chunk; None if it is empty.
         first_chunk_id: The first id that a chunk had.
-        id_changes: Whether a later chunk had another id.
+        id_changes: Whether a later chunk had a different id.
     """
 
     quirks: Quirks = Quirks()
@@ -76,8 +76,8 @@ class StreamState(BlockOpener):
     def read_chunk_id(self, id: ChunkId) -> None:
         """Set the id of the current chunk.
 
-        Groq sends another one with every chunk, Avian and Perplexity with the last: no more
-        than a note, but to the calls that such chunks continue.
+        Groq changes the id with every chunk, Avian and Perplexity with the last.  That is a
+        note, and an error only for a tool call that continues under the new id.
         """
         self.chunk_id = id or None
         if self.first_chunk_id is None:
@@ -87,7 +87,7 @@ class StreamState(BlockOpener):
             self.note("id_changed", "chunk")
 
     def changes_id(self, id: ChunkId) -> bool:
-        """Return whether an id is the first one that is not that of the first chunk."""
+        """Return whether `id` is the first that differs from the first chunk's."""
         return id != self.first_chunk_id and bool(id) and not self.id_changes
 
     def check_depth(self, value: object) -> None:

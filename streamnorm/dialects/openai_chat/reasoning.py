@@ -47,7 +47,7 @@ class ReasoningDetail(Struct):
     text: str
     signature: Signed | None = None
     encrypted: EncryptedReasoning | None = None
-    opaque: dict[str, Any] | None = None  # the entry itself, if none of its content is known
+    opaque: dict[str, Any] | None = None  # the entry, if all of its content is unknown
 
 
 def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
@@ -72,9 +72,9 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
         signature = untag_signature(value) or _untagged_signature(value, detail)
     data = detail.get("data")
     if kind == "reasoning.encrypted" and isinstance(data, str) and data:
-        sealed = untag_signature(data)
-        signed = sealed or _untagged_signature(data, detail)
-        is_block = sealed is not None or signed.issuer == "anthropic"
+        tagged = untag_signature(data)
+        signed = tagged or _untagged_signature(data, detail)
+        is_block = tagged is not None or signed.issuer == "anthropic"
         encrypted = EncryptedReasoning(signed, detail.get("id"), is_block)
     is_named = isinstance(kind, str) and kind in _TYPES
     is_known = text or signature is not None or encrypted is not None or is_named
@@ -82,7 +82,7 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
 
 
 def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
-    """Return a signature that is not tagged, with the issuer that the detail names."""
+    """Return a signature without a tag, with the issuer named by the `format` of its detail."""
     issuer = _ISSUERS.get(str(detail.get("format")))
     id = string_of(detail, "id") if issuer in _BINDING_ISSUERS else ""
     return Signed(value, issuer, id or None)
@@ -112,10 +112,10 @@ class ReasoningDetails:
         return detail | _signed_field("signature", signed, _FORMATS)
 
     def redacted_to_wire(self, signed: Signed) -> dict[str, Any]:
-        """Return a detail that only its issuer can read.
+        """Return a detail with redacted reasoning, which only its issuer can read.
 
-        Values of other vendors than Anthropic are sealed: they would be read as the
-        signature of the reasoning before them.
+        Values of other vendors than Anthropic are tagged: untagged, they would be decoded as
+        the signature of the reasoning before them.
         """
         detail = {"type": "reasoning.encrypted", "index": self._begin()}
         return detail | _signed_field("data", signed, _ANTHROPIC_FORMAT)
@@ -134,7 +134,7 @@ class ReasoningDetails:
 
 
 def _signed_field(field: str, signed: Signed, formats: dict[str, str]) -> dict[str, Any]:
-    """Return a value with its format; one without a known format is tagged with its issuer."""
+    """Return a signature with its format; tagged with its issuer if the format is unknown."""
     value, issuer, id = signed
     if issuer not in formats:
         return {field: tag_signature(*signed), "format": _UNKNOWN_FORMAT}
@@ -151,9 +151,9 @@ _MAX_BLANK_CHARS = 1024
 class ThinkTags:
     """Splitter of text into reasoning, between `<think>` and `</think>`, and text.
 
-    Raw model servers leave the tags in the text.  The opening tag counts at the start of a
-    choice, after at most some white space; any later one is text.  Only a possible part of a
-    tag is held.
+    Raw model servers leave the tags in the text.  The opening tag counts only at the start of
+    a choice, after a bounded amount of white space; a later tag is text.  Only a possible part
+    of a tag is held.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Finish reasons of Chat Completions and compatible servers, and the unified stop reasons.
 
-A server's own word goes into the set of its meaning, in lower case, and not into `validate`,
-which knows the vendor's words alone.
+A finish reason of a compatible server goes, in lower case, into the set of its meaning.
+`validate` knows the vendor's finish reasons only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def stop_reason_from_wire(
         finish_reason: The last finish reason; None if none was sent.
         choice: Index of the choice.
         has_calls: Whether the choice holds a client tool call.
-        is_cut: Whether the arguments of a call are incomplete, and no finish reason followed.
+        is_cut: Whether a call has incomplete arguments without a finish reason behind them.
         is_refused: Whether the choice holds a refusal.
         extra: Unknown fields of the last chunk; the stop sequence is removed from them.
     """
@@ -71,5 +71,5 @@ def _reason(finish_reason: str, sequence: str | None, *, has_calls: bool) -> Sto
 
 
 def stop_reason_to_wire(reason: StopReason, *, is_refused: bool) -> str:
-    """Return the finish reason of a choice; a refusal that was written states itself."""
+    """Return the finish reason of a choice; `stop` if a refusal was written, as the vendor does."""
     return "stop" if reason == "refusal" and is_refused else _TO_WIRE[reason]

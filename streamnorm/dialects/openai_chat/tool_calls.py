@@ -1,4 +1,7 @@
-"""Tool calls: their fragments on the wire, their arguments, and their held starts."""
+"""One tool call: its fragments and signature on the wire, its arguments, and its state.
+
+`open_calls` decides which call a fragment belongs to and when a call starts and stops.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class CallFragment(Struct):
 def call_fragment_from_wire(
     delta: wire.ToolCallDelta, check_depth: Callable[[object], None]
 ) -> CallFragment | None:
-    """Return the fragment of a call; None for an entry without any content.
+    """Return the fragment of a call; None for an entry without content.
 
     `check_depth` raises `Fatal` if a value nests too deep.
     """
@@ -48,7 +51,7 @@ def call_fragment_from_wire(
     arguments = arguments or function.input or ""
     id = str(delta.id) if delta.id not in (None, "", "null") else None
     if not (id or function.name or arguments or delta.extra_content):
-        return None  # would be a call that never gets a name
+        return None  # it would begin a call that never has a name
     index = delta.index
     if index is not None and index < 0:  # GLM-4.5 and Bedrock gateways send -1
         index = None
@@ -58,7 +61,7 @@ def call_fragment_from_wire(
 
 
 def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
-    """Return the signature of a call, which Gemini's compatible endpoint sends here."""
+    """Return the signature of a call, which Gemini's compatible endpoint sends."""
     google = extra_content.get("google") if extra_content else None
     signature = google.get("thought_signature") if is_object(google) else None
     if isinstance(signature, str) and signature:
@@ -69,7 +72,7 @@ def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
 def signature_to_wire(signature: str, issuer: str | None) -> dict[str, Any]:
     """Return the `extra_content` that carries the signature of a call.
 
-    The field is that of Gemini's compatible endpoint; signatures of other vendors are sealed.
+    Gemini's compatible endpoint has this field; signatures of other vendors are tagged.
     """
     if issuer != "google":
         signature = tag_signature(signature, issuer)
@@ -85,7 +88,7 @@ def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, 
 
 
 def call_to_wire(call: ToolCall) -> dict[str, Any]:
-    """Return a whole call; arguments that are missing are `{}`, which every client can parse."""
+    """Return a whole call; missing arguments are `{}`, which every client can parse."""
     if call.kind == "custom":
         owner = {"name": call.name, "input": call.arguments}
     else:
@@ -97,7 +100,7 @@ def call_to_wire(call: ToolCall) -> dict[str, Any]:
 
 
 def arguments_frame(number: int, kind: str) -> tuple[bytes, bytes]:
-    """Return the bytes of a delta before and after a fragment of a call's arguments."""
+    """Return the bytes before and after the arguments in a delta with a fragment of a call."""
     owner = b'"function":{"arguments":' if kind == "function" else b'"custom":{"input":'
     return b'"tool_calls":[{"index":%d,%b' % (number, owner), b"}}]"
 
@@ -116,7 +119,7 @@ COMPLETE_ENDS = frozenset('}]" \t\r\n')
 
 _MARKS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _MAX_NULL_CHARS = 16
-_MAX_FRESH = 16  # fragments that are not packed
+_MAX_FRESH = 16  # fragments before they are packed
 _CLOSERS = ("}", "]", '"')
 _CLOSER_OF = {"{": "}", "[": "]", '"': '"'}
 
@@ -171,7 +174,7 @@ class Arguments:
             raise too_large("max_accumulated_bytes", self.stored.bound)
 
     def append_if_bounded(self, text: str) -> bool:
-        """Append a fragment; False, and nothing changes, if more would be stored than may be."""
+        """Append a fragment; False if it exceeds the bound, and nothing changes."""
         stored = self.stored
         size = len(text) if text.isascii() else text_bytes(text)
         if size > stored.left:
@@ -199,7 +202,7 @@ class Arguments:
         return not self.size or (self.size == 2 and self.text() == "{}")
 
     def is_whole(self) -> bool:
-        """Return whether the text is empty or one JSON value, given that nothing follows."""
+        """Return whether the text is empty or one JSON value, if nothing follows."""
         return not self.size or self.is_complete() or is_json(self.text())
 
     def may_end_with(self, text: str) -> bool:
@@ -269,18 +272,18 @@ class Call(Struct, eq=False):
         id: The provider's id; None until it is known.
         name: The tool's name as far as it is known.
         arguments: The arguments so far.
-        wire_index: Index on the wire, the latest if it drifts; None if it has none.
+        wire_index: Index on the wire, the latest if it drifts; None without one.
         chunk_id: Id of the chunk that began the call; None while its chunks have none.
         kind: Whether the arguments are JSON (`function`) or free text (`custom`).
         index: Block index; -1 while the start is held.
-        delta: A delta of the block, once that has started.
+        delta: A delta of the block, valid once the block has started.
         is_appendable: Whether `append_plain` may accept fragments.
         has_placeholder: Whether the arguments are a lone `{}` that has not been emitted.
         followed: Whether a later block has begun.
         stopped: Whether the block has stopped.
         carry: High surrogate at the end of the last fragment.
         signature: Signature that arrived before the start was emitted.
-        issuer: Issuer of that signature.
+        issuer: Issuer of the signature.
     """
 
     id: str | None
@@ -309,14 +312,14 @@ class Call(Struct, eq=False):
         return self.kind == "function" and self.arguments.is_complete()
 
     def is_executable(self) -> bool:
-        """Return whether the arguments are whole, given that nothing follows."""
+        """Return whether the arguments are complete if nothing follows."""
         return self.kind == "custom" or self.arguments.is_whole()
 
     def can_grow(self, *, is_last: bool) -> bool:
-        """Return whether a fragment that names no call may continue this one.
+        """Return whether a fragment without id and index may continue the call.
 
         Args:
-            is_last: Whether no later call has begun: one without arguments ends there.
+            is_last: Whether no later call has begun, which ends a call without arguments.
         """
         if self.stopped or self.is_complete():
             return False
@@ -335,7 +338,7 @@ class Call(Struct, eq=False):
 
         Args:
             text: The fragment.
-            note: Counts a deviation that was forgiven.
+            note: Records an accepted deviation.
             cumulative: Whether each fragment repeats all before it.
 
         Raises:
@@ -382,7 +385,7 @@ class Call(Struct, eq=False):
         return arguments.append_if_bounded(text)
 
     def release(self, events: list[Event]) -> None:
-        """Append the arguments that are still held, given that nothing follows."""
+        """Append the arguments that are still held: nothing follows."""
         held = ("{}" if self.has_placeholder else "") + clean(self.carry)
         self.has_placeholder, self.carry = False, ""
         if held:

@@ -39,16 +39,19 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
     read = _pop_count(rest, _CACHE_READ)
     write = _pop_count(rest, _CACHE_WRITE)
     reasoning = _pop_count(rest, _REASONING)
-    totals = {(prompt or 0) + (completion or 0) + (reasoning or 0)}  # if that is left out
+    # Values of `total_tokens` that show that `completion_tokens` excludes the reasoning.
+    totals = {(prompt or 0) + (completion or 0) + (reasoning or 0)}
     if prompt is not None and (read or 0) + (write or 0) > prompt:
-        prompt += (read or 0) + (write or 0)  # the cache was left out, perhaps of the total too
+        prompt += (read or 0) + (
+            write or 0
+        )  # `prompt_tokens` excludes the cache, the total perhaps too
         totals.add(prompt + (completion or 0) + (reasoning or 0))
         totals.discard(prompt + (completion or 0))
     elif "prompt_audio_seconds" in rest and total is not None:
-        prompt = max(total - (completion or 0), prompt or 0)  # Mistral leaves out the audio
+        prompt = max(total - (completion or 0), prompt or 0)  # Mistral excludes the audio
         totals.clear()
     if reasoning and completion is not None and total in totals:
-        completion += reasoning  # the reasoning was left out
+        completion += reasoning
     counts = {
         "input_tokens": prompt,
         "output_tokens": completion,

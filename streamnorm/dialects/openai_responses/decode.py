@@ -1,7 +1,7 @@
-"""Responses bytes to events: frames and the response.
+"""The decoder of OpenAI Responses: frames, and events of the response.
 
 https://platform.openai.com/docs/api-reference/responses-streaming (read 2026-11-21), with
-the deviations of compatible servers.  `items/` reads what belongs to an output item.
+the deviations of compatible servers.  `items/` handles the events of output items.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class ResponsesDecoder(Decoder):
             self._run.expect(delta, text)
 
     def read_body(self, response: dict[str, Any]) -> list[Event]:
-        """Return the events of a whole response, in place of those of a stream.
+        """Return the events of a whole response, decoded as the terminal of a stream.
 
-        One that has not ended, or has failed, has no `MessageStop`.
+        A response that has failed or has not ended has no `MessageStop`.
         """
         events: list[Event] = []
         status = string_of(response, "status") or "completed"
@@ -144,7 +144,7 @@ class ResponsesDecoder(Decoder):
     # Frames
 
     def _check_event_name(self, frame: Frame, event_type: str, events: list[Event]) -> None:
-        """Note a wrong event line; start the response if its first event was left out."""
+        """Note a wrong event line; start the response if `response.created` is missing."""
         if frame.event != event_type:
             self.note("no_event_line" if frame.event == "message" else "wrong_event_line", "frame")
         if self._id is None and event_type not in _SNAPSHOTS:
@@ -152,7 +152,7 @@ class ResponsesDecoder(Decoder):
             self._start_message({}, events)
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
-        """Read a frame that is no plain delta."""
+        """Read a frame other than a plain delta."""
         self._run.forget()
         payload = frame.data
         try:
@@ -218,7 +218,7 @@ class ResponsesDecoder(Decoder):
             return
         if self._id and (event_type in ("response.created", *TERMINALS) or self._output.has_items):
             raise self.malformed(f"{event_type} with another id, expected that of the response")
-        if self._id:  # GitHub Copilot gives each event another id
+        if self._id:  # GitHub Copilot changes the id with each event
             self._output.ids_change = True
             self.note("unstable_ids", "response")
         self._id = id
@@ -265,7 +265,7 @@ class ResponsesDecoder(Decoder):
         self.outcome = Completed(reason, self._usage)
 
     def _status_of(self, response: _Value, event_type: str) -> str:
-        """Return the status of the response at its end: that of the event."""
+        """Return the final status, which must agree with the type of the terminal event."""
         expected = TERMINALS[event_type]
         status = string_of(response, "status") or expected
         if status not in (expected, *_FAILURES) and not response.get("error"):
@@ -298,5 +298,5 @@ def _open_text(
     if delta.item_id and delta.item_id != item.id:
         return None  # Copilot changes the item id with each delta
     if not delta.item_id and delta.output_index is None:
-        return None  # another item may be the only one later
+        return None  # a later delta may belong to another item
     return item.open_text(delta)

@@ -1,4 +1,4 @@
-"""Reader of delta runs: plain deltas of text, reasoning and arguments of open items."""
+"""Sequence numbers, and the delta run: plain deltas of text, reasoning and arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamnorm.dialects.openai_responses.items.item import TextProgress
 class SequenceNumbers:
     """The sequence numbers of one stream, if it has any.
 
-    A server may leave them out, or give all events the same one.
+    A server may omit them, or send the same number with all events.
 
     Args:
         note: Records a `Note` of a kind and a location.
@@ -38,12 +38,12 @@ class SequenceNumbers:
         self._note = note
 
     def accept(self, number: object, payload: str) -> bool:
-        """Record the number of an event; False if the event is the last one, resent.
+        """Record the number of an event; False if the event repeats the last one.
 
-        A gap is a note.  What is no integer is ignored.
+        A gap is a note.  A number that is not an integer is ignored.
 
         Raises:
-            Fatal: The number is lower than the last one, or that of another event.
+            Fatal: The number is lower than the last, or equal for a different event.
         """
         if type(number) is not int:
             return True
@@ -72,13 +72,13 @@ class SequenceNumbers:
         return True
 
 
-# Bounds on what `TextProgress.uncounted` holds: deltas, and characters of one of them.
+# Bounds on `TextProgress.uncounted`: number of deltas, and characters of a single delta.
 _MAX_UNCOUNTED = 16
 _MAX_UNCOUNTED_CHARS = 256
 
 
 class OpenText(Struct, frozen=True):
-    """A text of an open block, and the indexes that its deltas carry.
+    """A text of an open block, and the indexes in its deltas.
 
     Attributes:
         delta: A unified delta of the block and part.
@@ -113,8 +113,8 @@ class ResponsesRun(DeltaRun):
         super().__init__()
         self._numbers = numbers
         self._texts: dict[str | None, OpenText] = {}  # by item id
-        self._blocks: set[int] = set()  # of these texts
-        self._type: type[wire.DeltaEvent] = wire.OutputTextDelta  # of all of them
+        self._blocks: set[int] = set()  # block indexes of `_texts`
+        self._type: type[wire.DeltaEvent] = wire.OutputTextDelta  # of all deltas in the run
         self.prefix, decoder = _FORMATS[self._type]
         self._decode = decoder.decode
 
@@ -124,7 +124,7 @@ class ResponsesRun(DeltaRun):
         self._blocks.clear()
 
     def expect(self, event: wire.DeltaEvent, text: OpenText) -> None:
-        """Read further deltas of a text, besides those of other items.
+        """Read further deltas of a text, in addition to the texts already expected.
 
         Args:
             event: A delta of the text that was read in full.

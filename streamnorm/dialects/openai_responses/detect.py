@@ -16,7 +16,7 @@ TERMINALS = {
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-"""Event types that end a response, each with the status of the response."""
+"""Status of the response by the type of its last event."""
 
 
 class _NumberedHead(Struct):
@@ -34,18 +34,18 @@ def recognises(frame: Frame) -> bool:
     except FAST_ERRORS:
         return False
     event_type = head.type or ""
-    # Other dialects have `error` events, too, but do not number them.
+    # Other dialects send `error` events without a number.
     return event_type.startswith("response.") or (
         event_type == "error" and head.sequence_number is not None
     )
 
 
 def is_terminal(frame: Frame) -> bool:
-    """Return whether a frame ends the response, whatever its outcome."""
+    """Return whether a frame ends the response, with any outcome."""
     return object_in(frame.data).get("type", frame.event) in TERMINALS
 
 
-# Fields that no other request with an `input` has: those for embeddings, and interactions.
+# Fields that requests with `input` for embeddings or Interactions do not have.
 _OPTIONS = frozenset(
     {
         *("context_management", "conversation", "include", "instructions", "max_output_tokens"),
@@ -59,13 +59,13 @@ _ROLES = ("assistant", "developer", "system")
 _TYPES = ("message", "reasoning", "item_reference", "additional_tools")
 _PARTS = ("input_text", "input_image", "input_file", "output_text")
 _SAMPLE = 16
-"""Items and tools to look at: a conversation soon has one that tells."""
+"""Number of items and tools inspected; nearly every conversation is recognised within them."""
 
 
 def is_request(body: dict[str, Any]) -> bool:
     """Return whether a JSON object can only be a Responses request.
 
-    A text, or messages of the user with text alone, may also be those of an interaction.
+    An Interactions request may have the same `input` if that is a string or user text only.
     """
     items = body.get("input")
     if "messages" in body or "contents" in body or not (isinstance(items, str) or is_array(items)):

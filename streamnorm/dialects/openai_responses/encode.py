@@ -1,4 +1,7 @@
-"""The encoder of OpenAI Responses."""
+"""The encoder of OpenAI Responses, and the response object that its events hold.
+
+https://platform.openai.com/docs/api-reference/responses/object (read 2026-11-21).
+"""
 
 from __future__ import annotations
 
@@ -66,6 +69,49 @@ _ID_PREFIXES = {
     "custom_tool_call": "ctc",
 }
 
+_PREFIX = "resp_"
+_FOREIGN_PREFIXES = ("chatcmpl-", "msg_", "gen-")
+
+# Every key that the compliance suite of Open Responses requires, with its value for a request
+# without options.
+_DEFAULTS: dict[str, Any] = {
+    "background": False,
+    "completed_at": None,
+    "error": None,
+    "frequency_penalty": 0.0,
+    "incomplete_details": None,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": False,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+
+# Fields whose value in the response reports the outcome, not the request.
+_NOT_ECHOED = frozenset(
+    {
+        *("background", "completed_at", "error", "incomplete_details", "previous_response_id"),
+        *("service_tier", "store"),
+    }
+)
+# Fields of a function that a response always has.
+_FUNCTION: dict[str, Any] = {"description": None, "parameters": None, "strict": None}
+
 _BlockWriter = PartWriter | ReasoningWriter | ToolCallWriter | ServerCallWriter
 
 
@@ -79,7 +125,7 @@ class ResponsesEncoder(Encoder):
 
     Attributes:
         complete: The response of the terminal event; {} before it.
-        failure: The error in which the message ended; None if there is none.
+        failure: The error that ended the message; None without an error.
     """
 
     dialect = "openai_responses"
@@ -95,12 +141,12 @@ class ResponsesEncoder(Encoder):
         self._early: list[Opaque] = []  # no client accepts an event before response.created
         self._next_output_index = 0
         self._item_ids: set[str] = set()
-        # The open blocks by index: all but whole items, and those of a kind.
+        # Open blocks by index: all but whole items, then by kind.
         self._writers: dict[int, _BlockWriter] = {}
         self._whole_items: dict[int, WholeItemWriter] = {}
         self._parts: dict[int, PartWriter] = {}
         self._reasonings: dict[int, ReasoningWriter] = {}
-        self._positions: dict[int, dict[str, Any]] = {}  # of stopped blocks, too
+        self._positions: dict[int, dict[str, Any]] = {}  # stopped blocks included
         self._message: MessageWriter | None = None  # the last one, if it accepts parts
         self._done: dict[int, bytes] = {}  # complete items by output index
         self._unfinished_calls: list[ToolCallWriter] = []
@@ -202,7 +248,7 @@ class ResponsesEncoder(Encoder):
         return written
 
     def _start_part(self, index: int, extra: dict[str, Any], part_type: str) -> bytes:
-        """Return the start of a part, which continues the last message if it has its id."""
+        """Return the start of a part, in the last message if that has its `item_id`."""
         part_extra = extra.pop("part", {})
         message, started = self._message_for(extra)
         part = message.part(part_type, part_extra)
@@ -326,7 +372,7 @@ class ResponsesEncoder(Encoder):
         self._is_ended = True
         fields = {"id": self._response["id"], **fields, **self.response_fields}
         if status == "failed" and "store" in fields:
-            fields["store"] = False  # nobody stores an answer that failed
+            fields["store"] = False  # failed responses are not stored
         fields["output"] = [msgspec.Raw(item) for _, item in sorted(self._done.items())]
         self.complete = self._snapshot(status, **fields)
         return self._frames.write(f"response.{status}", {"response": self.complete})
@@ -377,52 +423,8 @@ class ResponsesEncoder(Encoder):
         return b"".join([self._write_opaque(event) for event in early])
 
 
-_PREFIX = "resp_"
-_FOREIGN_PREFIXES = ("chatcmpl-", "msg_", "gen-")
-
-# Every key that the compliance suite of Open Responses demands, with its value for a
-# request without options.
-_DEFAULTS: dict[str, Any] = {
-    "background": False,
-    "completed_at": None,
-    "error": None,
-    "frequency_penalty": 0.0,
-    "incomplete_details": None,
-    "instructions": None,
-    "max_output_tokens": None,
-    "max_tool_calls": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "presence_penalty": 0.0,
-    "previous_response_id": None,
-    "prompt_cache_key": None,
-    "reasoning": {"effort": None, "summary": None},
-    "safety_identifier": None,
-    "service_tier": "default",
-    "store": False,
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_logprobs": 0,
-    "top_p": 1.0,
-    "truncation": "disabled",
-    "user": None,
-}
-
-# Of these a response says what became of the request.
-_NOT_ECHOED = frozenset(
-    {
-        *("background", "completed_at", "error", "incomplete_details", "previous_response_id"),
-        *("service_tier", "store"),
-    }
-)
-# Fields of a function that a response has even where the request has not.
-_FUNCTION: dict[str, Any] = {"description": None, "parameters": None, "strict": None}
-
-
 def echoed_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request's body that the response repeats, completed as there."""
+    """Return the fields of a request that its response repeats, completed with defaults."""
     echoed: dict[str, Any] = {}
     for name, default in _DEFAULTS.items():
         value = body.get(name)
@@ -444,7 +446,7 @@ def _echo_tool(tool: object) -> object:
 
 
 def response_id(message_id: str) -> str:
-    """Return the id of a message as a response id, the same one for the same message."""
+    """Return the response id derived from the id of a message."""
     if message_id.startswith(_PREFIX):
         return message_id
     prefix = next((prefix for prefix in _FOREIGN_PREFIXES if message_id.startswith(prefix)), "")
@@ -459,21 +461,21 @@ def initial_response(
     Args:
         id: Its id.
         model: Name of the model.
-        created_at: Unix time in seconds; 0 is written for any other type.
+        created_at: Unix time in seconds; 0 is written for values of other types.
         extra: Fields of the source's first response.
     """
-    own = {
+    fixed = {
         "id": id,
         "object": "response",
         "created_at": created_at if isinstance(created_at, int | float) else 0,
         "model": model,
     }
-    # `own` comes first for the order of the keys, and last to win over `extra`.
+    # `fixed` comes first for the order of the keys, and last to win over `extra`.
     return {
-        **own,
+        **fixed,
         **_DEFAULTS,
         **extra,
-        **own,
+        **fixed,
         "error": None,
         "incomplete_details": None,
     }

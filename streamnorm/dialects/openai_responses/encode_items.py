@@ -1,4 +1,8 @@
-"""Events as SSE frames with consecutive sequence numbers."""
+"""Writers of output items, by kind, and the frames with consecutive sequence numbers.
+
+`FrameWriter` numbers the events.  An `ItemWriter` writes an item's events and stores the
+complete item for the terminal event: reasoning, calls, whole items, then messages with parts.
+"""
 
 from __future__ import annotations
 
@@ -83,8 +87,7 @@ class ItemHead(Struct):
 class ItemWriter(ABC):
     """Writer of one output item.
 
-    What it stores counts as it arrives, and as long as the stream lasts: the terminal event
-    repeats the item.
+    Stored content is counted until the stream ends: the terminal event repeats the item.
 
     Attributes:
         done: The complete item as JSON; None before `stop`.
@@ -115,7 +118,7 @@ class ItemWriter(ABC):
 
     @abstractmethod
     def _fields(self, status: str) -> dict[str, Any]:
-        """Return the fields of the item beside id, type and extra fields."""
+        """Return the fields of the item other than id, type and extra fields."""
 
     def _write_added(self, fields: dict[str, Any]) -> bytes:
         event = {"output_index": self.output_index, "item": self._item(fields)}
@@ -134,7 +137,7 @@ class ItemWriter(ABC):
 
 
 class ReasoningWriter(ItemWriter):
-    """Writer of a reasoning item, as summaries: every client shows those."""
+    """Writer of a reasoning item with summaries, which every client shows."""
 
     type = "reasoning"
 
@@ -156,7 +159,7 @@ class ReasoningWriter(ItemWriter):
 
     @property
     def delta_writer(self) -> Callable[[str], bytes]:
-        """The serializer for further deltas of the summary of the last delta."""
+        """The serializer for further deltas of the summary written last."""
         return self._writers[self._last]
 
     def sign(self, encrypted: str) -> None:
@@ -215,8 +218,7 @@ class ToolCallWriter(ItemWriter):
 
     Attributes:
         write: Returns a delta of the arguments.
-        is_unfinished: Whether the arguments have ended and are no whole JSON value, or no
-            whole text.
+        is_unfinished: Whether the arguments have ended and are incomplete.
     """
 
     is_unfinished = False
@@ -278,11 +280,12 @@ class ServerCallWriter(ItemWriter):
     call is complete; the `added` event of these types waits until then.
 
     Args:
+        head: Position, id and extra fields of the item.
         call: The call, without its arguments.
 
     Attributes:
         is_added: Whether `start` writes the `added` event.
-        held: Events of the item that wait for its `added` event.
+        held: Events of the item held until its `added` event.
     """
 
     def __init__(self, head: ItemHead, call: ServerToolCall) -> None:
@@ -311,7 +314,7 @@ class ServerCallWriter(ItemWriter):
         return b""
 
     def write_late_added(self) -> bytes:
-        """Return the `added` event that `start` left out; nothing if it did not."""
+        """Return the `added` event unless `start` has written it."""
         if self.is_added:
             return b""
         # The held events of a custom call are the deltas of its input.
@@ -347,7 +350,7 @@ class ServerCallWriter(ItemWriter):
         return {key: item for key, item in value.items() if key not in ("id", "type")}
 
 
-# Types whose `added` event needs nothing else, with their required fields, empty.
+# Types whose `added` event can be written at the start, with empty values of required fields.
 _KNOWN_AT_START: dict[str, dict[str, Any]] = {
     "web_search_call": {},
     "file_search_call": {"queries": []},
@@ -381,7 +384,7 @@ class WholeItemWriter:
 
     @property
     def position(self) -> dict[str, Any]:
-        """The field by which an event names this item, whose id is unchanged."""
+        """The field by which an event names this item; its events keep their `item_id`."""
         return {"output_index": self.output_index}
 
     def start(self) -> bytes:
@@ -415,7 +418,7 @@ class MessageWriter(ItemWriter):
         return PartWriter(self, self._next_position(), part_type, extra)
 
     def write_whole(self, part: bytes) -> bytes:
-        """Return the events of a complete part, and of the end of the message if it ends here."""
+        """Return the events of a complete part, and the end of the message if it ends here."""
         position = self._next_position()
         fields = {**position, "part": msgspec.Raw(part)}
         return (
@@ -497,7 +500,7 @@ class PartWriter:
         """Return log probabilities in a delta without text; the complete part repeats them.
 
         Args:
-            logprobs: Those of text that was written.
+            logprobs: Log probabilities of text already written.
         """
         self._stored.add(value_bytes(logprobs))
         self._logprobs += logprobs

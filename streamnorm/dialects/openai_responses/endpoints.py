@@ -38,8 +38,8 @@ ENDPOINTS = Endpoints(
     ),
 )
 
-# Type and code in the body of an error response, which is that of the whole platform: its
-# codes are not those of the events.
+# Type and code in the body of an error response, by HTTP status.  All of OpenAI's endpoints
+# share them; `error` events have other codes.
 _BODY_ERRORS = {
     401: ("invalid_request_error", "invalid_api_key"),
     402: ("insufficient_quota", "insufficient_quota"),
@@ -61,7 +61,7 @@ def error_body(error: StreamError) -> bytes:
 
 
 def refusal_body(violation: RequestViolation) -> bytes:
-    """Return the body of the answer to a request that is refused."""
+    """Return the response body for a refused request."""
     type, _ = _type_and_code(violation.status)
     fields = {
         "message": violation.message,
@@ -80,12 +80,12 @@ def _type_and_code(status: int) -> tuple[str, str | None]:
 def overloaded_frames(message: str, stream: Sequence[Frame], before: int) -> bytes:
     """Return `error`, flat as documented and nested as sent, and `response.failed`.
 
-    `error` stands alone if no frame before it holds a response.
+    `response.failed` is left out if no earlier frame holds a response to repeat.
 
     Args:
         message: Message of the error.
         stream: The frames of the stream without the error.
-        before: How many of them precede it.
+        before: Number of frames that precede the error.
     """
     values = [object_in(frame.data) for frame in stream[:before]]
     numbers = [value["sequence_number"] for value in values if "sequence_number" in value]

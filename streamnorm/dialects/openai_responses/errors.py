@@ -9,7 +9,7 @@ from streamnorm._core.failures import error_subject, named_error
 
 _EVENT_HEAD = ("type", "sequence_number", "event_id", "stream_id")
 
-# Type and code by HTTP status, or by the subject; other client errors have those of 400.
+# Type and code by HTTP status or by subject of the error; 400 stands for other client errors.
 _TYPES_AND_CODES: dict[int | str, tuple[str, str]] = {
     "context": ("invalid_request_error", "context_length_exceeded"),
     "model": ("invalid_request_error", "model_not_found"),
@@ -24,7 +24,7 @@ _TYPES_AND_CODES: dict[int | str, tuple[str, str]] = {
     529: ("server_error", "server_is_overloaded"),
 }
 
-# Codes on which clients act, whichever dialect they come from.
+# Codes that clients act on, written for errors of any dialect.
 _CLIENT_CODES = frozenset(
     {
         *("server_error", "rate_limit_exceeded", "invalid_prompt", "context_length_exceeded"),
@@ -39,7 +39,7 @@ def error_from_wire(event: dict[str, Any], payload: str) -> StreamError:
     if event.get("error"):
         return named_error(payload, event)
     flat = {key: value for key, value in event.items() if key not in _EVENT_HEAD}
-    # Without a message it has the shape of another vendor.
+    # An event without `message` has another vendor's shape.
     return named_error(payload, {"error": flat} if "message" in flat else flat)
 
 
@@ -48,8 +48,8 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
 
     Args:
         error: The error.
-        extras: Whether it was decoded from this dialect, so that its code and its extra
-            fields are written back.
+        extras: Whether the error was decoded from this dialect; its code and extra fields
+            are written back then.
     """
     status = error.status_hint or 500
     fallback = _TYPES_AND_CODES[400] if 400 <= status < 500 else ("server_error", "server_error")

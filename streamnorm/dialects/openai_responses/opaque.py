@@ -1,4 +1,4 @@
-"""Events, items and content parts that only this dialect has: kept as JSON text."""
+"""Opaque events, items and content parts, which are stored as JSON text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def event_to_wire(event: Opaque, position: dict[str, Any]) -> tuple[str, dict[st
 
     Args:
         event: The event.
-        position: Item id and indexes under which its item is written, where it has one.
+        position: Item id and indexes of the written item; {} without an item.
     """
     value = _decode(event.data)
     if not is_object(value):
@@ -53,7 +53,7 @@ def logprobs_from_wire(tokens: Any, index: int) -> Opaque:
 
 
 def logprobs_to_wire(event: Opaque) -> list[Any] | None:
-    """Return log probabilities as an array; None if they are none."""
+    """Return log probabilities as an array; None for any other value."""
     tokens = _decode(event.data)
     return tokens if is_array(tokens) else None
 

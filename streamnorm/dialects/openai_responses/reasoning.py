@@ -1,4 +1,4 @@
-"""Encrypted reasoning: `encrypted_content`, and the vendor that can read it."""
+"""Encrypted reasoning: `encrypted_content` and its issuer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamnorm._core.ids import (
 )
 from streamnorm._core.json import string_of
 
-# `format` of OpenRouter, which names the vendor whose reasoning it forwards.
+# Issuers by OpenRouter's `format`, which names the vendor whose reasoning it forwards.
 _ISSUER_BY_FORMAT = {
     "anthropic-claude-v1": "anthropic",
     "google-gemini-v1": "google",
@@ -27,7 +27,7 @@ _BINDING_ISSUERS = frozenset({"openai", "xai"})
 
 
 def signature_from_wire(item: dict[str, Any], server: str | None) -> Signed | None:
-    """Return the encrypted content of a reasoning item and its issuer; None if it has none."""
+    """Return the encrypted content of a reasoning item, with its issuer; None without content."""
     encrypted = string_of(item, "encrypted_content")
     if not encrypted:
         return None
@@ -43,17 +43,17 @@ def signature_from_wire(item: dict[str, Any], server: str | None) -> Signed | No
 def signature_to_wire(signed: Signed, item_id: str) -> str:
     """Return a signature as `encrypted_content`.
 
-    One that OpenAI did not issue under the id of this item is tagged with its issuer and its
-    id: OpenAI refuses it under another one.
+    It is tagged with issuer and id unless OpenAI issued it for this item: OpenAI refuses
+    encrypted content under a different id.
     """
-    is_own = signed.issuer == "openai" and signed.id == item_id
-    return signed.signature if is_own else tag_signature(*signed)
+    is_verifiable = signed.issuer == "openai" and signed.id == item_id
+    return signed.signature if is_verifiable else tag_signature(*signed)
 
 
 def redacted_from_wire(item: dict[str, Any]) -> RedactedReasoning | None:
-    """Return the redacted reasoning that `redacted_to_wire` wrote; None if it wrote none."""
-    sealed = untag_redacted_reasoning(string_of(item, "encrypted_content"))
-    return None if sealed is None else RedactedReasoning(*sealed)
+    """Return redacted reasoning written by `redacted_to_wire`; None for any other item."""
+    tagged = untag_redacted_reasoning(string_of(item, "encrypted_content"))
+    return None if tagged is None else RedactedReasoning(*tagged)
 
 
 def redacted_to_wire(block: RedactedReasoning) -> str:

@@ -1,4 +1,4 @@
-"""Stop reasons: the status of a response and why it is incomplete."""
+"""Stop reasons: the status of a response, and the reason why it is incomplete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stop_reason_to_wire(stop: MessageStop, *, has_tool_call: bool, has_refusal: 
     """Return `incomplete_details.reason`; None for a response that is `completed`."""
     if stop.reason == "max_tokens":
         return "max_output_tokens"
-    # A refusal part states the reason by itself, unless calls beside it make it `tool_use`.
+    # A refusal part alone decodes as a refusal; together with calls it would decode as `tool_use`.
     if stop.reason == "refusal" and (has_tool_call or not has_refusal):
         return "content_filter"
     return stop.raw_reason if stop.reason == "other" else None

@@ -1,7 +1,7 @@
 """Token counts.
 
-`input_tokens` includes tokens read from and written to the cache, `output_tokens` those of
-reasoning.
+`input_tokens` includes tokens read from and written to the cache, `output_tokens` includes
+reasoning tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INPUT, _OUTPUT = "input_tokens_details", "output_tokens_details"
 
 
 def usage_from_wire(previous: Usage, usage: dict[str, Any]) -> Usage:
-    """Return `previous` updated by a usage object; counts that it lacks stay as they were."""
+    """Return `previous` with the counts of a usage object; absent counts stay."""
     rest: dict[str, Any] = {
         key: dict(value) if is_object(value) else value for key, value in usage.items()
     }
@@ -40,7 +40,7 @@ def usage_from_wire(previous: Usage, usage: dict[str, Any]) -> Usage:
 
 
 def _pop_count(owner: Any, key: str) -> int | None:
-    """Remove and return a count; a value that is no count stays in `owner`."""
+    """Remove and return a count; any other value stays in `owner`."""
     count = count_of(owner.get(key)) if is_object(owner) else None
     if count is not None:
         del owner[key]
@@ -56,7 +56,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
     """
     extra: dict[str, Any] = (usage.extra or {}) if extras else {}
     input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
-    # Codex fails where the details are there and not complete.
+    # Codex fails at incomplete details.
     return {
         **extra,
         "input_tokens": input_tokens,

@@ -59,6 +59,7 @@ def _drop_excess_marks(body: dict[str, Any], context: WriteContext) -> dict[str,
 
     A mark covers the whole prompt before it, so the last marks cover what the first ones do.
     """
+    # Anthropic behind OpenRouter refuses a fifth mark.
     excess = sum(map(_is_marked, _markable_parts(body))) - context.capabilities.max_marks
     if excess <= 0:
         return body
@@ -119,6 +120,7 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
         value = _add_signature_placeholder(value, calls, context)
     if calls and target.json_arguments:
         value = _write_arguments_as_json(value, context)
+    # Mistral requires content or calls.
     if not (target.empty_assistants or calls or value.get("content")):
         context.losses.add("empty_message_dropped", "messages", "dropped")
         return None
@@ -127,13 +129,15 @@ def _fit_assistant(value: _Message, context: WriteContext) -> _Message | None:
 
 def _fill_null_content(value: _Message) -> _Message:
     """Return a message with "" as content if content is null and no other field replaces it."""
+    # Azure refuses null where no call or refusal replaces the content.
     if value.get("content") is not None or any(value.get(name) for name in _IN_PLACE_OF_CONTENT):
         return value
     return {**value, "content": ""}
 
 
 def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
-    """Return a message with `reasoning_content`, which some servers require, even if empty."""
+    """Return a message with `reasoning_content`, which may be empty."""
+    # DeepSeek refuses assistant messages without the field, Kimi those with calls.
     name = _TEXTS[0]
     if isinstance(value.get(name), str):
         return value
@@ -146,6 +150,7 @@ def _add_reasoning_content(value: _Message, context: WriteContext) -> _Message:
 
 def _drop_unsigned_details(value: _Message, context: WriteContext) -> _Message:
     """Return a message without reasoning details that Anthropic did not sign."""
+    # OpenRouter forwards the details to Anthropic, which verifies their signatures.
     details = value.get(_DETAILS)
     if not is_array(details):
         return value
@@ -172,6 +177,7 @@ def _add_signature_placeholder(
     """Return a message with calls and a placeholder for the signature that Gemini requires."""
     if value.get(_DETAILS):
         return value
+    # Gemini refuses calls without a signature, and accepts the placeholder for a foreign call.
     context.losses.add("signature_placeholder", "messages", "signed with it")
     detail = {
         "type": "reasoning.encrypted",
@@ -193,6 +199,7 @@ def _write_arguments_as_json(value: _Message, context: WriteContext) -> _Message
         if is_object(function) and isinstance(arguments, str) and not is_json(arguments):
             unified = ToolCall(string_of(call, "id"), string_of(function, "name"), arguments)
             arguments = compact(context.arguments_of(unified, f"tool_calls[{number}]"))
+            # xAI parses all arguments, and an empty text is not JSON (spice#4734).
             if context.capabilities.only_refusals:
                 context.losses.add("arguments", "messages", "written as JSON")
             call = {**call, "function": {**function, "arguments": arguments}}

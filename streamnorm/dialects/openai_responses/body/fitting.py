@@ -20,11 +20,14 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     """Return a written body adjusted to the server; the given body is not changed."""
     target = context.capabilities
     items = body.get("input")
+    # vLLM and Azure refuse output messages without the fields that the schema requires.
     if is_array(items) and target.complete_answers:
         items = [_complete_answer(item, number) for number, item in enumerate(items)]
         body = {**body, "input": items}
+    # Copilot binds item ids to the connection and refuses ids of another form.
     if is_array(items) and not target.new_item_ids:
         body = {**body, "input": [_drop_minted_id(item) for item in items]}
+    # ChatGPT refuses a choice by another type than the tool's (raine/claude-code-proxy#26).
     kind = type_in_tools(body) if target.exact_choices else None
     if kind is not None:
         body = {**body, "tool_choice": {**body["tool_choice"], "type": kind}}

@@ -286,6 +286,7 @@ class InputReader:
         self._append(item, *blocks, begins=True).has_text |= bool(blocks)
 
     def _read_reasoning(self, item: _Item) -> None:
+        # Redacted reasoning of another vendor, tagged when it was written for this dialect.
         redacted = redacted_from_wire(item)
         if redacted is not None:
             extra = extra_of(item, _REASONING - {"summary"})
@@ -472,6 +473,7 @@ class _InputWriter:
         self.items.append({**item, **fields})
 
     def _result(self, result: ToolResult) -> _Item:
+        # The API matches a result with its call by type as well as by id.
         is_custom = result.tool_call_id in self._custom_calls
         fields = dialect_fields(result.extra)
         kind = fields.get(
@@ -520,6 +522,8 @@ class _InputWriter:
 
     def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a text block; plain text needs neither parts nor id."""
+        # An easy message is a string; citations need an output message, whose id and status are
+        # required.
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}

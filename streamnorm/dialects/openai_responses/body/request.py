@@ -151,6 +151,7 @@ def _items_of(body: dict[str, Any], fields: dict[str, Any]) -> list[Any]:
         return value
     if value is not None:
         raise unexpected(value, "a string or an array", "$.input")
+    # `input` is optional if the server stores a prompt or a conversation.
     if "state" not in fields:
         raise DecodeError("missing, expected a string or an array", path="$.input")
     return []
@@ -201,7 +202,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     if request.metadata is not None:
         body["metadata"] = request.metadata
     if request.store is None and "store" not in unknown and not is_same_dialect(request, DIALECT):
-        body["store"] = False  # other vendors store nothing
+        body["store"] = False  # the API stores by default, other vendors store nothing
     _add_options(body, request, unknown)
     return Written(body, _PATH)
 
@@ -305,6 +306,7 @@ def _read_cache_options(body: _Value, fields: _Value, extra: _Value) -> None:
         ttl = get_str(value, "ttl")
     except DecodeError as exc:
         raise prefix_path(exc, "$.prompt_cache_options") from None
+    # An explicit mode sets no mark itself: the marks stand in the content.
     if value.get("mode") != "implicit":
         extra["prompt_cache_options"] = value
         return

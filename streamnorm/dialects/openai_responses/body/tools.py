@@ -232,6 +232,7 @@ def _function_to_wire(tool: Tool) -> _Value:
     if tool.description is not None:
         value["description"] = tool.description
     schema = tool.input_schema
+    # `parameters` is required; other dialects have functions without.
     value["parameters"] = _NO_PARAMETERS if schema is None else schema
     # Without this field the API enforces the schema, and other dialects do not.
     value["strict"] = bool(tool.strict)

@@ -1,4 +1,4 @@
-"""The base of all kinds of output items."""
+"""The base of output items, the opener of their blocks, and the progress of their texts."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Item(ABC):
     Attributes:
         type: Its type.
         name: Its name; empty if it has none.
-        id: Its first `id`, else its `call_id`; empty if it has neither.
-        output_index: Its position in the output; None if no event stated it.
+        id: Its first `id`, else its `call_id`; empty without both.
+        output_index: Position in the output; None if no event stated it.
         is_done: Whether the complete item was received.
-        index: Index of its block, the latest if it has several; -1 before the first.
+        index: Index of its latest block; -1 before the first.
     """
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
@@ -54,7 +54,7 @@ class Item(ABC):
 
     @property
     def has_content(self) -> bool:
-        """Whether any of it has come since its start; False for kinds that are whole at once."""
+        """Whether content has arrived since its start; False for items that arrive complete."""
         return False
 
     @property
@@ -67,25 +67,25 @@ class Item(ABC):
 
     @abstractmethod
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        """Append what no event has carried of the complete item, and stop its blocks.
+        """Append the content of the complete item that no event carried, and stop its blocks.
 
         Raises:
             Fatal: The complete item contradicts the events.
         """
 
     def compare(self, item: dict[str, Any]) -> None:  # noqa: B027 - few kinds compare
-        """Compare a second complete item with what is held.
+        """Compare a second complete item with the content so far.
 
         Raises:
             Fatal: They contradict each other.
         """
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the blocks of an item whose complete form never came."""
+        """Stop the blocks of an item that was never completed."""
         self.complete(self._initial, events)
 
     def store_initial(self) -> None:
-        """Count what is stored of an item until it is complete.
+        """Count the initial item, which is stored until the item is complete.
 
         Raises:
             Fatal: More is stored than the limits allow.
@@ -94,14 +94,14 @@ class Item(ABC):
         self._opener.count_stored(self._initial_bytes)
 
     def mark_done(self) -> None:
-        """Release the data of a complete item, and accept nothing new for it."""
+        """Mark the item complete and release its initial data."""
         self.is_done = True
         self._opener.stored.release(self._initial_bytes)
         self._initial, self._initial_bytes = {}, 0
 
 
 def malformed(message: str) -> Fatal:
-    """Return the error that ends a stream which contradicts itself."""
+    """Return the error of a stream that contradicts itself."""
     return Fatal(StreamError("malformed", message))
 
 
@@ -125,8 +125,8 @@ def part_position(part_index: int | None, parts: Collection[int]) -> int:
     """Return the index of the part that an event belongs to.
 
     Args:
-        part_index: The index in the event; None if it has none.
-        parts: The indexes of the parts that it may belong to.
+        part_index: Index in the event; None without one.
+        parts: Indexes of the parts that the event may belong to.
 
     Raises:
         Fatal: The event has no index, and there are several parts.
@@ -144,8 +144,8 @@ def align_parts(received: dict[int, T], positions: list[int]) -> dict[int, T]:
     vLLM numbers the only part of a message 1, so equal counts are matched in order.
 
     Args:
-        received: Parts by the index under which their events came.
-        positions: Positions of such parts in the complete item.
+        received: Parts by the index in their events.
+        positions: Positions of parts of the same kind in the complete item.
     """
     if len(received) != len(positions):
         return received
@@ -162,7 +162,7 @@ class ResponseBlockOpener:
     Args:
         limits: Bounds.
         note: Records a `Note` of a kind and a location.
-        server: Name of the server, which may decide who issued encrypted reasoning.
+        server: Name of the server, which may determine the issuer of encrypted reasoning.
 
     Attributes:
         has_tool_call: Whether a call for the client to execute was opened.
@@ -189,7 +189,7 @@ class ResponseBlockOpener:
         """Append the start of a block and return its index.
 
         Raises:
-            Fatal: The block is a call of the client's tools with the id of another one.
+            Fatal: The block is a tool call with the id of an earlier call.
         """
         if isinstance(block, ToolCall):
             self.has_tool_call = True
@@ -225,7 +225,7 @@ class ResponseBlockOpener:
         return self._opener.store_text(text)
 
     def store_usage(self, extra: dict[str, Any] | None) -> None:
-        """Count the unknown fields of the last usage, in place of those of the one before.
+        """Count the unknown fields of the last usage, replacing the previous count.
 
         Raises:
             Fatal: More is stored than the limits allow.
@@ -309,12 +309,12 @@ class TextProgress:
 
 
 class StoredText(TextProgress):
-    """A text of which also the characters are stored.
+    """Progress of a text whose characters are stored as well.
 
     The delta run counts the bytes of what it adds to `uncounted`.
 
     Args:
-        store: Counts text that is stored, or raises the error of too much.
+        store: Counts stored text; raises `Fatal` beyond the limit.
     """
 
     __slots__ = ("_store", "_stored")

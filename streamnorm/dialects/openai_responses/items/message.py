@@ -115,7 +115,7 @@ class MessageItem(Item):
 
         Args:
             part_index: Index of its part.
-            number: Its number among those of the part; no integer if the event has none.
+            number: Position among the annotations of the part, as in the event.
             annotation: The annotation.
             events: Receives the event.
 
@@ -152,10 +152,10 @@ class MessageItem(Item):
     def complete_text(
         self, part_index: int | None, event: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append what no delta carried of the complete text; its part stays open.
+        """Append the rest of a complete text that no delta carried; its part stays open.
 
         Raises:
-            Fatal: The complete text contradicts what is held.
+            Fatal: The complete text contradicts the text so far.
         """
         kind: PartKind = Refusal if "refusal" in event else Text
         part = self._find_part(kind, part_index)
@@ -167,10 +167,10 @@ class MessageItem(Item):
     def complete_part(
         self, part_index: int | None, part: dict[str, Any], events: list[Event]
     ) -> None:
-        """Append what no event carried of a complete part, and stop its block.
+        """Append the content of a complete part that no event carried, and stop its block.
 
         Raises:
-            Fatal: The complete part contradicts what is held.
+            Fatal: The complete part contradicts the part so far.
         """
         kind = _KINDS.get(string_of(part, "type"))
         if kind is None:
@@ -210,7 +210,7 @@ class MessageItem(Item):
         is_empty = not any(string_of(part, key) for part in content for key in _TEXT_KEYS.values())
         self.complete({} if is_empty and self.is_answer else self._initial, events)
 
-    # One part
+    # Parts
 
     def _all_parts(self) -> list[_ContentPart]:
         return [part for parts in self._parts.values() for part in parts.values()]
@@ -227,7 +227,7 @@ class MessageItem(Item):
     def _open_part(
         self, kind: PartKind, position: int, part: dict[str, Any], events: list[Event]
     ) -> _ContentPart:
-        """Open a part that is new."""
+        """Open a new part."""
         if self.is_done:
             raise malformed("new part of a message that is complete, expected those it has")
         self._opener.count_stored()
@@ -243,7 +243,7 @@ class MessageItem(Item):
                     raise malformed("text that contradicts the start of its item, expected that")
 
     def _pop_extra(self, part: dict[str, Any]) -> dict[str, Any]:
-        """Return the extra fields of a part, and with the first part those of the item."""
+        """Return the extra fields of a part; the first part also gets the item's."""
         extra, self._extra = self._extra, {k: v for k, v in self._extra.items() if k == "item_id"}
         own = {k: v for k, v in part.items() if k not in _MAPPED and v is not None}
         return {**own, **extra}
@@ -281,7 +281,7 @@ class MessageItem(Item):
             self._cite(known, annotation, events)
 
     def _reconcile_text(self, known: _ContentPart, text: str, events: list[Event]) -> None:
-        """Append what no delta carried of a complete text."""
+        """Append the rest of a complete text that no delta carried."""
         progress, length = known.progress, known.progress.length
         if known.is_whole or not known.is_open or self.is_done:
             tail = "" if progress.holds(text) else None

@@ -1,4 +1,4 @@
-"""The items of one response, and which of them an event belongs to.
+"""The items of one response: the item that an event belongs to, and the handlers of events.
 
 OpenAI numbers items (`output_index`) and names them (`item_id`).  Compatible servers send
 only one of the two, give all items the same index, or change the id with every event; an
@@ -62,11 +62,11 @@ class OutputItems:
         self._opener = opener
         self._items: list[Item] = []
         self._undone: dict[str, dict[Item, None]] = {}  # by type
-        # A key may be that of several items, if the other one tells them apart.
+        # Several items may share one key if the other key differs.
         self._by_index: dict[int, list[Item]] = {}
         self._by_id: dict[str, list[Item]] = {}
         self._by_call_id: dict[tuple[str, str], Item] = {}  # with the type of the call
-        self._changed_ids: dict[str, None] = {}  # of complete items, no item's at its start
+        self._changed_ids: dict[str, None] = {}  # ids that only complete items had
         self._declared_tools: frozenset[str] | None = None
 
     @property
@@ -109,7 +109,7 @@ class OutputItems:
         )
 
     def peek(self, output_index: int | None, item_id: str | None) -> Item | None:
-        """Return the item with an index and an id; None if it is not exactly one."""
+        """Return the item with an index and an id; None unless exactly one matches."""
         try:
             return self.find(output_index, item_id)
         except Fatal:
@@ -126,7 +126,7 @@ class OutputItems:
         """Return the item that a delta belongs to; an item that never started starts here.
 
         Raises:
-            Fatal: Its keys are those of an item of another type, or of no single item.
+            Fatal: The keys match an item of another type, or several items.
         """
         if output_index is None and (not item_id or self.ids_change):
             item = self._growing(item_type)
@@ -150,7 +150,7 @@ class OutputItems:
         """Start an item, unless its start is a resend.
 
         Raises:
-            Fatal: Its keys are those of another item, or the item has content since its start.
+            Fatal: The keys belong to another item, or content has followed the first start.
         """
         id, item_type = "" if self.ids_change else id_of(data), string_of(data, "type")
         if output_index is None:
@@ -179,7 +179,7 @@ class OutputItems:
         """Complete an item; one that never started is emitted whole.
 
         Raises:
-            Fatal: The item contradicts its events, or its keys are those of another one.
+            Fatal: The item contradicts its events, or its keys belong to another item.
         """
         item = self._item_of(data, output_index)
         if item is None:
@@ -210,7 +210,7 @@ class OutputItems:
         Args:
             output: The output.
             events: Receives the events.
-            is_complete: Whether the response is complete, so that all its calls are.
+            is_complete: Whether the response is complete, and therefore all its calls.
 
         Raises:
             Fatal: The output contradicts the events.
@@ -251,7 +251,7 @@ class OutputItems:
                 self._opener.note("unfinished_arguments", "tool call")
 
     def _growing(self, item_type: str) -> Item | None:
-        """Return the only item of a type that a delta may extend; None if there is none."""
+        """Return the only item of a type that a delta may extend; None without such an item."""
         growing = [item for item in self._undone.get(item_type, ()) if item.can_grow]
         # A call without arguments that another one followed is complete.
         growing = [item for item in growing if item.has_content or item is growing[-1]]
@@ -260,7 +260,7 @@ class OutputItems:
         return growing[0] if growing else None
 
     def _item_of(self, data: dict[str, Any], output_index: int | None) -> Item | None:
-        """Return the item that a complete item is; None if it is new."""
+        """Return the item that `data` completes; None for a new item."""
         item_type, id = string_of(data, "type"), string_of(data, "id")
         called = self._by_call_id.get((item_type, string_of(data, "call_id")))
         if not id and called is not None and called.id == id_of(data):
@@ -342,7 +342,7 @@ class OutputItems:
         self._set_keys(item, output_index, id)
 
     def _set_keys(self, item: Item, output_index: int | None, id: str) -> None:
-        """Add the keys to those of an item that it does not have yet."""
+        """Set the keys of an item that it lacks."""
         if output_index is not None and item.output_index is None:
             item.output_index = output_index
             self._by_index.setdefault(output_index, []).append(item)
@@ -358,7 +358,7 @@ class OutputItems:
         return _CLASSES.get(item_type, default)
 
     def _is_server_tool(self, data: dict[str, Any]) -> bool:
-        """Return whether a custom tool is the server's, as the searches of xAI are."""
+        """Return whether the server executes a custom tool, as xAI does its searches."""
         if self._declared_tools is None or data.get("namespace"):
             return False
         return string_of(data, "name") not in self._declared_tools
@@ -368,10 +368,10 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class ItemEvents:
-    """Handlers of the events that belong to an item, by event type.
+    """Handlers of the events of items, by event type.
 
     Args:
-        output: The items.
+        output: The items of the response.
     """
 
     def __init__(self, output: OutputItems) -> None:

@@ -41,10 +41,10 @@ class _ReasoningPart(Struct):
         part: Its number within the block.
         progress: Length and checksum of its text so far.
         is_whole: Whether an event stated the text as a whole.
-        has_started: Whether its start was an event.
-        has_ended: Whether an event has said that the part is complete.
-        held: Text that waits for the end of a part before it.
-        held_bytes: Its bytes.
+        has_started: Whether an event started it.
+        has_ended: Whether an event completed it.
+        held: Text held until an earlier part ends.
+        held_bytes: Bytes of the held text.
     """
 
     part: int
@@ -63,8 +63,8 @@ class _FieldBlock(Struct):
         index: Index of the block.
         is_open: Whether the block is open.
         parts: Its parts by `summary_index` or `content_index`.
-        ordered: The same by number.
-        started: The parts whose start was an event and that have not ended, in order.
+        ordered: Its parts by number.
+        started: The parts that an event has started and none has ended, in order.
     """
 
     index: int
@@ -74,11 +74,11 @@ class _FieldBlock(Struct):
     started: deque[_ReasoningPart] = msgspec.field(default_factory=deque[_ReasoningPart])
 
     def is_held(self, part: _ReasoningPart) -> bool:
-        """Return whether the text of a part waits, so that targets without parts join them."""
+        """Return whether an earlier part is open; targets without parts join them in order."""
         return bool(self.started) and self.started[0].part < part.part
 
     def end(self, part: _ReasoningPart) -> list[_ReasoningPart]:
-        """End a part, and return the parts that it has held back until now, in order."""
+        """End a part, and return the parts that it held back, in order."""
         part.has_ended = True
         if not self.started or self.started[0] is not part:
             return []
@@ -89,15 +89,19 @@ class _FieldBlock(Struct):
 
 
 class ReasoningItem(Item):
-    """Reasoning.  The first field with text has the item's block, the other one its own."""
+    """A reasoning item.
+
+    The first field with text gets the block opened at the item's start, the second field a
+    block of its own.
+    """
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
         self._blocks: dict[str, _FieldBlock] = {}
-        self._is_open = False  # the item's block, before a field has it
+        self._is_open = False  # block of the start, before a field gets it
 
     def start(self, events: list[Event]) -> None:
-        """Append the block start; redacted reasoning of another vendor is whole here."""
+        """Append the block start; another vendor's redacted reasoning is complete at once."""
         extra = extra_fields(self._initial, SUMMARY, CONTENT, "encrypted_content", "format")
         redacted = redacted_from_wire(self._initial)
         if redacted is not None:
@@ -156,7 +160,7 @@ class ReasoningItem(Item):
     def complete_text(
         self, field: str, part_index: int | None, text: str, events: list[Event]
     ) -> None:
-        """Append what no delta carried of the complete text of a part."""
+        """Append the rest of a part's complete text that no delta carried."""
         if not text:
             block = self._blocks.get(field)
             part = None if block is None else self._find_part(block, part_index)
@@ -179,7 +183,7 @@ class ReasoningItem(Item):
         self._stop(item, events)
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the blocks without a signature: that of the item's start may not be final."""
+        """Stop the blocks without a signature: the signature of the start may not be final."""
         self.complete({**self._initial, "encrypted_content": None}, events)
 
     # Parts
@@ -215,7 +219,7 @@ class ReasoningItem(Item):
                 index = self.index = self._opener.open(Reasoning(), None, events)
                 block = _FieldBlock(index, True, {})
             self._blocks[field] = block
-        if not block.is_open:  # the block of redacted reasoning, which is whole
+        if not block.is_open:  # redacted reasoning, whose block is complete
             self._opener.note("misplaced_delta", "Reasoning")
             block.index = self.index = self._opener.open(Reasoning(), None, events)
             block.is_open = True
@@ -234,20 +238,20 @@ class ReasoningItem(Item):
             events.append(ReasoningDelta(block.index, text, part.part))
 
     def _end_part(self, field: str, part: _ReasoningPart, events: list[Event]) -> None:
-        """End a part, and append the text that it has held back."""
+        """End a part, and append the text that it held back."""
         block = self._blocks[field]
         for later in block.end(part):
             self._release(block, later, events)
 
     def _release(self, block: _FieldBlock, part: _ReasoningPart, events: list[Event]) -> None:
-        """Append the text of a part that no part before it holds back any more."""
+        """Append the held text of a part: no earlier part is open."""
         if part.held_bytes:
             events.append(ReasoningDelta(block.index, part.held.text(), part.part))
             self._opener.stored.release(part.held_bytes)
             part.held, part.held_bytes = TextBuffer(), 0
 
     def _reconcile(self, field: str, part: _ReasoningPart, text: str, events: list[Event]) -> None:
-        """Append what no delta carried of a complete text; the deltas win over another one."""
+        """Append the rest of a complete text; if it contradicts the deltas, they win."""
         length = part.progress.length
         if part.is_whole:
             tail = "" if part.progress.holds(text) else None

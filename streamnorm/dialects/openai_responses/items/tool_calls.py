@@ -1,4 +1,4 @@
-"""Calls of the client's tools: function calls and custom tool calls."""
+"""Items of tool calls: the client's, the server's with their results, and opaque items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ToolCallItem(Item):
     """A function call or a custom tool call.
 
     Attributes:
-        is_cut: Whether the free text of a custom call ended before it was complete.
+        is_cut: Whether the input of a custom call ended before it was complete.
     """
 
     is_cut = False
@@ -45,14 +45,14 @@ class ToolCallItem(Item):
         self._progress = StoredText(opener.store_text)
         self._namespace = ""
         self._is_open = False
-        self._is_whole = False  # whether an event stated the arguments as a whole
+        self._is_whole = False  # whether an event stated the complete arguments
         self._begun = self._incomplete_start(initial)
-        self._repeated = 0  # characters of `_begun` that the deltas so far are equal to
+        self._repeated = 0  # characters of `_begun` repeated by deltas so far
         self._is_start_checked = False
         self._value: bytes | None = None  # digest of the arguments as a JSON value
 
     def _incomplete_start(self, initial: dict[str, Any]) -> str:
-        """Return the arguments of the start that deltas continue or repeat; "" if complete."""
+        """Return partial arguments of the start that deltas continue or repeat; "" if complete."""
         text = self._arguments_of(initial) or ""
         return "" if self._is_function and (text == "" or is_json(text)) else text
 
@@ -71,19 +71,19 @@ class ToolCallItem(Item):
 
     @property
     def is_bare(self) -> bool:
-        """Whether no event has said anything of the arguments, not even that there are none."""
+        """Whether no event has stated arguments, not even empty ones."""
         has_arguments = self._progress.length or self._arguments_of(self._initial)
         return self._is_open and not (self._is_whole or has_arguments)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the arguments are no whole JSON, though the tool expects it."""
+        """Whether the arguments of a function call are incomplete JSON."""
         text = self._progress.text
         return self._is_function and text != "" and not is_json(text)
 
     def start(self, events: list[Event]) -> None:
         """Append the block start, if the name is known."""
-        if self.name:  # else it comes with the complete item
+        if self.name:  # else the complete item has it
             self._open(self._initial, events)
 
     def append_arguments(self, delta: str, events: list[Event]) -> None:
@@ -106,9 +106,9 @@ class ToolCallItem(Item):
             events.append(JSONDelta(self.index, text))
 
     def _join_to_start(self, delta: str) -> str:
-        """Return the arguments so far once the deltas continue or repeat the start; else "".
+        """Return all arguments so far, once it is known whether deltas repeat the start; else "".
 
-        Most servers send all arguments as deltas, also if the start has the first of them.
+        Most servers send all arguments as deltas, even if the start has some of them.
         """
         begun, at = self._begun, self._repeated
         length = at + len(delta)
@@ -129,10 +129,10 @@ class ToolCallItem(Item):
         return OpenText(unified, self._progress, delta.output_index, delta.part, stored)
 
     def complete_arguments(self, event: dict[str, Any], events: list[Event]) -> None:
-        """Append what no delta carried of the complete arguments, if the event has them.
+        """Append the rest of complete arguments that no delta carried, if the event has them.
 
         Raises:
-            Fatal: The arguments, or the name, contradict what is held.
+            Fatal: The arguments or the name contradict earlier events.
         """
         self._check_name(string_of(event, "name"))
         arguments = self._arguments_of(event)
@@ -157,7 +157,7 @@ class ToolCallItem(Item):
         call_id = string_of(item, "call_id")
         if call_id and self._call_id not in ("", call_id):
             self._opener.note("id_changed", "tool call")
-            self._is_whole = True  # nothing but the id may differ
+            self._is_whole = True  # only the id may differ
         self.complete_arguments(item, events)
         self._check_start()
         self._check_namespace(string_of(item, "namespace"))
@@ -174,7 +174,7 @@ class ToolCallItem(Item):
         self.complete(item, [])
 
     def close_incomplete(self, events: list[Event]) -> None:
-        """Stop the block, with the arguments of the item's start if there was no delta."""
+        """Stop the block, with the arguments of the start if no delta has arrived."""
         initial, begun = self._initial, self._begun
         if self._progress.length:
             initial = {key: initial[key] for key in initial if key != self._arguments_key}
@@ -202,7 +202,7 @@ class ToolCallItem(Item):
             events.append(BlockStop(self.index, self.is_cut and not self._is_function))
 
     def _accept_equal(self, arguments: str, length: int) -> None:
-        """Accept complete arguments that are other text, but the same JSON value."""
+        """Accept complete arguments that differ in text but are the same JSON value."""
         if not self._is_same(arguments):
             raise malformed(
                 f"complete arguments of {len(arguments)} characters that contradict"
@@ -211,7 +211,7 @@ class ToolCallItem(Item):
         self._opener.note("resent_arguments", "ToolCall")
 
     def _check_start(self) -> None:
-        """Check that the arguments of the start, if any, begin or equal those held."""
+        """Check that the arguments so far begin with the start's, or equal them as JSON."""
         initial = self._arguments_of(self._initial) or ""
         if self._is_start_checked or initial in _NO_ARGUMENTS:
             return
@@ -228,23 +228,23 @@ class ToolCallItem(Item):
             raise malformed("item with another namespace than its start, expected the same")
 
     def _arguments_of(self, value: dict[str, Any]) -> str | None:
-        """Return the arguments in an item or event as text; None if it has none."""
+        """Return the arguments of an item or event as text; None if absent."""
         arguments = value.get(self._arguments_key)
         if isinstance(arguments, str):
             return string_of(value, self._arguments_key)
         return compact(arguments) if is_object(arguments) else None
 
     def _is_same(self, arguments: str) -> bool:
-        """Return whether the arguments are those that are complete here, as a JSON value."""
+        """Return whether `arguments` and the arguments so far are the same JSON value."""
         if not self._is_function:
             return False
-        if self._value is None:  # which costs as much as the arguments are long
+        if self._value is None:  # digest once: its cost is linear in the arguments
             self._value = _value_digest(self._progress.text)
         return self._value != b"" and self._value == _value_digest(arguments)
 
 
 def _value_digest(text: str) -> bytes:
-    """Return a digest of a JSON value, however it is spelt; b"" if the text is none."""
+    """Return a digest of a JSON value, independent of its spelling; b"" if invalid."""
     try:
         value = msgspec.json.decode(text or "{}")
         return sha256(msgspec.json.encode(value, order="sorted")).digest()
@@ -270,7 +270,7 @@ SERVER_TOOL_TYPES = frozenset(
         "web_search_call",
     }
 )
-"""Types of calls other than those of the client's function and custom tools."""
+"""Types of items other than function and custom calls that are read as a server-side call."""
 
 _USUAL_STATUS = ("completed", "in_progress")
 
@@ -336,7 +336,7 @@ class OpaqueItem(DeferredItem):
 
 
 def result_to_wire(block: ServerToolResult, item_id: object) -> dict[str, Any]:
-    """Return the item of a result, built anew if `block` comes from another dialect."""
+    """Return the item of a result, rebuilt if `block` comes from another dialect."""
     content = block.content
     if is_object(content) and content.get("type") == block.kind:
         return content
