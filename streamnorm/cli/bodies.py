@@ -17,9 +17,8 @@ from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli import console
-from streamnorm.cli.streams import Source, dialect_names, server_option
+from streamnorm.cli.streams import Source, server_option, target_options
 from streamnorm.inspect.page import amount
-from streamnorm.inspect.survey import writable_dialects
 
 if TYPE_CHECKING:
     from streamnorm._bodies import Encoded
@@ -101,19 +100,13 @@ def _body_options(file: str) -> console.Parser:
     """Return a parser with the options of both commands."""
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help=file)
-    common.add_argument(
-        "--to",
-        required=True,
-        metavar="DIALECT",
-        help=f"dialect to write: {dialect_names(writable_dialects())}",
-    )
+    target_options(common)
     common.add_argument(
         "--from",
         dest="source",
         metavar="DIALECT",
         help="dialect of FILE, with the names of --to (default: what the body shows)",
     )
-    common.add_argument("--strict", action="store_true", help="fail where something would be lost")
     return common
 
 

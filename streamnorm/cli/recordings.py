@@ -26,11 +26,6 @@ _UNRECORDED = 6
 _MAX_SIZE_DIGITS = 12
 _MAX_SHOWN = 5
 
-_FAULTS = (
-    *("bom", "content_type", "crlf", "cut", "drop", "drop_terminal", "duplicate", "error_event"),
-    *("garbage", "http", "reorder", "slow_first_byte", "stall", "truncate"),
-)
-
 _ENDS: dict[End, str] = {
     "eof": "complete",
     "reset": "cut",
@@ -290,6 +285,10 @@ def read_fault(text: str) -> Fault:
     from streamnorm.recording import faults
 
     name, positional, keywords = _parse_call(text)
+    known = [kind for kind in faults.__all__ if kind.islower() and kind != "every"]
+    if name not in known:
+        expected = f"{', '.join(known)}{did_you_mean(name, known)}"
+        raise argparse.ArgumentTypeError(f"{text!r}, expected one of {expected}")
     try:
         fault: Fault = getattr(faults, name)(*positional, **keywords)
     except (TypeError, ValueError) as exc:
@@ -306,8 +305,4 @@ def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
         keywords = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
         raise argparse.ArgumentTypeError(f"{text!r}, expected one as cut(event=3)") from exc
-    name = call.func.id if isinstance(call.func, ast.Name) else ""
-    if name not in _FAULTS:
-        expected = f"{', '.join(_FAULTS)}{did_you_mean(name, _FAULTS)}"
-        raise argparse.ArgumentTypeError(f"{text!r}, expected one of {expected}")
-    return name, positional, keywords
+    return call.func.id if isinstance(call.func, ast.Name) else "", positional, keywords

@@ -67,6 +67,17 @@ def dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
     )
 
 
+def target_options(command: argparse.ArgumentParser) -> None:
+    """Add `--to` and `--strict`, of the commands that translate."""
+    command.add_argument(
+        "--to",
+        required=True,
+        metavar="DIALECT",
+        help=f"dialect to write: {dialect_names(writable_dialects())}",
+    )
+    command.add_argument("--strict", action="store_true", help="fail where something would be lost")
+
+
 def think_tags_option(command: argparse.ArgumentParser) -> None:
     """Add `--think-tags`."""
     command.add_argument(
@@ -288,20 +299,12 @@ def add_commands(add_parser: console.AddParser) -> None:
         description="Write SSE on stdout as it becomes known, losses on stderr.",
         epilog=console.exit_statuses({**STATUSES, 5: "losses with --strict"}),
     )
-    transcode.add_argument(
-        "--to",
-        required=True,
-        metavar="DIALECT",
-        help=f"dialect to write: {dialect_names(writable_dialects())}",
-    )
+    target_options(transcode)
     transcode.add_argument(
         "--ordering",
         choices=("sequential", "interleaved"),
         default="sequential",
         help="one block at a time (default), or blocks as they come",
-    )
-    transcode.add_argument(
-        "--strict", action="store_true", help="stop where something would be lost"
     )
     transcode.add_argument("--model", help="model to name in place of the one that answered")
     transcode.add_argument(

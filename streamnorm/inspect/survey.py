@@ -357,11 +357,6 @@ def writable_dialects() -> list[str]:
     return [name for name, known in DIALECTS.items() if known.encoder is not None]
 
 
-# The bars are for people, and what they mean depends on the times.
-_BAR_FIELDS = ("cell_width", "tracks")
-_TRACK_FIELDS = ("busy",)
-
-
 def document(report: Report, name: str) -> dict[str, Any]:
     """Return a report as JSON fields, in the order of the page.
 
@@ -374,10 +369,9 @@ def document(report: Report, name: str) -> dict[str, Any]:
         name: Name of the stream.
     """
     fields: dict[str, Any] = msgspec.to_builtins(report)
-    blocks = fields["tracks"]
+    # The bars are for people, and depend on the times.
+    del fields["cell_width"]
+    blocks = fields.pop("tracks")
     for block in blocks:
-        for field in _TRACK_FIELDS:
-            del block[field]
-    for field in _BAR_FIELDS:
-        del fields[field]
+        del block["busy"]
     return {"stream": name, **fields, "blocks": blocks}

@@ -145,13 +145,10 @@ def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
     reported: set[tuple[str, str]] = set()
     for place, kind, value in _credentials_of(path):
         octets = value.encode(errors="replace")
-        if (place, kind) in reported or any(
-            secret in octets or octets in secret for secret in known
-        ):
-            reported.add((place, kind))
-            continue
+        is_known = any(secret in octets or octets in secret for secret in known)
+        if not is_known and (place, kind) not in reported:
+            yield Finding(path, place, kind)
         reported.add((place, kind))
-        yield Finding(path, place, kind)
 
 
 def _credentials_of(path: Path) -> Iterator[Credential]:

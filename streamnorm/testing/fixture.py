@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from uuid import uuid4
@@ -357,15 +356,9 @@ def _replace_recordings(folder: Path, fresh: Path) -> None:
 class EndingRecorder(Recorder):
     """A recorder that can end all exchanges that its test left open."""
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        redact: Sequence[str | re.Pattern[str]],
-        on_failure: Callable[[RecordingError], None],
-        on_recorded: Callable[[Path], None],
-    ) -> None:
-        super().__init__(directory, redact=redact, on_failure=on_failure, on_recorded=on_recorded)
+    def __init__(self, directory: Path, **options: Any) -> None:
+        super().__init__(directory, **options)
+        # References: a client may have dropped a response without closing it.
         self._writers: list[RecordingWriter] = []
 
     def start(self, request: WireRequest) -> RecordingWriter:

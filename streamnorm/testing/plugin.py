@@ -71,11 +71,8 @@ class _Tally:
     without_faults: list[str] = field(default_factory=list[str])
 
     def add(self, other: _Tally) -> None:
-        self.recorded += other.recorded
-        self.replayed += other.replayed
-        self.failures += other.failures
-        self.unrecorded += other.unrecorded
-        self.without_faults += other.without_faults
+        for name, total in vars(other).items():
+            setattr(self, name, getattr(self, name) + total)
 
 
 _MODE = pytest.StashKey[Mode]()
