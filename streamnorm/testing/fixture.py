@@ -264,9 +264,12 @@ class RecordingFixture:
         return EndingRecorder(
             folder,
             redact=redact,
-            on_failure=lambda error: self._failures.append(str(error)),
+            on_failure=self._add_failure,
             on_recorded=self._recorded.append,
         )
+
+    def _add_failure(self, error: RecordingError) -> None:
+        self._failures.append(str(error))
 
     def _finish_recording(self, recorder: EndingRecorder, *, passed: bool) -> None:
         recorder.end()
