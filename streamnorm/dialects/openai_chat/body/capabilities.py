@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm.dialects.openai_chat.body.content import DIALECT
+from streamnorm.dialects.openai_chat.body.request import FIELD_PARTS
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
-    fields=frozenset(
-        {
-            *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "max_tokens"),
-            *("stop", "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty"),
-            *("logit_bias", "logprobs", "top_logprobs", "choices", "output", "verbosity"),
-            *("reasoning", "user", "safety_identifier", "metadata", "service_tier", "cache"),
-            *("cache_key", "stream", "store"),
-        }
-    ),
+    # Compatible servers accept `top_k`, the vendor does not.
+    fields=frozenset(field for parts in FIELD_PARTS.values() for field in parts) - {"top_k"},
     roles=frozenset({"user", "assistant", "system", "developer"}),
     system="message",
     inline_system="message",

@@ -86,12 +86,8 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
         signatures, opaque = _read_details(value, blocks)
     elif text := get_str(value, "reasoning_content") or get_str(value, "reasoning"):
         blocks.append(Reasoning((text,)))
-    content = value.get("content")
-    if content:
-        try:
-            blocks += content_from_wire(content)
-        except DecodeError as exc:
-            raise prefix_path(exc, "$.content") from exc
+    if value.get("content"):
+        blocks += _content_from_wire(value)
     if refusal := get_str(value, "refusal"):
         blocks.append(Refusal(refusal))
     for number, call in enumerate(get_array(value, "tool_calls") or ()):
@@ -331,7 +327,8 @@ def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
         if len(value) == 2 and blocks:
             return InputMessage(role, blocks)
         if not blocks:
-            return InputMessage(role, (), get_str(value, "name"), _unknown_extra(value, _PLAIN))
+            extra = extra_of(unknown_fields(value, _PLAIN, with_nulls=True))
+            return InputMessage(role, (), get_str(value, "name"), extra)
         mark, extra = split_cache_mark(value, _PLAIN)
         if mark is not None:  # OpenRouter and LiteLLM accept it on a message
             blocks = (*blocks[:-1], structs.replace(blocks[-1], cache=mark))
@@ -341,17 +338,10 @@ def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
 
 
 def _content_from_wire(value: dict[str, Any]) -> tuple[InputBlock, ...]:
-    content = value.get("content")
     try:
-        return content_from_wire(content)
+        return content_from_wire(value.get("content"))
     except DecodeError as exc:
         raise prefix_path(exc, "$.content") from exc
-
-
-def _unknown_extra(
-    value: dict[str, Any], mapped: frozenset[str]
-) -> dict[str, dict[str, Any]] | None:
-    return extra_of(unknown_fields(value, mapped, with_nulls=True))
 
 
 def _result_from_wire(value: dict[str, Any]) -> InputMessage:

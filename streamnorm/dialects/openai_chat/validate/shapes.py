@@ -13,13 +13,18 @@ from streamnorm._core.shapes import (
     NUMBER,
     OBJECT,
     TEXT,
+    Shape,
     array,
     nullable,
     object_of,
     word,
 )
 
-_NULL_OR_COUNT = nullable(COUNT)
+
+def _counts(*names: str) -> Shape:
+    """Return the shape of an object of optional token counts."""
+    return object_of({}, dict.fromkeys(names, nullable(COUNT)))
+
 
 _TOKEN = object_of(
     {"token": TEXT, "logprob": NUMBER},
@@ -53,27 +58,15 @@ _USAGE = object_of(
     {"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT},
     {
         "prompt_tokens_details": nullable(
-            object_of(
-                {},
-                {
-                    "cached_tokens": _NULL_OR_COUNT,
-                    "cache_write_tokens": _NULL_OR_COUNT,
-                    "audio_tokens": _NULL_OR_COUNT,
-                    "image_tokens": _NULL_OR_COUNT,
-                    "text_tokens": _NULL_OR_COUNT,
-                },
+            _counts(
+                *("cached_tokens", "cache_write_tokens"),
+                *("audio_tokens", "image_tokens", "text_tokens"),
             )
         ),
         "completion_tokens_details": nullable(
-            object_of(
-                {},
-                {
-                    "reasoning_tokens": _NULL_OR_COUNT,
-                    "audio_tokens": _NULL_OR_COUNT,
-                    "accepted_prediction_tokens": _NULL_OR_COUNT,
-                    "rejected_prediction_tokens": _NULL_OR_COUNT,
-                    "text_tokens": _NULL_OR_COUNT,
-                },
+            _counts(
+                *("reasoning_tokens", "audio_tokens", "text_tokens"),
+                *("accepted_prediction_tokens", "rejected_prediction_tokens"),
             )
         ),
     },

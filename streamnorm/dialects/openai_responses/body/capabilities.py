@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm.dialects.openai_responses.body.request import FIELD_PARTS
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
@@ -11,15 +12,7 @@ _TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     messages_field="input",
-    fields=frozenset(
-        {
-            *("model", "system", "messages", "tools", "tool_choice", "parallel_tool_calls"),
-            *("max_tokens", "temperature", "top_p", "logprobs", "top_logprobs", "output"),
-            *("verbosity", "reasoning", "user", "safety_identifier", "metadata"),
-            *("service_tier", "cache", "cache_key", "compact_at_tokens", "stream", "store"),
-            "state",
-        }
-    ),
+    fields=frozenset(field for parts in FIELD_PARTS.values() for field in parts),
     roles=frozenset({"user", "assistant", "system", "developer"}),
     system="text",
     inline_system="message",
