@@ -101,7 +101,8 @@ def scripts_run(server: ValkeyServer) -> int:
 @asynccontextmanager
 async def checked(url: str) -> AsyncIterator[GatewayStore]:
     """Provide the store of a gateway."""
-    store = storing.GatewayStore(storing.open_store(url), BodyThread())
+    opened = storing.open_store(url)
+    store = storing.GatewayStore(opened, BodyThread(), opened.aclose)
     yield store
     await store.aclose()
 
@@ -153,7 +154,8 @@ async def test_probe_leaves_nothing_in_the_store(server: ValkeyServer) -> None:
 
 async def test_file_that_another_process_has_locked(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    store = GatewayStore(SQLiteStore(path, timeout_s=0.01), BodyThread())
+    opened = SQLiteStore(path, timeout_s=0.01)
+    store = GatewayStore(opened, BodyThread(), opened.aclose)
     await store.check()
     store._written_at = float("-inf")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -178,7 +180,8 @@ def files_of(max_bytes: int) -> Iterator[None]:
 async def test_full_disk(tmp_path: Path) -> None:
     """A small response may find room that a large one does not."""
     path = tmp_path / "state.db"
-    store = GatewayStore(SQLiteStore(path), BodyThread())
+    opened = SQLiteStore(path)
+    store = GatewayStore(opened, BodyThread(), opened.aclose)
     await store.check()
     size = 500_000
     with files_of(300_000):
