@@ -74,80 +74,78 @@ _QUOTA_STATUS = 429
 _QUOTA_WORDS = ("rate_limit", "throttl", "quota")
 
 _COUNT = r"(\d[\d,]{0,14})"
-_INPUT_TOKENS = tuple(
-    re.compile(pattern.replace("N", _COUNT))
-    for pattern in (
-        r"prompt is too long: N",
-        r"context limit: N \+",
-        r"\(N in the messages",
-        r"\(N of text input",
-        r"N tokens from the input messages",
-        r"messages resulted in N",
-        r"input token count \(N",
-        r"prompt token count of N",
-        r"request \(N tokens",
-        r"input \(N tokens",
-        r"input prompt \(N tokens",
-        r"input length \(N",
-        r"input length N exceeds",
-        r"prompt \(length N\)",
-        r"prompt length \(N",
-        r"prompt_tokens \(N",
-        r"n_keep \(N",
-        r"n_keep: N",
-        r"keep the first N",
-        r"passed N input tokens",
-        r"input token count is N",
-        r"prompt contains N",
-        r"prompt contains at least N",
-        r"request has N input tokens",
-        r"request contains N",
-        r"requested: N",
-        r"current length is N",
-        r"received N",
-    )
+
+
+def _compile(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    """Compile patterns in which `N` stands for a number."""
+    return tuple(re.compile(pattern.replace("N", _COUNT)) for pattern in patterns)
+
+
+_INPUT_TOKENS = _compile(
+    r"prompt is too long: N",
+    r"context limit: N \+",
+    r"\(N in the messages",
+    r"\(N of text input",
+    r"N tokens from the input messages",
+    r"messages resulted in N",
+    r"input token count \(N",
+    r"prompt token count of N",
+    r"request \(N tokens",
+    r"input \(N tokens",
+    r"input prompt \(N tokens",
+    r"input length \(N",
+    r"input length N exceeds",
+    r"prompt \(length N\)",
+    r"prompt length \(N",
+    r"prompt_tokens \(N",
+    r"n_keep \(N",
+    r"n_keep: N",
+    r"keep the first N",
+    r"passed N input tokens",
+    r"input token count is N",
+    r"prompt contains N",
+    r"prompt contains at least N",
+    r"request has N input tokens",
+    r"request contains N",
+    r"requested: N",
+    r"current length is N",
+    r"received N",
 )
-_OUTPUT_TOKENS = tuple(
-    re.compile(pattern.replace("N", _COUNT))
-    for pattern in (
-        r"\+ N >",
-        r"N in the completion",
-        r"N in the output",
-        r"N tokens for the completion",
-        r"requested N output tokens",
-        r"is too large: N",
-    )
+_OUTPUT_TOKENS = _compile(
+    r"\+ N >",
+    r"N in the completion",
+    r"N in the output",
+    r"N tokens for the completion",
+    r"requested N output tokens",
+    r"is too large: N",
 )
-_LIMIT = tuple(
-    re.compile(pattern.replace("N", _COUNT))
-    for pattern in (
-        r"> N maximum",
-        r"\d > N",
-        r"context length is (?:only )?N",
-        r"context length of (?:only )?N",
-        r"context length \(N",
-        r"context length: N",
-        r"context size \(N tokens",
-        r"with N maximum context length",
-        r"model length of N",
-        r"tokens allowed \(N",
-        r"allowed length \(N",
-        r"allowed input length of N",
-        r"token size N",
-        r"context window of N",
-        r"max_num_tokens \(N",
-        r"max_seq_len \(N",
-        r"n_ctx \(N",
-        r"n_ctx: N",
-        r"only supports up to N",
-        r"configured limit of N",
-        r"maximum prompt length is N",
-        r"exceeds the limit of N",
-        r"exceeds limit of N",
-        r"model token limit: N",
-        r"while limit is N",
-        r"cannot exceed N",
-    )
+_LIMIT = _compile(
+    r"> N maximum",
+    r"\d > N",
+    r"context length is (?:only )?N",
+    r"context length of (?:only )?N",
+    r"context length \(N",
+    r"context length: N",
+    r"context size \(N tokens",
+    r"with N maximum context length",
+    r"model length of N",
+    r"tokens allowed \(N",
+    r"allowed length \(N",
+    r"allowed input length of N",
+    r"token size N",
+    r"context window of N",
+    r"max_num_tokens \(N",
+    r"max_seq_len \(N",
+    r"n_ctx \(N",
+    r"n_ctx: N",
+    r"only supports up to N",
+    r"configured limit of N",
+    r"maximum prompt length is N",
+    r"exceeds the limit of N",
+    r"exceeds limit of N",
+    r"model token limit: N",
+    r"while limit is N",
+    r"cannot exceed N",
 )
 
 

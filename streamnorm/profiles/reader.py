@@ -204,9 +204,9 @@ def _rule(table: _Table, where: str) -> Rule:
         _read("unset", name, None, f"{where}.unset: {name}")
         changes[name] = None
     return Rule(
-        dialects=frozenset(_dialect(name, where) for name in _names(table.dialect)),
-        servers=frozenset(_names(table.server)),
-        models=model_pattern(_names(table.model), where),
+        dialects=frozenset(_dialect(name, where) for name in as_names(table.dialect)),
+        servers=frozenset(as_names(table.server)),
+        models=model_pattern(as_names(table.model), where),
         version=table.version,
         is_default=table.default,
         hosts_vendor=table.hosts_vendor,
@@ -223,7 +223,8 @@ def _rule(table: _Table, where: str) -> Rule:
     )
 
 
-def _names(names: Names) -> tuple[str, ...]:
+def as_names(names: Names) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
     return (names,) if isinstance(names, str) else names
 
 

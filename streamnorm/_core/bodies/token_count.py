@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from math import ceil
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -172,12 +172,11 @@ def _has_hidden_input(request: Request) -> bool:
 
 # The size of a request
 
-_Media: TypeAlias = Literal["image", "document", "audio", "video"]
-_MEDIA_TOKENS: dict[_Media, int] = {
-    "image": IMAGE_TOKENS,
-    "document": DOCUMENT_TOKENS,
-    "audio": AUDIO_TOKENS,
-    "video": VIDEO_TOKENS,
+_MEDIA_TOKENS: dict[type, int] = {
+    Image: IMAGE_TOKENS,
+    Document: DOCUMENT_TOKENS,
+    Audio: AUDIO_TOKENS,
+    Video: VIDEO_TOKENS,
 }
 
 
@@ -200,7 +199,7 @@ class _Size:
             if text:
                 self.text += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
-    def add_media(self, kind: _Media) -> None:
+    def add_media(self, kind: type) -> None:
         self.media += 1
         self.tokens += _MEDIA_TOKENS[kind]
 
@@ -217,7 +216,7 @@ class _Size:
             elif not isinstance(item, str):
                 self.add(str(item))
             elif _BASE64.fullmatch(item):
-                self.add_media("image")
+                self.add_media(Image)
             else:
                 self.add(item)
 
@@ -255,14 +254,10 @@ def _add_block(block: InputBlock, size: _Size) -> None:
             size.add(*parts)
         case RedactedReasoning(data=data):
             size.add(data)
-        case Image():
-            size.add_media("image")
         case Document():
             _add_document(block, size)
-        case Audio():
-            size.add_media("audio")
-        case Video():
-            size.add_media("video")
+        case Image() | Audio() | Video():
+            size.add_media(type(block))
         case ServerToolResult(content=content):
             size.add_json(content)
         case _:
@@ -275,7 +270,7 @@ def _add_document(block: Document, size: _Size) -> None:
     if is_text and block.data is not None:
         size.add(block.data)
     else:
-        size.add_media("document")
+        size.add_media(Document)
 
 
 def _decode_or_text(data: str) -> Any:

@@ -22,7 +22,7 @@ from streamnorm._core.bodies.field_paths import parse_path
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._registry import lookup
-from streamnorm.profiles.reader import VENDOR, model_pattern, names_model
+from streamnorm.profiles.reader import VENDOR, Names, as_names, model_pattern, names_model
 from streamnorm.profiles.rules.checks import GenericCheck, OwnCheck
 from streamnorm.profiles.rules.schema_checks import SchemaCheck
 
@@ -81,9 +81,9 @@ class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One `[[rule]]` of a file."""
 
     id: str
-    dialect: str | tuple[str, ...]
-    server: str | tuple[str, ...] = VENDOR
-    model: str | tuple[str, ...] = ()
+    dialect: Names
+    server: Names = VENDOR
+    model: Names = ()
     summary: str
     says: str
     verbatim: bool = True
@@ -143,8 +143,8 @@ def _rules_of(table: _Table, where: str) -> Iterator[RequestRule]:
     if not 400 <= table.status <= 599:
         raise ProfileError(f"{where}.status: {table.status}, expected 400 to 599")
     _check_paths(table.check, where)
-    globs = _names(table.model)
-    for dialect in _names(table.dialect):
+    globs = as_names(table.model)
+    for dialect in as_names(table.dialect):
         try:
             known = lookup(dialect)
         except UnknownDialect as exc:
@@ -152,7 +152,7 @@ def _rules_of(table: _Table, where: str) -> Iterator[RequestRule]:
         yield RequestRule(
             id=table.id,
             dialect=known.name,
-            servers=frozenset(_names(table.server)),
+            servers=frozenset(as_names(table.server)),
             models=model_pattern(globs, where),
             model_globs=globs,
             summary=table.summary,
@@ -166,10 +166,6 @@ def _rules_of(table: _Table, where: str) -> Iterator[RequestRule]:
             until=table.until,
             check=_bind_check(table.check, known.request_checks(), where),
         )
-
-
-def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names
 
 
 def _check_text(text: str, where: str) -> None:

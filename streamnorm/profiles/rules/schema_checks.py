@@ -16,12 +16,12 @@ from msgspec import field
 from streamnorm._core.bodies.field_paths import fields_at, parse_path
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
+from streamnorm._core.schemas.references import MISSING, resolve_pointer
 from streamnorm.profiles.rules.checks import CheckBase, Word, is_one_of
 from streamnorm.profiles.rules.schema_nodes import (
     PLACES,
     PlaceWords,
     SchemaNode,
-    has_target,
     is_within_definition,
     nodes_of,
     path_of,
@@ -289,7 +289,7 @@ class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_refe
             return self.root
         if not target.startswith(self.prefixes):
             return False
-        return not self.resolves or has_target(root, target)
+        return not self.resolves or resolve_pointer(root, target) is not MISSING
 
 
 class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recursion"):

@@ -97,20 +97,6 @@ def path_of(place: str, steps: Steps) -> str:
     return place + "".join([f"[{at}]" if isinstance(at, int) else f".{at}" for at in steps])
 
 
-def has_target(root: dict[str, Any], reference: str) -> bool:
-    """Return whether a reference leads to something within a schema."""
-    value: Any = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if is_object(value) and name in value:
-            value = value[name]
-        elif is_array(value) and name.isdecimal() and int(name[:9]) < len(value):
-            value = value[int(name[:9])]
-        else:
-            return False
-    return True
-
-
 def recursive_reference(root: dict[str, Any]) -> tuple[SchemaNode, str] | None:
     """Return a recursive reference of a schema and its value; None if there is none.
 

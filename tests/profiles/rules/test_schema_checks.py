@@ -11,10 +11,10 @@ from support.seeded import Draws, draws
 
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.errors import ProfileError
+from streamnorm._core.schemas.references import MISSING, resolve_pointer
 from streamnorm.profiles.rules import read_request_rules, shipped_rules
 from streamnorm.profiles.rules.schema_nodes import (
     SchemaNode,
-    has_target,
     nodes_of,
     recursive_reference,
 )
@@ -96,7 +96,7 @@ def test_node_has_types_and_properties(schema: Any, types: Any, properties: Any)
 )
 def test_target_of_a_reference_is_found(reference: str, is_there: bool) -> None:
     schema = {"$defs": {"a/b": {"type": "array", "items": [{}, {}]}}}
-    assert has_target(schema, reference) is is_there
+    assert (resolve_pointer(schema, reference) is not MISSING) is is_there
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,7 @@ def project_options(
             losses.add(_FEATURES.get(name, name), "request", "dropped")
     if not same_target:
         request = _drop_refused_extra(request, target, fields, losses)
-    _drop_exclusive(request, target, losses, dropped)
-    _drop_dependent(request, target, losses, dropped)
-    _drop_unfixed(request, target, losses, dropped)
+    _drop_conflicts(request, target, losses, dropped)
     if dropped:
         request = structs.replace(request, **dropped)
     changes = _fit_values(request, target, losses, same_dialect=same_dialect, lenient=lenient)
@@ -132,43 +130,30 @@ def _drop_refused_extra(
     return structs.replace(request, extra={target.dialect: kept} if kept else None)
 
 
-def _drop_exclusive(
+def _drop_conflicts(
     request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
 ) -> None:
-    """Drop all but the first of the options that exclude each other."""
-    said = [
-        name
-        for name in target.exclusive_fields
-        if name not in dropped and getattr(request, name) is not None
-    ]
-    for name in said[1:]:
-        losses.add(name, "request", f"dropped beside {said[0]}")
+    """Add the options that conflict with other options, or with the model, to `dropped`."""
+
+    def drop(name: str, detail: str) -> None:
+        losses.add(name, "request", detail)
         dropped[name] = None
 
+    def is_set(name: str) -> bool:
+        return name not in dropped and getattr(request, name) is not None
 
-def _drop_dependent(
-    request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
-) -> None:
-    """Drop the options that are refused without another option."""
+    exclusive = [name for name in target.exclusive_fields if is_set(name)]
+    for name in exclusive[1:]:
+        drop(name, f"dropped beside {exclusive[0]}")
     for name, other in target.dependent_fields.items():
-        is_said = name not in dropped and getattr(request, name) is not None
-        if is_said and (other in dropped or not getattr(request, other)):
-            losses.add(name, "request", f"dropped without {other}")
-            dropped[name] = None
-
-
-def _drop_unfixed(
-    request: Request, target: BodyCapabilities, losses: Losses, dropped: dict[str, Any]
-) -> None:
-    """Drop the options whose value differs from the only one that the model accepts."""
+        if is_set(name) and (other in dropped or not getattr(request, other)):
+            drop(name, f"dropped without {other}")
     fixed = target.fixed_values
     if target.fixed_values_off is not None and not is_reasoning(request, target):
         fixed = target.fixed_values_off
     for name, value in fixed.items():
-        asked = getattr(request, name)
-        if name not in dropped and asked is not None and asked != value:
-            losses.add(name, "request", f"dropped: {value:g} alone is accepted")
-            dropped[name] = None
+        if is_set(name) and getattr(request, name) != value:
+            drop(name, f"dropped: {value:g} alone is accepted")
 
 
 def _fit_values(
