@@ -1,4 +1,4 @@
-"""The capabilities of a request: what a dialect, a model and a server have a field for."""
+"""Capabilities of requests: the features that a dialect, a model and a server accept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from streamnorm._core.schemas.strict import EnforcedSchemas, SchemaNeed
 
-# What a dialect has a form for, whatever a server refuses.
+# Capabilities that describe the form of the dialect, independent of servers and models.
 _OF_THE_DIALECT = (
     "messages_field",
     "system",
@@ -43,34 +43,33 @@ _CALLS = "tool_call tool_result server_tool_call server_tool_result"
 
 
 class BodyCapabilities(Struct, frozen=True, kw_only=True):
-    """Features of a unified request that one target can carry.
+    """Features of a unified request that one target accepts.
 
-    A room states those of its dialect, without a bound that only some models have; a profile
-    narrows them to a model, a server and a version.
+    Each dialect states the features of its vendor's API, without bounds that only some models
+    have; profiles narrow them to a model, a server and a version.
 
     Attributes:
         dialect: Name of the dialect.
-        only_refusals: The request is in the dialect already, and only what the server refuses
-            is changed.
+        only_refusals: The request is in the dialect already, and is changed only where the
+            server refuses it.
         fields: Fields of `Request` with a field in the body.
-        messages_field: Field of the body that holds the messages.
+        messages_field: Field of the body with the messages.
         roles: Roles of messages.
-        system: Where instructions stand: in a field of blocks, in a field of one text, or in
-            the first message.
-        inline_system: How a system message after the first other one is written: as such;
-            after the user messages that follow it; or as text of a user message.
+        system: Form of instructions: a field of blocks, a field of one text, or the first
+            message.
+        inline_system: Form of a system message after other messages: a system message; one
+            after the user messages that follow it; or text of a user message.
         single_system: At most one system message, the first.
-        strict_alternation: Consecutive messages of one role are refused, and a first message
-            that is not the user's.
-        user_message: There must be a message of the user that is no result of a tool.
-        empty_assistants: Messages of the assistant may have nothing in them.
+        strict_alternation: Consecutive messages of one role are refused, as is a first message
+            of the assistant.
+        user_message: The request must have a user message that is no tool result.
+        empty_assistants: Messages of the assistant may be empty.
         names: Names of participants.
-        complete_answers: Messages of the assistant that have parts have an id and a status,
-            and their texts have annotations.
+        complete_answers: Messages of the assistant with parts need an id and a status, and
+            their texts annotations.
         new_item_ids: Items may have ids that the server did not issue.
-        exact_choices: A choice of a server tool names it by the type that `tools` has.
-        vendor_checks: The checks of the dialect's vendor hold for requests of its own clients,
-            too.
+        exact_choices: A choice of a server tool names its exact type in `tools`.
+        vendor_checks: The vendor's checks apply to requests of the dialect's own clients, too.
         prefill: A last message of the assistant, which the answer continues.
         assistant_last: A last message of the assistant is accepted, continued or not.
         images: Media types of inline images; None = any.
@@ -79,32 +78,32 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         documents: Documents that are no plain text, inline.
         document_urls: Documents by URL.
         text_documents: Documents of plain text.
-        audio: Sound.
+        audio: Audio.
         video: Videos.
         assistant_media: Images in messages of the assistant.
-        audio_data_urls: Sound is a `data:` URL, not base64 alone.
-        file_issuer: Vendor whose file ids are known here; None = file ids have no field.
-        checks_files: Inline files of the dialect's own clients must be Base64, too; those of
-            others always must.
+        audio_data_urls: Audio is a `data:` URL, not bare Base64.
+        file_issuer: Vendor whose file ids are valid; None = no field for file ids.
+        checks_files: Inline files of the dialect's own clients are checked to be Base64, too;
+            files of translated requests always are.
         refusal: Refusals that are not text.
         citations: Kinds of citations of assistant text.
-        opaque_kinds: Kinds of blocks that only the dialect has and the target knows; None = all.
-        ordered_blocks: Text after a tool call of one message keeps its place.
-        mixed_results: Results and other content share one user message.
-        split_results: The results of one message's calls may stand in several messages, in
-            any order.
-        result_media: Types of media in tool results, by the tag of their block; others
+        opaque_kinds: Types of blocks of the dialect that the target knows; None = all.
+        ordered_blocks: Text after a tool call of one message keeps its position.
+        mixed_results: Tool results and other content may share one user message.
+        split_results: The results of one message's calls may be in several messages, in any
+            order.
+        result_media: Types of media in tool results, by the tag of their block; other media
             follow in a user message of their own.
         result_media_types: Media types in tool results; None = any.
-        orphan_results: Results of calls that no message before them has are accepted.
+        orphan_results: Results of unknown calls are accepted.
         results_then_assistant: Only a message of the assistant can follow tool results.
-        adjacent_calls: The calls of one message have nothing between them.
-        calls_after_user: Calls stand in the first message of an answer, after one of the user.
-        results_required: Requests of the dialect's own clients, too, have a result for each
-            call where the target wants it.
-        error_results: Tool results that are errors have a field that says so.
-        json_arguments: Arguments of calls must be JSON, where the dialect has text.
-        call_ids: Calls and results have ids; without, a result belongs to the call in its place.
+        adjacent_calls: The calls of one message must be adjacent.
+        calls_after_user: Calls must be in the first message of an answer, after a user message.
+        results_required: Requests of the dialect's own clients are checked for the result of
+            each call, too.
+        error_results: A field marks tool results that are errors.
+        json_arguments: Arguments of calls must be JSON, although the dialect has them as text.
+        call_ids: Calls and results have ids; without ids, results follow the order of the calls.
         id_pattern: Regular expression that ids of tool calls match as a whole; None = any.
         max_id_chars: Longest id of a tool call; None = any.
         unique_ids: No two calls of a conversation have the same id.
@@ -112,27 +111,28 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
         custom_tools: Tools with free text.
         namespaces: Tools in namespaces.
         deferred_tools: Tools that the model finds by a search.
-        strict_tools: Whether tools say that their arguments follow the schema.
-        server_tools: Kinds of server tools with an equivalent, and the fields of
-            `ServerTool` that it has.
-        mcp_servers: Fields of `MCPServer` that the target has; None = no such servers.
+        strict_tools: A field of tools demands that arguments follow the schema.
+        server_tools: Kinds of server tools with an equivalent, and the fields of `ServerTool`
+            that the equivalent has.
+        mcp_servers: Fields of `MCPServer` that the target has; None = no MCP servers.
         server_history: Calls of server tools of this dialect, and their results.
         choices_of_tool: Modes of `ToolChoice`.
-        checks_choices: A choice of the dialect's own clients, too, must name tools that the
-            request has; that of others always must.
+        checks_choices: A choice of the dialect's own clients is checked to name offered tools,
+            too; a translated choice always is.
         restricted_choice: `auto` and `required` among some of the tools.
-        chooses_server_tools: A choice bars server tools, too; else all that are offered may be
-            called.
-        weak_choice: Mode that stands for `required` and `named` where those are refused; a
-            named tool is then the only one that is offered, if the mode is `required`.
+        chooses_server_tools: A choice restricts server tools, too; if not, all offered ones may
+            be called.
+        weak_choice: Mode in place of refused `required` and `named`; with `required`, a named
+            tool is then the only one that is offered.
         reasoning_choices: Modes of `ToolChoice` while the model reasons; None = the same.
-        budget_choices: Modes of `ToolChoice` beside a budget; None = the same.
-        lone_choice: A choice of tools may stand without tools.
+        budget_choices: Modes of `ToolChoice` with a reasoning budget; None = the same.
+        lone_choice: A choice of tools without tools.
         mixed_tools: Functions and server tools in one request.
-        reports_server_calls: Such a request asks that the answer has the calls of server tools.
-        max_tools: Number of tools; None = any.
+        reports_server_calls: A request with both asks for the calls of server tools in the
+            answer.
+        max_tools: Bound on the number of tools; None = any.
         schema: Form of tool schemas: as they are, or simplified.
-        schema_needs: What they must have beyond JSON Schema: types in the branches of `anyOf`
+        schema_needs: Demands on schemas beyond JSON Schema: types in the branches of `anyOf`
             and not beside it (`branch_types`); references that lead to `$defs`, with only notes
             beside them (`definitions`); `items` that are an object (`item_schemas`); `items` of
             every array; an `object` at the root; the order of `propertyOrdering`
@@ -140,109 +140,112 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
             (`property_maps`).
         schema_root_refused: Keywords that are refused at the root.
         output_schema_needs: The same as `schema_needs` for the schema of an output.
-        enforced_schemas: What a schema may have that is enforced; None = anything.
-        enforces_outputs: The schema of an output is enforced, said or not.
+        enforced_schemas: Rules for schemas that are enforced; None = no rules.
+        enforces_outputs: The schema of an output is always enforced.
         output_kinds: Kinds of `OutputFormat`.
         output_with_tools: An output that is no text in a request with tools.
         output_name_pattern: Regular expression that names of output schemas match as a whole;
-            others are left out; None = any.
-        max_tokens: Tokens of an answer where the request does not say; None = not needed.
-        min_answer_tokens: Lowest bound on the tokens of an answer; None = any.
-        exclusive_fields: Fields of `Request` of which one alone can be set, the first.
+            other names are left out; None = any.
+        max_tokens: Default for the tokens of an answer; None = no default needed.
+        min_answer_tokens: Lowest legal bound on the tokens of an answer; None = any.
+        exclusive_fields: Fields of `Request` of which only one may be set; the first wins.
         number_bounds: Lowest and highest values of fields of `Request`.
-        dependent_fields: Fields of `Request` that are refused without another one, and that.
-        fixed_values: Fields of `Request` with one value alone, and that.
-        fixed_values_off: The same where the model does not reason; None = no other.
+        dependent_fields: Fields of `Request` that are refused without another field, by name
+            with that field.
+        fixed_values: Fields of `Request` with a single legal value.
+        fixed_values_off: The same while the model does not reason; None = no other.
         min_temperature: Lowest temperature.
         max_temperature: Highest temperature.
-        max_stops: Number of stop texts; None = any.
-        blank_stops: Stop texts may be white space alone.
-        thinking: Words that reasoning is asked for in: an effort, a budget, an adaptive mode
-            with an effort, or one of several levels.
-        thinking_budgets: A target with adaptive modes or levels takes budgets, too.
-        adaptive_budgets: A target with budgets takes reasoning without one, too.
+        max_stops: Bound on the number of stop texts; None = any.
+        blank_stops: Stop texts may be only white space.
+        thinking: Form of reasoning options: an effort, a budget, an adaptive mode with an
+            effort, or one of several levels.
+        thinking_budgets: A target with adaptive modes or levels accepts budgets, too.
+        adaptive_budgets: A target with budgets accepts reasoning without one, too.
         bounded_budgets: A budget has bounds, and is less than the tokens of the answer.
         min_budget: The smallest budget, where budgets are bounded.
         max_budget: The largest budget, where budgets are bounded; None = any.
-        signed_budgets: With a budget, an answer that goes on begins with signed reasoning.
-        shows_reasoning: A field for what of the reasoning the answer shows.
+        signed_budgets: With a budget, an answer that is continued must begin with signed
+            reasoning.
+        shows_reasoning: A field for the detail of reasoning in the answer.
         reasoning_off: Reasoning can be switched off.
-        efforts: Efforts that exist, from the lowest; without `none`, an effort cannot switch
+        efforts: Legal efforts, from the lowest; without `none`, an effort cannot switch
             reasoning off.
-        off_efforts: Efforts beside reasoning that is switched off; None = all.
+        off_efforts: Legal efforts while reasoning is switched off; None = all.
         efforts_with_tools: Efforts in a request with functions or custom tools; None = all.
-        tools_dialect: Dialect in which the server takes tools beside other efforts, too.
-        reasons_by_default: The model reasons where the request does not say.
-        reasoning_needs: What a request must have for the model to reason: `stream`, an answer
-            that is streamed; `text`, an output that is text.
-        reasoning_words: Fields of the body in which the server reads how much to reason; None =
-            all that the dialect has.
+        tools_dialect: Dialect in which the server accepts tools with other efforts, too.
+        reasons_by_default: The model reasons unless the request says otherwise.
+        reasoning_needs: Conditions for the model to reason: `stream`, a streamed answer; `text`,
+            an output that is text.
+        reasoning_words: Fields of the body from which the server reads reasoning options; None =
+            all fields of the dialect.
         reasoning_fields: Fields that ask for reasoning in place of an effort, by its mode;
-            `{budget}` stands for the tokens to reason with.
+            `{budget}` stands for the budget of tokens.
         reasoning_excludes: Fields of `Request` that are refused while the model reasons.
-        reasoning_accepts: Values of these fields that are not.
-        reasoning_issuer: Vendor whose signatures go back; None = none do.
+        reasoning_accepts: Values of these fields that are accepted nevertheless.
+        reasoning_issuer: Vendor whose signatures are sent back; None = none are.
         signature_pattern: Regular expression that signatures of reasoning match as a whole;
             reasoning with another one, or without, is refused; None = any, and none is needed.
-        signed: Tags of the blocks beside reasoning that have a field for a signature.
-        reasoning_text: Reasoning goes back as text, without a signature.
-        reasoning_form: How it goes back: in a field of its own, in signed details, as a part
-            of the content, in `<think>` tags before the text, or as `extra_content` of calls.
-        reasoning_answered: Reasoning is followed by other content of its message.
-        reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; others
-            are left out; None = any.
-        stored_reasoning: Reasoning without a signature goes back by its id, which is known
-            where answers are stored.
+        signed: Tags of the blocks besides reasoning that have a field for a signature.
+        reasoning_text: Reasoning is sent back as text, without a signature.
+        reasoning_form: Form of reasoning that is sent back: a field of its own, signed details,
+            a part of the content, `<think>` tags before the text, or `extra_content` of calls.
+        reasoning_answered: Reasoning must be followed by other content of its message.
+        reasoning_id_pattern: Regular expression that ids of reasoning match as a whole; other
+            ids are left out; None = any.
+        stored_reasoning: Reasoning without a signature is sent back by its id, which is known
+            only if responses are stored.
         reasoning_signed: Details of reasoning without a signature of the issuer are refused.
-        reasoning_required: Every assistant message has reasoning, be it empty; `calls`: every
-            one with tool calls.
-        signature_placeholder: What a call of another vendor is signed with; None = nothing.
+        reasoning_required: Every assistant message must have reasoning, if only empty; `calls`:
+            every one with tool calls.
+        signature_placeholder: Signature for calls of other vendors; None = no signature.
         marks: Parts of a request that a cache mark can follow: `system`, `tool`, the tags
             of blocks, and `assistant` if blocks of the assistant are among them.
-        marks_in_results: The content of tool results has places for marks.
+        marks_in_results: Cache marks within the content of tool results.
         mark_ttls: The target's lifetimes, by the lifetime of the source; "" = the default.
         request_ttls: The same for the mark of the whole request.
-        falling_ttls: A mark's lifetime is not longer than that of a mark before it.
-        max_marks: Number of cache marks.
-        counts_written_marks: They are counted in the written body, which has marks in fields that
-            are not read.
-        counts_request_mark: The mark of the whole request is one of them, on the last block.
-        service_tiers: The target's word, by OpenAI's.
+        falling_ttls: Lifetimes of marks must not grow along the request.
+        max_marks: Bound on the number of cache marks.
+        counts_written_marks: Marks are counted in the written body, since some of its marks are
+            in fields that have no unified field.
+        counts_request_mark: The mark of the whole request counts, too, on the last block.
+        service_tiers: The target's tiers, by OpenAI's.
         max_user_chars: Longest name of an end user; None = any.
-        personal_users: Regular expression that is found in names of end users which are
-            refused; None = none are.
+        personal_users: Regular expression that matches a part of refused names of end users;
+            None = none are refused.
         max_cache_key_chars: Longest name of a cache; None = any.
-        label_bounds: Number of labels in `metadata`, and characters of the longest name and of
-            the longest label; None = any.
-        available: Requests of this dialect are answered.
+        label_bounds: Bounds on the number of labels in `metadata`, the characters of a name, and
+            the characters of a label; None = none.
+        available: The server answers requests of this dialect.
         path: Path of the endpoint, with `{model}` for the model; None = the dialect's.
         stream_path: Path of the endpoint that streams; None = the same.
-        counted_in: Dialect of the server's counter of tokens, where this one has none; None =
-            the server has no counter either.
-        url_fields: Fields of the body that stand in the URL instead.
+        counted_in: Dialect of the server's token counter, if this dialect's counter is missing
+            there; None = the server has no other counter.
+        url_fields: Fields of the body that are written in the URL instead.
         allowed_fields: Fields of the body that the server knows; None = all.
-        message_fields: Fields of messages that it knows; None = all.
-        known_fields: Fields that objects at a path, or the elements of an array there, may
-            have; others are removed.
-        denied_fields: Paths of fields that it refuses, such as `tools.strict`.
-        needed_fields: Fields of the body that it refuses without another one, and that.
-        nonempty_fields: Paths of fields that it refuses where they are empty.
-        null_content: Messages of the dialect's own clients may have null for their content.
-        renamed_fields: Its names of fields, by path; `reasoning.effort` is a field of an
-            object beside it.
-        replaced_values: Fields that stand for a value of a field, by path and value; `*` =
-            any other.
-        alternative_fields: Fields of the body of which one alone can be set, the first.
-        hashed_texts: Least and most characters of texts, by path; one of another length is
+        message_fields: Fields of messages that the server knows; None = all.
+        known_fields: Legal fields of the objects at a path, or of the elements of an array
+            there; others are removed.
+        denied_fields: Paths of refused fields, such as `tools.strict`.
+        needed_fields: Fields of the body that are refused without another field, by name with
+            that field.
+        nonempty_fields: Paths of fields that are refused if they are empty.
+        null_content: Messages of the dialect's own clients may have null as their content.
+        renamed_fields: The server's names of fields, by path; `reasoning.effort` is a field of
+            an object beside the renamed field.
+        replaced_values: Fields in place of a value of a field, by path and value; `*` = any
+            other value.
+        alternative_fields: Fields of the body of which only one may be set; the first wins.
+        hashed_texts: Least and most characters of texts, by path; a text of another length is
             written as its SHA-256.
-        added_fields: Fields that it needs in every body.
-        prefill_fields: Fields that it needs where the last message is the assistant's;
+        added_fields: Fields that every body needs.
+        prefill_fields: Fields that a body needs if the last message is the assistant's;
             `messages.prefix` is a field of that message.
-        added_headers: Headers that belong to every body.
-        beta_header: Header that lists betas, with commas; None = there is none.
-        beta_field: Field of the body that lists betas instead.
-        beta_fields: Paths of fields that a beta enables, by a pattern of its name.
-        allowed_betas: Betas that it knows; None = all.
+        added_headers: Headers that every request needs.
+        beta_header: Header with a comma-separated list of betas; None = there is none.
+        beta_field: Field of the body with the list of betas instead.
+        beta_fields: Paths of fields that a beta enables, by a pattern of the beta's name.
+        allowed_betas: Betas that the server knows; None = all.
     """
 
     dialect: str
@@ -403,12 +406,12 @@ class BodyCapabilities(Struct, frozen=True, kw_only=True):
     def for_same_dialect(self, fields: frozenset[str], *, same_models: bool) -> BodyCapabilities:
         """Return the capabilities for requests that are in the dialect already.
 
-        They have every feature of the dialect: what its vendor refuses is accepted by other
-        servers, unless their profiles say otherwise.
+        All features of the dialect are enabled: other servers may accept what the vendor
+        refuses, unless their profiles say otherwise.
 
         Args:
             fields: All fields of `Request`.
-            same_models: Whether the server runs the vendor's models, and refuses what it does.
+            same_models: Whether the server runs the vendor's models, with their refusals.
         """
         if same_models:
             return structs.replace(self, only_refusals=True)
