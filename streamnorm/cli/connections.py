@@ -30,6 +30,18 @@ _KEEP_ALIVE_S = 5.0  # uvicorn's own
 _UNDISTURBED_S = 0.25
 _WARN_EVERY_S = 60.0
 
+# More than that is of no use to a gateway of one process.
+_DESCRIPTORS = 65_536
+_DESCRIPTORS_MACOS = 10_240  # OPEN_MAX: the most that macOS allows whatever the hard limit says
+_DESCRIPTORS_WINDOWS = 512  # of `select`, which asyncio uses
+# For the event loop, the log, the store and look-ups of names.
+_RESERVED = 32
+_CONNECTIONS_PER_REQUEST = 4  # most are idle between two requests
+_BACKLOG = 2048
+_BURST = 16  # connections accepted in one turn of the loop
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_RETRY_S = 1.0
+
 
 class Part(Enum):
     """The part of a request that a connection has not received to its end."""
@@ -245,19 +257,6 @@ class Connection(asyncio.Protocol):
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
-
-
-# More than that is of no use to a gateway of one process.
-_DESCRIPTORS = 65_536
-_DESCRIPTORS_MACOS = 10_240  # OPEN_MAX: the most that macOS allows whatever the hard limit says
-_DESCRIPTORS_WINDOWS = 512  # of `select`, which asyncio uses
-# For the event loop, the log, the store and look-ups of names.
-_RESERVED = 32
-_CONNECTIONS_PER_REQUEST = 4  # most are idle between two requests
-_BACKLOG = 2048
-_BURST = 16  # connections accepted in one turn of the loop
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_RETRY_S = 1.0
 
 
 def max_connections(max_requests: int) -> int:

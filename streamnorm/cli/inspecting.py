@@ -24,7 +24,7 @@ from streamnorm.cli.streams import (
     think_tags_option,
 )
 from streamnorm.inspect.page import BOX_CHARACTERS, FrameLines, Style, amount, frame_fields, render
-from streamnorm.inspect.survey import Survey, document, writable_dialects
+from streamnorm.inspect.survey import Survey, report_fields, writable_dialects
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
 
 _MAX_WIDTH = 1000
@@ -128,7 +128,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     survey.close()
     report = survey.report()
     if arguments.json:
-        console.print_json(document(report, source.name), ascii=ascii)
+        console.print_json(report_fields(report, source.name), ascii=ascii)
     else:
         blank = [""] if arguments.frames else []
         console.write(

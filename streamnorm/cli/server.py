@@ -18,6 +18,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamnorm.cli.connections import MAX_HEAD_BYTES, Acceptor, Connection, Connections, Part
 
+# A repeated signal counts once within this time: systemd sends it to all processes of a unit, and
+# a parent passes it on to its children.
+_REPEAT_S = 0.1
+_LAST_S = 0.6  # for the last events of streams that end at once
+_TICKS_TO_FIND_CLOSING = 50  # some five seconds
+
 
 class H11Connection(Connection, H11Protocol):
     """A connection whose bytes h11 parses; the server sets `h11_max_incomplete_event_size`."""
@@ -35,13 +41,6 @@ class H11Connection(Connection, H11Protocol):
             return Part.BODY
         is_head = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         return Part.HEAD if is_head else Part.NONE
-
-
-# A repeated signal counts once within this time: systemd sends it to all processes of a unit, and
-# a parent passes it on to its children.
-_REPEAT_S = 0.1
-_LAST_S = 0.6  # for the last events of streams that end at once
-_TICKS_TO_FIND_CLOSING = 50  # some five seconds
 
 
 def best_connection() -> type[Connection]:

@@ -1,6 +1,6 @@
 """Servers of the commands: one that a signal ends, and one that runs in a thread.
 
-Both end at once, open streams included, unless these are given time.
+Open streams are cut at the end of a server, unless its settings give them time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = 130
 _MAX_REQUESTS = 1000  # of the commands that have no bound of their own
-# New objects after which the garbage collector runs.  At Python's 700 it took 11 % of the CPU of
-# requests, and at 10,000 6 %, where memory grew by 3 MiB in the first ten thousand streams.
+# Number of new objects after which the garbage collector runs.  At Python's 700 it took 11 % of
+# the CPU of requests, and at 10,000 6 %, where memory grew by 3 MiB in the first ten thousand
+# streams.
 _COLLECT_AFTER = 3_000
 _STOP_S = 5.0  # for the end of a server in a thread
 

@@ -38,6 +38,13 @@ STATUSES = {
 _CHUNK_BYTES = 64 * 1024
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 
+_REASONING: dict[str, ReasoningField | None] = {
+    "reasoning_content": "reasoning_content",
+    "reasoning": "reasoning",
+    "reasoning_details": "reasoning_details",
+    "none": None,
+}
+
 
 def dialect_names(names: list[str]) -> str:
     """Return names of dialects with their aliases, for a help text."""
@@ -279,14 +286,6 @@ def exit_status(outcome: Outcome | None) -> int:
             return 3
         case _:
             return 0
-
-
-_REASONING: dict[str, ReasoningField | None] = {
-    "reasoning_content": "reasoning_content",
-    "reasoning": "reasoning",
-    "reasoning_details": "reasoning_details",
-    "none": None,
-}
 
 
 def add_commands(add_parser: console.AddParser) -> None:

@@ -32,6 +32,9 @@ _LABEL_COLUMNS = 10
 _FIELD_LINES = 4
 _MAX_VIOLATIONS = 10
 
+_MAX_REPEATED_CHARS = 4096
+_MIN_REPEATED_CHARS = 20
+
 
 class Style(Struct, frozen=True, kw_only=True):
     """How a page looks.
@@ -244,10 +247,6 @@ def _losses(report: Report, times: str) -> list[str]:
             for loss in losses
         ] or [f"{target}: none"]
     return lines
-
-
-_MAX_REPEATED_CHARS = 4096
-_MIN_REPEATED_CHARS = 20
 
 
 class FrameLines:

@@ -34,6 +34,11 @@ from streamnorm.sse import Frame, SSEDecoder
 
 _MAX_GAPS = 3
 
+_UNKNOWN = "its dialect is not known"
+# A variant of a dialect is recognised by one of its first frames.
+_VARIANT_FRAMES = 16
+_MAX_STORED_BYTES = 16 * 1024 * 1024
+
 
 class Gap(Struct, frozen=True):
     """A time without bytes.
@@ -131,24 +136,18 @@ class Clock:
         return max(0, usage.output_tokens - hidden) * 1000 / (last - first)
 
 
-_UNKNOWN = "its dialect is not known"
-# A stream of a variant shows itself in its first frames.
-_VARIANT_FRAMES = 16
-_MAX_STORED_BYTES = 16 * 1024 * 1024
-
-
-class Judge:
+class DeferredValidator:
     """Validates one stream, once its decoder knows the dialect.
 
-    Bytes that come earlier are stored, at most 16 MiB.
+    Until then the bytes are stored, at most 16 MiB.
 
     Args:
-        decoder: The decoder of the stream; it reads each bytes first.
+        decoder: The decoder of the stream, which is fed before the validator.
         limits: Bounds of the validator.
 
     Attributes:
         violations: The violations so far.
-        unchecked: Why the stream is not validated; empty if it is.
+        unchecked: Reason why the stream is not validated; empty if it is validated.
     """
 
     def __init__(self, decoder: Decoder, limits: Limits) -> None:
@@ -173,7 +172,7 @@ class Judge:
         if self._decoder.dialect:
             self._validate(frames)
         elif self._decoder.outcome is not None or len(self._stored) > _MAX_STORED_BYTES:
-            self._refuse(_UNKNOWN)
+            self._leave_unchecked(_UNKNOWN)
 
     def close(self) -> None:
         """Handle the end of the stream, after the decoder."""
@@ -190,17 +189,17 @@ class Judge:
                 self._frames += 1
                 for known in DIALECTS.values():
                     if known.variant_of == dialect and known.recognises(frame):
-                        checker(known.name)
+                        checker(known.name)  # raises if the variant has none
         except UnknownDialect as exc:
-            self._refuse(str(exc))
+            self._leave_unchecked(str(exc))
             return
         if not (self._decoder.is_plain or self._decoder.is_body):
-            self._refuse("its format is not server-sent events")
+            self._leave_unchecked("its format is not server-sent events")
             return
         self.violations += self._validator.feed(bytes(self._stored))
         self._stored.clear()
 
-    def _refuse(self, reason: str) -> None:
+    def _leave_unchecked(self, reason: str) -> None:
         self.unchecked = reason
         self.violations.clear()
         self._stored.clear()
@@ -227,7 +226,7 @@ class Report(Struct, frozen=True, kw_only=True):
         notes: The decoder's notes.
         timing: The times of the stream; None if they are unknown.
         violations: Departures from the strict rules of the dialect.
-        unchecked: Why there are no violations: the stream was not validated; empty if it was.
+        unchecked: Reason why the stream was not validated; empty if it was validated.
     """
 
     dialect: str = ""
@@ -285,7 +284,7 @@ class Survey:
         # Counts frames, because a decoder does not read beyond the end of the message.
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes)
         self._clock = Clock() if timed else None
-        self._judge = Judge(self._decoder, limits)
+        self._validator = DeferredValidator(self._decoder, limits)
         self._server = server
         self._bytes = 0
 
@@ -303,7 +302,7 @@ class Survey:
         self._extend(self._decoder.feed(data))
         # Another format is converted, and what may be a body that is no stream is withheld.
         frames = self._sse.feed(self._decoder.as_event_stream(data))
-        self._judge.feed(data, frames)
+        self._validator.feed(data, frames)
         for transcoder in self._transcoders.values():
             if transcoder.outcome is None:
                 transcoder.feed(data)
@@ -313,7 +312,7 @@ class Survey:
         """Handle the end of the source."""
         self._extend(self._decoder.close())
         self._summary.close()
-        self._judge.close()
+        self._validator.close()
         for transcoder in self._transcoders.values():
             transcoder.close()
 
@@ -347,8 +346,8 @@ class Survey:
             losses={name: each.losses for name, each in self._transcoders.items()},
             notes=self._decoder.notes,
             timing=None if self._clock is None else self._clock.timing(summary.usage),
-            violations=tuple(self._judge.violations),
-            unchecked=self._judge.unchecked,
+            violations=tuple(self._validator.violations),
+            unchecked=self._validator.unchecked,
         )
 
 
@@ -357,7 +356,7 @@ def writable_dialects() -> list[str]:
     return [name for name, known in DIALECTS.items() if known.encoder is not None]
 
 
-def document(report: Report, name: str) -> dict[str, Any]:
+def report_fields(report: Report, name: str) -> dict[str, Any]:
     """Return a report as JSON fields, in the order of the page.
 
     `start` and `stop` of a block are numbers of events, from 0, and `start_ms` and `stop_ms`

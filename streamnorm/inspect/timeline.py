@@ -17,6 +17,14 @@ from msgspec import Struct
 from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report
 
+MIN_WIDTH = 80
+"""Columns that the widest table of blocks needs."""
+
+_GAP = "  "
+_MAX_NAME_COLUMNS = 24
+_MIN_BAR_COLUMNS = 10
+_MIN_TICK_COLUMNS = 9  # one more than the longest label
+
 
 def printable(text: str, *, ascii: bool = False) -> str:
     """Return text with escapes for unprintable, or also for non-ASCII characters."""
@@ -61,15 +69,6 @@ def _escape(character: str, ascii: bool) -> str:
     if character.isprintable() and (character.isascii() or not ascii):
         return character
     return character.encode("unicode_escape").decode()
-
-
-MIN_WIDTH = 80
-"""Columns that the widest table of blocks needs."""
-
-_GAP = "  "
-_MAX_NAME_COLUMNS = 24
-_MIN_BAR_COLUMNS = 10
-_MIN_TICK_COLUMNS = 9  # one more than the longest label
 
 
 class Glyphs(Struct, frozen=True):

@@ -76,7 +76,7 @@ CONTENT_TYPES: dict[Suffix, str] = {
     ".body.json": "application/json",
     ".body.bin": "application/octet-stream",
 }
-"""Content types of the files of bodies."""
+"""Content type of a body by the suffix of its file."""
 
 
 class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -96,6 +96,15 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
     )
 )
 
+_MAX_LINES = 60
+_MAX_LINE_CHARS = 200
+_CONTEXT_LINES = 3
+# Lines between the first and the last difference; the time to compare them is quadratic.
+_MAX_COMPARED_LINES = 400
+# An escaped line end, and no escaped backslash before an "n".
+_NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*\\n)")
+_LEAD_CHARS = 60  # shown of a long line before the position at which it differs
+
 
 def normalise(
     request: RecordedRequest, ignore: Sequence[str | re.Pattern[str]] = ()
@@ -334,16 +343,6 @@ def _is_volatile(block: Any) -> bool:
 
 def _is_call(owner: dict[str, Any], place: str) -> bool:
     return place in _CALL_PLACES or owner.get("type") in _CALL_TYPES
-
-
-_MAX_LINES = 60
-_MAX_LINE_CHARS = 200
-_CONTEXT_LINES = 3
-# Lines between the first and the last difference; the time to compare them is quadratic.
-_MAX_COMPARED_LINES = 400
-# An escaped line end, and no escaped backslash before an "n".
-_NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*\\n)")
-_LEAD_CHARS = 60  # shown of a long line before the position at which it differs
 
 
 def similarity(one: RecordedRequest, other: RecordedRequest) -> float:

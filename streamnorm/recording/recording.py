@@ -45,6 +45,10 @@ _BLANK_LINES = re.compile(rb"(?>\r\n|\r|\n)(?:(?>\r\n|\r|\n))+")
 _HOSTILE = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r?\n)|(?<![^\r\n])dat(?=a:)|: ")
 _MEAN_RANDOM_BYTES = 40
 
+_EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_LIMITS = Limits()
+_WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
+
 
 def event_ends(body: bytes) -> list[int]:
     """Return the offset at which each event of a stream ends, after its blank line.
@@ -105,11 +109,6 @@ def _random_ends(length: int, seed: str) -> Iterator[int]:
     end = 0
     while (end := end + 1 + int(generator.random() * 2 * _MEAN_RANDOM_BYTES)) < length:
         yield end
-
-
-_EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-_LIMITS = Limits()
-_WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 
 def load_companion(path: str | Path) -> Companion:

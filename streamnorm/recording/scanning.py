@@ -36,6 +36,20 @@ _CONTEXT = 128
 # Less specific kinds: a key of a known shape may stand at the same offset.
 _GENERAL = ("bearer token", "secret field")
 
+_URL_FIELDS = frozenset({"uri", "url"})
+_TEXT_FIELDS = frozenset({"body", "content", "string", "text"})
+_PARAMETER_FIELDS = frozenset({"params", "querystring"})
+
+_SHORTEST = 6
+# Texts that people and tools write instead of a secret.
+_REPLACED = re.compile(
+    r"[xX*•.]+|.*(?:\$\{|\{\{|<|(?i:censored|dummy|example|fake|filtered|hidden|masked|not-needed"
+    r"|placeholder|redacted|removed|sanitized|scrubbed|test-?(?:api-?)?key|x{8}|your[_-])).*",
+    re.DOTALL,
+)
+# A longer name with digits might be a key.
+_NAME = re.compile("[A-Za-z_-]{1,40}|[A-Za-z_][A-Za-z0-9_-]{0,14}")
+
 
 class Finding(Struct, frozen=True):
     """A secret in a file; it holds nothing of the secret itself.
@@ -171,21 +185,6 @@ def _decode_file(data: bytes, path: Path) -> Any:
         # Without PyYAML, of the extra `import`, a cassette is searched as text.
         return None
     return None
-
-
-_URL_FIELDS = frozenset({"uri", "url"})
-_TEXT_FIELDS = frozenset({"body", "content", "string", "text"})
-_PARAMETER_FIELDS = frozenset({"params", "querystring"})
-
-_SHORTEST = 6
-# Texts that people and tools write instead of a secret.
-_REPLACED = re.compile(
-    r"[xX*•.]+|.*(?:\$\{|\{\{|<|(?i:censored|dummy|example|fake|filtered|hidden|masked|not-needed"
-    r"|placeholder|redacted|removed|sanitized|scrubbed|test-?(?:api-?)?key|x{8}|your[_-])).*",
-    re.DOTALL,
-)
-# A longer name with digits might be a key.
-_NAME = re.compile("[A-Za-z_-]{1,40}|[A-Za-z_][A-Za-z0-9_-]{0,14}")
 
 
 class Credential(NamedTuple):

@@ -51,6 +51,14 @@ _MARKER = (
     "replays them"
 )
 
+REPLAY_OPTIONS = ("match", "drift", "rechunk", "faults", "ignore", "redact", "speed", "max_gap_s")
+"""The options of `ReplayTransport`."""
+
+_KEYWORDS = (*REPLAY_OPTIONS, "allow_unplayed")
+# Characters of a file name that are not valid on every system, or need quotes in a shell.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|\.$")
+_MAX_CHARS = 100
+
 
 @dataclass
 class _Tally:
@@ -186,15 +194,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"streamnorm: {tally.recorded} recorded, {tally.replayed} replayed"
         )
-
-
-REPLAY_OPTIONS = ("match", "drift", "rechunk", "faults", "ignore", "redact", "speed", "max_gap_s")
-"""The options of `ReplayTransport`."""
-
-_KEYWORDS = (*REPLAY_OPTIONS, "allow_unplayed")
-# Characters of a file name that are not valid on every system, or need quotes in a shell.
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+|\.$")
-_MAX_CHARS = 100
 
 
 class MarkerOptions(NamedTuple):

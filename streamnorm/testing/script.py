@@ -1,4 +1,4 @@
-"""The script of a fake provider: the forms of its answers, and their parser."""
+"""The script of a fake provider: its answers, and their parser."""
 
 from __future__ import annotations
 

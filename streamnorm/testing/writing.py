@@ -29,6 +29,8 @@ _CONNECTION_ENDS: dict[str, PlaybackEnd] = {
     "stalled": "timeout",
 }
 
+JSON = {"content-type": "application/json"}
+
 
 class AnswerWriter:
     """A writer of one answer as an HTTP response.
@@ -197,9 +199,6 @@ def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Ste
         yield Step(waited_s, rest)
 
 
-JSON = {"content-type": "application/json"}
-
-
 class Refusal(Struct, frozen=True):
     """The answer to a request that is refused.
 
@@ -221,7 +220,7 @@ def refusal_of(
     headers: Mapping[str, str],
     server: str | None = None,
 ) -> Refusal | None:
-    """Return how a provider refuses a request for a message; None if it accepts it.
+    """Return the refusal of a request for a message; None if the provider accepts the request.
 
     Requests for anything but a message, such as a count of tokens, are not checked.
 

@@ -15,7 +15,7 @@ from streamnorm import (
     Violation,
 )
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Gap, Report, Timing, document
+from streamnorm.inspect.survey import Gap, Report, Timing, report_fields
 
 TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5)
 
@@ -45,7 +45,7 @@ def test_document_has_all_of_the_page() -> None:
         ),
         violations=(Violation(3, "no [DONE], expected it last"),),
     )
-    written = msgspec.json.decode(msgspec.json.encode(document(report, "a.sse")))
+    written = msgspec.json.decode(msgspec.json.encode(report_fields(report, "a.sse")))
     assert written == {
         "stream": "a.sse",
         "dialect": "openai_chat",
@@ -103,7 +103,7 @@ def test_document_has_all_of_the_page() -> None:
 
 def test_failure_has_its_error() -> None:
     report = Report(outcome=Failed(StreamError("upstream", "no", "429")))
-    assert document(report, "a")["outcome"] == {
+    assert report_fields(report, "a")["outcome"] == {
         "type": "failed",
         "error": {"event": "stream_error", "kind": "upstream", "message": "no", "code": "429"},
     }

@@ -87,9 +87,9 @@ class Fault(Struct, frozen=True):
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """Return the call that makes the fault; keyword arguments with their default are left out.
+        """Return the call that makes the fault, without keyword arguments of default value.
 
-        A pause is shown with its seconds even if they are the default.
+        The seconds of a pause are always part of it.
         """
         positional = frozenset[str](type(self).__match_args__)
         shown: list[str] = []

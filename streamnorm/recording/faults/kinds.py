@@ -1,6 +1,6 @@
 """The kinds of faults, and `every` kind that fits a recording.
 
-They are of the connection, of the events of a body, and of the response.
+A fault changes the end or the times of a body, its events and bytes, or the whole response.
 """
 
 from __future__ import annotations
@@ -173,10 +173,7 @@ class reorder(PositionedFault, frozen=True):
 
 
 class drop_terminal(Fault, frozen=True):
-    """The terminal is missing, wherever the stream has one.
-
-    That is every event that `Dialect.is_terminal` is true for, such as `[DONE]`.
-    """
+    """Each terminal is missing: the events that `Dialect.is_terminal` accepts, such as `[DONE]`."""
 
     def __call__(self, playback: Playback) -> Playback:
         events = events_of(playback.body)

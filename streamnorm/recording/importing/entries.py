@@ -46,6 +46,9 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,1000}")
 # Both tools write a decimal point into each float; PyYAML reads `1e5` as text.
 _FLOAT = re.compile(r"[-+]?[0-9]{1,1000}\.[0-9]{0,1000}(?:[eE][-+]?[0-9]{1,4})?")
 
+_GZIP_MAGIC = b"\x1f\x8b"
+_EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
+
 
 class Unreadable(Exception):
     """A file cannot be imported; the text has neither its name nor any of its content."""
@@ -250,10 +253,6 @@ def _read_scalar(event: _ParserEvent) -> Any:
         return binascii.a2b_base64("".join(text.split()), strict_mode=True)
     except ValueError as exc:
         raise Unreadable("!!binary that is no base64") from exc
-
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_EVENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 
 
 class ForeignExchange(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The positions of credentials in a request or a response: headers, JSON fields, and the URL."""
+"""The credentials in a request or a response, by their positions in headers, JSON and the URL."""
 
 from __future__ import annotations
 

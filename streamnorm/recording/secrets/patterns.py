@@ -25,6 +25,20 @@ _PEM_HEADER = rb"[A-Z][A-Za-z-]{1,20}: [^\s\\\"]{1,80}(?: [^\s\\\"]{1,40}){0,4}?
 # A private key with its markers, escapes included; an RSA key of 8192 bits has 6,500.
 _MAX_MATCH = 8000
 
+Span: TypeAlias = tuple[int, int]
+"""Start and end of a match, as offsets in bytes."""
+
+# A longer value is searched for in pieces, so that no form of it is longer than the look-ahead
+# of a `Scrubber`: 342 characters of base64, each escaped by at most thirteen bytes.
+_MAX_PIECE = 256
+# Shorter base64 occurs in ordinary base64 by chance.
+_MIN_BASE64 = 6
+# JSON in JSON in JSON: each level doubles the backslashes.  A bound, so that a run of
+# backslashes is read in linear time.
+_BACKSLASHES = rb"\\{1,8}"
+_SHORT = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_MEANT = {short.encode(): meant.encode() for meant, short in _SHORT.items()}
+
 
 class Secret(NamedTuple):
     """A secret found in bytes.
@@ -210,21 +224,6 @@ def _find_all(word: bytes, data: bytes, low: int, high: int) -> Iterator[int]:
     while start >= 0:
         yield start
         start = data.find(word, start + 1, high + len(word) - 1)
-
-
-Span: TypeAlias = tuple[int, int]
-"""Start and end of a match, as offsets in bytes."""
-
-# A longer value is searched for in pieces, so that no form of it is longer than the look-ahead
-# of a `Scrubber`: 342 characters of base64, each escaped by at most thirteen bytes.
-_MAX_PIECE = 256
-# Shorter base64 occurs in ordinary base64 by chance.
-_MIN_BASE64 = 6
-# JSON in JSON in JSON: each level doubles the backslashes.  A bound, so that a run of
-# backslashes is read in linear time.
-_BACKSLASHES = rb"\\{1,8}"
-_SHORT = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
-_MEANT = {short.encode(): meant.encode() for meant, short in _SHORT.items()}
 
 
 class Forms:

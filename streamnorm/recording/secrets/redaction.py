@@ -41,6 +41,20 @@ _PLACEHOLDERS = frozenset(
 _MAX_RESPONSE_VALUES = 256
 _MAX_DEPTH = Limits().max_json_depth
 
+# Bytes searched at once.  The strides are the same however the body is cut into chunks, so
+# that the same body gives the same bytes.
+_STRIDE = 48 * 1024
+# Bytes that must follow a stride: no form or shape of a secret is longer.
+_LOOKAHEAD = 8 * 1024
+# Bytes kept before a stride, for the lookbehinds of the patterns.
+_CONTEXT = 128
+# A match may start up to this much earlier, inside an escape.
+_SHIFT = 8
+# Only a JSON document has credentials in fields; a longer body is a model's output.
+_FIELDS_BYTES = 1024 * 1024
+
+_OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
+
 
 class Secrets:
     """The secrets of one exchange, collected as it passes.
@@ -209,21 +223,6 @@ class Secrets:
 
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
-
-
-# Bytes searched at once.  The strides are the same however the body is cut into chunks, so
-# that the same body gives the same bytes.
-_STRIDE = 48 * 1024
-# Bytes that must follow a stride: no form or shape of a secret is longer.
-_LOOKAHEAD = 8 * 1024
-# Bytes kept before a stride, for the lookbehinds of the patterns.
-_CONTEXT = 128
-# A match may start up to this much earlier, inside an escape.
-_SHIFT = 8
-# Only a JSON document has credentials in fields; a longer body is a model's output.
-_FIELDS_BYTES = 1024 * 1024
-
-_OPEN_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*(\\(?:u[0-9A-Fa-f]{0,3})?)\Z")
 
 
 class Finder:
