@@ -44,7 +44,11 @@ from streamnorm._core.limits import (
 from streamnorm._core.text import LONG_CHARS, TextBuffer
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.citations import citation_from_wire
-from streamnorm.dialects.anthropic.opaque import event_from_wire, opaque_from_wire, with_compaction
+from streamnorm.dialects.anthropic.opaque import (
+    complete_compaction,
+    event_from_wire,
+    opaque_from_wire,
+)
 from streamnorm.dialects.anthropic.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.anthropic.tool_calls import (
     CALL_TYPES,
@@ -56,6 +60,23 @@ from streamnorm.dialects.anthropic.tool_calls import (
 
 MAX_FRESH = 64
 """Fragments of a call's input that are packed and counted at once."""
+_KINDS: dict[type[Block], tuple[type[Block], ...]] = {
+    Text: (Text,),
+    Reasoning: (Reasoning,),
+    ToolCall: (ToolCall, ServerToolCall),
+}
+_NAMES: dict[type[Block], str] = {Text: "text", Reasoning: "thinking", ToolCall: "tool_use"}
+_DELTAS: dict[type[Block], type[Delta]] = {
+    Text: TextDelta,
+    Reasoning: ReasoningDelta,
+    ToolCall: JSONDelta,
+    ServerToolCall: JSONDelta,
+}
+_WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
+    wire.TextDelta: TextDelta,
+    wire.ThinkingDelta: ReasoningDelta,
+    wire.InputJSONDelta: JSONDelta,
+}
 
 
 class OpenBlock(Struct):
@@ -114,27 +135,29 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
         case {"type": "text"}:
             return OpenBlock(
                 Text(),
-                wire.unmapped(block, "type", "text", "citations"),
+                wire.unknown_fields(block, "type", "text", "citations"),
                 start_text=clean(wire.text_of(block, "text")),
                 start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
             )
         case {"type": "thinking"}:
             return OpenBlock(
                 Reasoning(),
-                wire.unmapped(block, "type", "thinking", "signature"),
+                wire.unknown_fields(block, "type", "thinking", "signature"),
                 start_text=clean(wire.text_of(block, "thinking")),
                 start_signature=string_of(block, "signature"),
             )
         case {"type": "redacted_thinking", "data": str(data)}:
-            return OpenBlock(redacted_from_wire(data, server), wire.unmapped(block, "type", "data"))
+            return OpenBlock(
+                redacted_from_wire(data, server), wire.unknown_fields(block, "type", "data")
+            )
         case {"type": str(kind), "name": str(name)} if kind in CALL_TYPES and name:
             return OpenBlock(
                 call_from_wire(kind, name, block),
-                wire.unmapped(block, "type", "id", "name", "input"),
+                wire.unknown_fields(block, "type", "id", "name", "input"),
                 start_input=input_from_wire(block, raw_input),
             )
         case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
-            extra = wire.unmapped(block, "type", "tool_use_id", "content")
+            extra = wire.unknown_fields(block, "type", "tool_use_id", "content")
             return OpenBlock(result_from_wire(kind, id, block), extra)
         case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
             raise malformed(f"{kind} lacks a field, expected all that are required")
@@ -147,25 +170,6 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
 def malformed(message: str) -> Fatal:
     """Return the error of a stream whose blocks violate the protocol."""
     return Fatal(StreamError("malformed", message))
-
-
-_KINDS: dict[type[Block], tuple[type[Block], ...]] = {
-    Text: (Text,),
-    Reasoning: (Reasoning,),
-    ToolCall: (ToolCall, ServerToolCall),
-}
-_NAMES: dict[type[Block], str] = {Text: "text", Reasoning: "thinking", ToolCall: "tool_use"}
-_DELTAS: dict[type[Block], type[Delta]] = {
-    Text: TextDelta,
-    Reasoning: ReasoningDelta,
-    ToolCall: JSONDelta,
-    ServerToolCall: JSONDelta,
-}
-_WIRE_DELTAS: dict[type[wire.Delta], type[Delta]] = {
-    wire.TextDelta: TextDelta,
-    wire.ThinkingDelta: ReasoningDelta,
-    wire.InputJSONDelta: JSONDelta,
-}
 
 
 class MessageBlocks:
@@ -269,8 +273,8 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Text):
-            block = self._implied_at(wire_index, Text, events)
-        if (text := self._without_repeat(block, text)) and (
+            block = self._open_implied(wire_index, Text, events)
+        if (text := self._drop_repeated_text(block, text)) and (
             text := self._join_surrogates(block, text)
         ):
             events.append(TextDelta(block.index, text))
@@ -281,8 +285,8 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
-            block = self._implied_at(wire_index, Reasoning, events)
-        if not (text := self._without_repeat(block, text)):
+            block = self._open_implied(wire_index, Reasoning, events)
+        if not (text := self._drop_repeated_text(block, text)):
             return
         if block.signature:
             block = self._continue_unsigned(block, events)
@@ -295,7 +299,7 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, _KINDS[ToolCall]):
-            block = self._only_open(wire_index, ToolCall)
+            block = self._find_only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
             if not block.append_fragment(text, self.opener.stored):
@@ -308,7 +312,7 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
-            block = self._only_open(wire_index, Reasoning)
+            block = self._find_only_open(wire_index, Reasoning)
         if block.signature == signature:
             self._note("resent_signature", "thinking")
             return
@@ -324,24 +328,24 @@ class MessageBlocks:
         """Add a citation to a text block."""
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Text):
-            block = self._only_open(wire_index, Text)
+            block = self._find_only_open(wire_index, Text)
         events.append(CitationDelta(block.index, citation_from_wire(citation)))
 
     def is_held(self, wire_index: object) -> bool:
         """Return whether the start of a block is held until its `compaction_delta` arrives."""
-        return self._held_compaction(wire_index) is not None
+        return self._find_held_compaction(wire_index) is not None
 
     def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
         """Complete a held `compaction` block; False if no such block is held."""
-        compaction = self._held_compaction(wire_index)
+        compaction = self._find_held_compaction(wire_index)
         if compaction is None:
             return False
         block = self._open[wire_index]
-        block.unified = with_compaction(compaction, fields)
+        block.unified = complete_compaction(compaction, fields)
         self._emit_start(wire_index, block, events)
         return True
 
-    def _held_compaction(self, wire_index: object) -> OpaqueBlock | None:
+    def _find_held_compaction(self, wire_index: object) -> OpaqueBlock | None:
         block = self._open.get(wire_index)
         if block is None or block.index >= 0 or not isinstance(block.unified, OpaqueBlock):
             return None
@@ -399,7 +403,7 @@ class MessageBlocks:
         self._flush_carry(block, events)
         content: str = block.signature or block.start_signature
         if isinstance(block.unified, ToolCall | ServerToolCall):
-            content = self._whole_input(block)
+            content = self._complete_input(block)
         elif not block.has_deltas and not content:
             content = block.start_text
         if content and isinstance(key, int):
@@ -411,7 +415,7 @@ class MessageBlocks:
             events.append(SignatureDelta(block.index, *issued))
         events.append(BlockStop(block.index))
 
-    def _whole_input(self, call: OpenBlock) -> str:
+    def _complete_input(self, call: OpenBlock) -> str:
         """Return the input of a call that stops, and count a client call with broken input."""
         self.opener.store(call.fragments.pack())
         told, whole = call.start_input, call.fragments.text()
@@ -446,7 +450,7 @@ class MessageBlocks:
         self._note("resent_delta", kind.__name__)
         return True
 
-    def _only_open(self, wire_index: object, kind: type[Block]) -> OpenBlock:
+    def _find_only_open(self, wire_index: object, kind: type[Block]) -> OpenBlock:
         """Return the block of a delta without an index: the only open one of its kind."""
         alike = [block for block in self._open.values() if isinstance(block.unified, _KINDS[kind])]
         if wire_index is not None or len(alike) != 1:
@@ -454,7 +458,7 @@ class MessageBlocks:
         self._note("misplaced_delta", kind.__name__)
         return alike[0]
 
-    def _implied_at(
+    def _open_implied(
         self, wire_index: object, kind: type[Text | Reasoning], events: list[Event]
     ) -> OpenBlock:
         """Return the block of text or thinking at the index of an open block of another kind.
@@ -468,7 +472,7 @@ class MessageBlocks:
             alike = any(isinstance(block.unified, kind) for block in self._open.values())
             host = self._open.get(wire_index)
             if alike or host is None or host.delta is None:
-                return self._only_open(wire_index, kind)
+                return self._find_only_open(wire_index, kind)
             self._stop_implied(events)
             self._implied = key
             self._open[key] = OpenBlock(Text() if kind is Text else Reasoning())
@@ -476,7 +480,7 @@ class MessageBlocks:
         self._note("misplaced_delta", kind.__name__)
         return self._open[key]
 
-    def _without_repeat(self, block: OpenBlock, text: str) -> str:
+    def _drop_repeated_text(self, block: OpenBlock, text: str) -> str:
         """Return `text`, or "" if it is a first delta that repeats the text of the start."""
         if block.has_deltas:
             return text

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamnorm._core.blocks import Citation
 from streamnorm._core.json import clean, string_of
-from streamnorm.dialects.anthropic.wire import unmapped
+from streamnorm.dialects.anthropic.wire import unknown_fields
 
 _DOCUMENTS = ("char_location", "page_location", "content_block_location")
 # Fields that are sent even as null: the AI SDK rejects a citation without them.
@@ -20,7 +20,7 @@ _NULLABLE = {
 def citation_from_wire(citation: dict[str, Any]) -> Citation:
     """Return a citation, which covers its whole block."""
     kind = string_of(citation, "type")
-    extra = unmapped(citation, "type")
+    extra = unknown_fields(citation, "type")
 
     def pop_string(key: str) -> str | None:
         return clean(extra.pop(key)) if isinstance(extra.get(key), str) else None
@@ -42,7 +42,7 @@ def citation_to_wire(citation: Citation) -> dict[str, Any]:
         "cited_text": citation.cited_text,
     }
     nulls = dict.fromkeys(_NULLABLE.get(citation.kind, ()))
-    return {"type": citation.kind, **nulls, **unmapped(fields), **(citation.extra or {})}
+    return {"type": citation.kind, **nulls, **unknown_fields(fields), **(citation.extra or {})}
 
 
 def _title_field(kind: str) -> str:

@@ -52,7 +52,7 @@ class AnthropicDecoder(Decoder):
         options: See `Decoder`.
     """
 
-    dialect = "anthropic"
+    dialect = wire.DIALECT
 
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)
@@ -173,7 +173,7 @@ class AnthropicDecoder(Decoder):
             return
         self._id, self._content = id, message.get("content") or None
         self._blocks.begin_message(id)
-        extra = wire.unmapped(message, *wire.MESSAGE_FIELDS)
+        extra = wire.unknown_fields(message, *wire.MESSAGE_FIELDS)
         events.append(MessageStart(id, model, extra or None))
         self._merge_usage(message.get("usage"), events)
         self.first_usage = self._usage.usage
@@ -202,7 +202,9 @@ class AnthropicDecoder(Decoder):
         if not is_object(delta):
             delta = {}
         match delta.get("type"):
-            case "compaction_delta" if blocks.compact(index, wire.unmapped(delta, "type"), events):
+            case "compaction_delta" if blocks.compact(
+                index, wire.unknown_fields(delta, "type"), events
+            ):
                 pass
             case "input_json_delta" if blocks.is_held(index):
                 raise self.malformed("input of a block that is no call, expected a call")
@@ -242,13 +244,13 @@ class AnthropicDecoder(Decoder):
                 raise self.malformed("second stop reason, expected one")
             self._has_stopped = not self._blocks.is_open
         self._merge_stop(delta)
-        self._store_stop_extra(wire.unmapped(value, "type", "delta", "usage"))
+        self._store_stop_extra(wire.unknown_fields(value, "type", "delta", "usage"))
         self._merge_usage(value.get("usage"), events)
 
     def _message_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         if self._stop_reason is None and self._blocks.is_open:
             raise self.malformed("message_stop in an open block, expected its stop or a reason")
-        self._store_stop_extra(wire.unmapped(value, "type"))
+        self._store_stop_extra(wire.unknown_fields(value, "type"))
         self._finish(events)
 
     def _finish(self, events: list[Event]) -> None:
@@ -275,7 +277,7 @@ class AnthropicDecoder(Decoder):
             self._stop_reason = reason
         if sequence := string_of(fields, "stop_sequence"):
             self._stop_sequence = sequence
-        self._store_stop_extra(wire.unmapped(fields, "stop_reason", "stop_sequence"))
+        self._store_stop_extra(wire.unknown_fields(fields, "stop_reason", "stop_sequence"))
 
     def _store_stop_extra(self, fields: _Value) -> None:
         # A stream may repeat the event, with other unknown fields each time.

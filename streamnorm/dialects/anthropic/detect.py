@@ -22,6 +22,14 @@ EVENT_TYPES = frozenset(
         "error",
     }
 )
+# Other dialects with `messages` have none of these fields.
+_REQUEST_FIELDS = frozenset(
+    {"system", "stop_sequences", "anthropic_version", "mcp_servers"}
+    | {"context_management", "output_config"}
+)
+_CHOICES = frozenset({"auto", "any", "tool", "none"})
+_BLOCKS = frozenset({"tool_use", "tool_result", "redacted_thinking", "search_result"})
+_FOREIGN_MESSAGE_FIELDS = ("tool_calls", "tool_call_id", "function_call")
 
 
 class _TypeOnly(Struct):
@@ -42,16 +50,6 @@ def recognises(frame: Frame) -> bool:
 def is_terminal(frame: Frame) -> bool:
     """Return whether a frame is `message_stop`."""
     return bool(object_in(frame.data).get("type", frame.event) == "message_stop")
-
-
-# Other dialects with `messages` have none of these fields.
-_REQUEST_FIELDS = frozenset(
-    {"system", "stop_sequences", "anthropic_version", "mcp_servers"}
-    | {"context_management", "output_config"}
-)
-_CHOICES = frozenset({"auto", "any", "tool", "none"})
-_BLOCKS = frozenset({"tool_use", "tool_result", "redacted_thinking", "search_result"})
-_FOREIGN_MESSAGE_FIELDS = ("tool_calls", "tool_call_id", "function_call")
 
 
 def is_request(body: dict[str, Any]) -> bool:

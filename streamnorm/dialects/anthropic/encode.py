@@ -46,6 +46,7 @@ from streamnorm.dialects.anthropic.reasoning import redacted_to_wire, signature_
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.anthropic.tool_calls import call_to_wire, result_to_wire
 from streamnorm.dialects.anthropic.usage import usage_to_wire
+from streamnorm.dialects.anthropic.wire import DIALECT
 
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
@@ -64,7 +65,7 @@ class AnthropicEncoder(Encoder):
         options: See `Encoder`.
     """
 
-    dialect = "anthropic"
+    dialect = DIALECT
     capabilities = CAPABILITIES
 
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from streamnorm._core.blocks import OpaqueBlock
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, clean, compact, is_object
+from streamnorm.dialects.anthropic.wire import DIALECT
 from streamnorm.sse import encode_frame
 
 _LINE_ENDS = re.compile("[\r\n\0]")
@@ -17,7 +18,7 @@ _LINE_ENDS = re.compile("[\r\n\0]")
 
 def event_from_wire(name: str, value: Any, index: int | None) -> Opaque:
     """Return an event of an unknown type; `index` is the block that it belongs to."""
-    return Opaque("anthropic", name, compact(value), index)
+    return Opaque(DIALECT, name, compact(value), index)
 
 
 def event_to_wire(event: Opaque, index: int | None) -> bytes:
@@ -29,10 +30,10 @@ def event_to_wire(event: Opaque, index: int | None) -> bytes:
 
 def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
     """Return a block of an unknown type."""
-    return OpaqueBlock("anthropic", clean(kind), compact(block))
+    return OpaqueBlock(DIALECT, clean(kind), compact(block))
 
 
-def with_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlock:
+def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlock:
     """Return a `compaction` block with the fields of its delta."""
     return OpaqueBlock(
         block.dialect, block.kind, compact({**msgspec.json.decode(block.data), **fields})

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of, is_object
-from streamnorm.dialects.anthropic.wire import unmapped
+from streamnorm.dialects.anthropic.wire import unknown_fields
 
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _THINKING = "thinking_tokens"
@@ -47,7 +47,7 @@ class UsageReader:
         return self.usage != before
 
     def _merge_details(self, details: dict[str, Any]) -> None:
-        rest = unmapped(details)
+        rest = unknown_fields(details)
         count = count_of(rest.get(_THINKING))
         if count is not None:
             self._counts[_THINKING] = count

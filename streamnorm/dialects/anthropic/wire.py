@@ -16,6 +16,8 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.shapes import found
 
+DIALECT = "anthropic"
+
 DELTA_TEXT_FIELDS = frozenset({"delta", "text", "thinking", "partial_json"})
 """The fields of deltas that may end in half a surrogate pair, and the one that holds them."""
 
@@ -23,7 +25,7 @@ STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
 MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "usage", *STOP_FIELDS})
 
 
-def unmapped(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
+def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
     """Return the fields of an object that are neither null nor `mapped` to a unified field."""
     return {key: item for key, item in value.items() if key not in mapped and item is not None}
 

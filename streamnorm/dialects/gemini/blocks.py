@@ -40,7 +40,7 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.json import clean, compact, is_object, rejoin, string_of
 from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.text import TextOffsets
-from streamnorm.dialects.gemini.opaque import without_half_characters
+from streamnorm.dialects.gemini.opaque import replace_half_characters
 from streamnorm.dialects.gemini.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_from_wire
 from streamnorm.dialects.gemini.tool_calls import (
@@ -141,7 +141,7 @@ class CandidateBlocks:
         field = data_field(part)
         value = part.get(field)
         extra = {
-            key: without_half_characters(key, item)
+            key: replace_half_characters(key, item)
             for key, item in part.items()
             if key != field and item is not None and (key, item) != ("text", "")
         }

@@ -29,12 +29,12 @@ def grounding_from_wire(
         metadata: `groundingMetadata`.
         text: Text of the block; None if no text is open.
     """
-    chunks = _list(metadata.get(_CHUNKS))
+    chunks = _as_list(metadata.get(_CHUNKS))
     citations: list[Citation] = []
     unread: list[Any] = []
     used: set[int] = set()
-    for support in _list(metadata.get(_SUPPORTS)):
-        found = _support(support, chunks, text) if is_object(support) else []
+    for support in _as_list(metadata.get(_SUPPORTS)):
+        found = _read_support(support, chunks, text) if is_object(support) else []
         if not found:
             unread.append(support)
         for number, citation in found:
@@ -67,7 +67,7 @@ def recitations_from_wire(
             continue
         unread: list[Any] = []
         for source in sources:
-            span = _span(source, text) if is_object(source) else None
+            span = _read_span(source, text) if is_object(source) else None
             if span is None:
                 unread.append(source)
             else:
@@ -76,22 +76,22 @@ def recitations_from_wire(
                     for name, value in source.items()
                     if name not in ("startIndex", "endIndex")
                 }
-                citations.append(_citation(_RECITED, fields, span))
+                citations.append(_make_citation(_RECITED, fields, span))
         if unread:
             rest[key] = unread
     return citations, {key: value for key, value in rest.items() if value is not None}
 
 
-def _support(
+def _read_support(
     support: dict[str, Any], chunks: list[Any], text: TextOffsets | None
 ) -> list[tuple[int, Citation]]:
     """Return the citations of a support with their chunk numbers; none if one is not readable."""
     segment = support.get("segment")
     numbers = support.get("groundingChunkIndices")
-    span = _span(segment if is_object(segment) else {}, text)
+    span = _read_span(segment if is_object(segment) else {}, text)
     if span is None or not is_array(numbers) or not numbers:
         return []
-    scores = _list(support.get(_SCORES))
+    scores = _as_list(support.get(_SCORES))
     found: list[tuple[int, Citation]] = []
     for position, number in enumerate(numbers):
         index = count_of(number)
@@ -104,11 +104,11 @@ def _support(
         fields = dict(source)
         if position < len(scores):
             fields[_SCORES] = [scores[position]]
-        found.append((index, _citation(kind, fields, span)))
+        found.append((index, _make_citation(kind, fields, span)))
     return found
 
 
-def _span(
+def _read_span(
     segment: dict[str, Any], text: TextOffsets | None
 ) -> tuple[int | None, int | None] | None:
     """Return the characters of a segment, None and None for the whole block."""
@@ -124,7 +124,9 @@ def _span(
     return text.find(start, end, words if isinstance(words, str) else None)
 
 
-def _citation(kind: str, fields: dict[str, Any], span: tuple[int | None, int | None]) -> Citation:
+def _make_citation(
+    kind: str, fields: dict[str, Any], span: tuple[int | None, int | None]
+) -> Citation:
     rest = {key: value for key, value in fields.items() if value is not None}
 
     def pop(key: str) -> str | None:
@@ -135,7 +137,7 @@ def _citation(kind: str, fields: dict[str, Any], span: tuple[int | None, int | N
     return Citation(kind, url, title, words, *span, extra=rest or None)
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if is_array(value) else []
 
 
@@ -194,7 +196,7 @@ def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
     return {**merged, "citationMetadata": {"citations": recited}} if recited else merged
 
 
-def with_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+def add_metadata_to(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     """Return citations with the fields of a candidate that are none.
 
     Args:
@@ -204,17 +206,17 @@ def with_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, 
     written = {**cited, **metadata}
     grounding, rest = cited.get("groundingMetadata"), metadata.get("groundingMetadata")
     if is_object(grounding) and is_object(rest):
-        written["groundingMetadata"] = _with_citations(rest, grounding)
+        written["groundingMetadata"] = _merge_grounding(rest, grounding)
     recited, rest = cited.get("citationMetadata"), metadata.get("citationMetadata")
     if is_object(recited) and is_object(rest):
-        sources = [*recited["citations"], *_list(rest.get("citations"))]
+        sources = [*recited["citations"], *_as_list(rest.get("citations"))]
         written["citationMetadata"] = {**rest, "citations": sources}
     return written
 
 
-def _with_citations(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str, Any]:
+def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str, Any]:
     """Return the rest of grounding metadata with citations, whose chunks may be among its own."""
-    chunks = [*_list(rest.get(_CHUNKS))]
+    chunks = [*_as_list(rest.get(_CHUNKS))]
     known = {compact(chunk): number for number, chunk in enumerate(chunks)}
     numbers: list[int] = []
     for chunk in grounding[_CHUNKS]:
@@ -225,7 +227,7 @@ def _with_citations(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str
         {**support, "groundingChunkIndices": [numbers[n] for n in support["groundingChunkIndices"]]}
         for support in grounding[_SUPPORTS]
     ]
-    return {**rest, _CHUNKS: chunks, _SUPPORTS: [*supports, *_list(rest.get(_SUPPORTS))]}
+    return {**rest, _CHUNKS: chunks, _SUPPORTS: [*supports, *_as_list(rest.get(_SUPPORTS))]}
 
 
 class _Support(Struct):
@@ -252,7 +254,7 @@ class _Grounding:
         self._supports: list[_Support] = []
 
     def add(self, kind: str, fields: dict[str, Any], segment: dict[str, Any]) -> None:
-        scores = _list(fields.pop(_SCORES, None))
+        scores = _as_list(fields.pop(_SCORES, None))
         number = self._numbers.setdefault(compact([kind, fields]), len(self._chunks))
         if number == len(self._chunks):
             self._chunks.append({kind: fields})

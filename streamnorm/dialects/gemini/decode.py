@@ -30,8 +30,8 @@ from streamnorm.dialects.gemini.body_format import JSON_ARRAY
 from streamnorm.dialects.gemini.citations import grounding_from_wire, recitations_from_wire
 from streamnorm.dialects.gemini.delta_run import GeminiRun
 from streamnorm.dialects.gemini.detect import has_finish
-from streamnorm.dialects.gemini.opaque import without_half_characters
-from streamnorm.dialects.gemini.stop_reasons import ending_word, failed_finish
+from streamnorm.dialects.gemini.opaque import replace_half_characters
+from streamnorm.dialects.gemini.stop_reasons import failed_finish, finish_reason_of
 from streamnorm.dialects.gemini.usage import UsageReader
 from streamnorm.dialects.gemini.wire import DIALECT
 from streamnorm.sse import Frame
@@ -166,7 +166,7 @@ class GeminiDecoder(Decoder):
         if not first:
             self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
-        if is_object(feedback) and (word := ending_word(feedback.get("blockReason"))):
+        if is_object(feedback) and (word := finish_reason_of(feedback.get("blockReason"))):
             self._block(word)
         if failed is not None:
             raise failed
@@ -190,7 +190,7 @@ class GeminiDecoder(Decoder):
     def _store_extra(self, value: _Value) -> None:
         """Store unknown fields; a later value replaces an earlier one."""
         fields = {
-            key: without_half_characters(key, item)
+            key: replace_half_characters(key, item)
             for key, item in value.items()
             if key not in _MAPPED_FIELDS and item is not None and self._extra.get(key) != item
         }
@@ -255,12 +255,12 @@ class GeminiDecoder(Decoder):
         if candidate.get("logprobsResult"):
             blocks.opaque("logprobsResult", candidate["logprobsResult"], events)
         fields = {
-            key: without_half_characters(key, item)
+            key: replace_half_characters(key, item)
             for key, item in candidate.items()
             if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item
         }
         self._opener.store_fields(blocks.extra, fields)
-        word = ending_word(candidate.get("finishReason"))
+        word = finish_reason_of(candidate.get("finishReason"))
         if word and not blocks.ends_in_code:  # its result and more follow
             blocks.finish, blocks.blocked = word, False
         error = failed_finish(word, string_of(candidate, "finishMessage"))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streamnorm._core.codec import DONE
 from streamnorm._core.json import FAST_ERRORS, is_array, is_object, object_in, objects_of
-from streamnorm.dialects.gemini.stop_reasons import ending_word
+from streamnorm.dialects.gemini.stop_reasons import finish_reason_of
 from streamnorm.sse import Frame
 
 _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
@@ -71,7 +71,7 @@ def is_terminal(frame: Frame) -> bool:
 def has_finish(chunk: dict[str, Any]) -> bool:
     """Return whether a chunk has the finish reason of a candidate, or a block reason."""
     feedback = chunk.get("promptFeedback")
-    if is_object(feedback) and ending_word(feedback.get("blockReason")):
+    if is_object(feedback) and finish_reason_of(feedback.get("blockReason")):
         return True
     return any(map(_is_finished, objects_of(chunk.get("candidates"))))
 
@@ -82,4 +82,4 @@ def _is_finished(candidate: dict[str, Any]) -> bool:
     parts = objects_of(content.get("parts")) if is_object(content) else []
     full = [part for part in parts if part.get("text") or part.keys() - _TEXT_FIELDS]
     is_code = bool(full) and "executableCode" in full[-1]
-    return not is_code and ending_word(candidate.get("finishReason")) != ""
+    return not is_code and finish_reason_of(candidate.get("finishReason")) != ""

@@ -69,8 +69,6 @@ _THOUGHT = b',"thought":true'
 
 # U+0085, U+2028 and U+2029 end a line for clients that use `str.splitlines`.
 _LINE_END = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
-
-
 # @google/genai before its version 3 ignores an error event, and takes the end of the body for
 # that of the answer.  An unfinished event makes it raise "Incomplete JSON segment at the end"
 # (`processStreamResponse` of 1.52.0, read 2026-11-23).  A comment is read by none.
@@ -195,7 +193,7 @@ class GeminiEncoder(Encoder):
         self._open[event.index] = _OpenBlock(
             block, tail, joined, joined.size, self._joined_start, extra
         )
-        part = whole_part(block, event.extra, extra)
+        part = complete_part(block, event.extra, extra)
         return b"" if part is None else self._part(part)
 
     def _block_stop(self, event: BlockStop) -> bytes:
@@ -269,7 +267,7 @@ class GeminiEncoder(Encoder):
             case "candidate":
                 return self._candidate(fields)
             case "part":
-                return _frame({**self._around([{"text": "", **fields}], {}), **self._names})
+                return _frame({**self._chunk_of([{"text": "", **fields}], {}), **self._names})
             case "frame":
                 return _frame(fields)
             case _:
@@ -303,15 +301,15 @@ class GeminiEncoder(Encoder):
         Its part is empty text, as the API sends it: a client that prints `chunk.text` prints
         nothing.
         """
-        around = self._around([{"text": ""}], fields)
+        around = self._chunk_of([{"text": ""}], fields)
         return _frame({**around, **(chunk_fields or {}), **self._names})
 
-    def _around(self, parts: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
+    def _chunk_of(self, parts: list[dict[str, Any]], fields: dict[str, Any]) -> dict[str, Any]:
         content = {"parts": parts, "role": "model"}
         return {"candidates": [{"content": content, **fields, "index": 0}]}
 
 
-def whole_part(
+def complete_part(
     block: Block, fields: dict[str, Any] | None, extra: dict[str, Any]
 ) -> dict[str, Any] | None:
     """Return a block as its part; None if the block grows by deltas.

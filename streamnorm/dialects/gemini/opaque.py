@@ -8,7 +8,7 @@ import msgspec
 
 from streamnorm._core.events import Opaque
 from streamnorm._core.json import FAST_ERRORS, compact, is_object
-from streamnorm.dialects.gemini.stop_reasons import ending_word
+from streamnorm.dialects.gemini.stop_reasons import finish_reason_of
 from streamnorm.dialects.gemini.wire import PIECES
 
 Target: TypeAlias = Literal["candidate", "part", "frame", "dropped"]
@@ -20,7 +20,7 @@ _CANDIDATE_FIELDS = frozenset({"citationMetadata", "groundingMetadata", "logprob
 _FRAME = "frame"
 
 
-def without_half_characters(key: str, value: Any) -> Any:
+def replace_half_characters(key: str, value: Any) -> Any:
     """Return the value of a field that is kept, without the lone surrogates of a fragment."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
@@ -43,4 +43,4 @@ def block_reason(fields: dict[str, Any]) -> str:
     """Return the `blockReason` in fields of a chunk; empty if the prompt was not blocked."""
     feedback = fields.get("promptFeedback")
     reason = feedback.get("blockReason") if is_object(feedback) else None
-    return ending_word(reason) if isinstance(reason, str) else ""
+    return finish_reason_of(reason) if isinstance(reason, str) else ""

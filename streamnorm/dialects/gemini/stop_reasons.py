@@ -53,7 +53,7 @@ _TO_WIRE: dict[StopReason, str] = {
 }
 
 
-def ending_word(value: Any) -> str:
+def finish_reason_of(value: Any) -> str:
     """Return a finish or block reason, maybe sent as its number; empty if it says nothing."""
     word = str(value) if type(value) is int else clean(value) if isinstance(value, str) else ""
     return "" if word in _UNSPECIFIED else word

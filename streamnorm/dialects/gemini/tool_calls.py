@@ -15,6 +15,17 @@ from streamnorm._core.limits import OBJECT_BYTES, Limits, StoredBytes, text_byte
 from streamnorm.dialects.gemini.wire import RawCall, RawPart, raw_json
 
 _MAPPED = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+_STEP = re.compile(
+    r"""\.([^.\[\]]+)|\[([0-9]{0,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+)
+_ESCAPED = re.compile(r"\\(.)")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "stringValue": (str,),
+    "numberValue": (int, float),
+    "boolValue": (bool,),
+    "nullValue": (str, int, type(None)),
+}
+"""Types of the values of an entry, which has at most one."""
 
 
 class CallPart(Struct):
@@ -45,7 +56,7 @@ def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
     """
     entries = objects_of(call.get("partialArgs"))
     goes_on = _goes_on(call) or any(map(_goes_on, entries))
-    arguments = _arguments(call.get("args"), raw)
+    arguments = _arguments_text(call.get("args"), raw)
     if arguments is not None and (entries or goes_on):
         if call["args"]:
             raise contradiction("whole arguments beside fragments")
@@ -59,7 +70,7 @@ def _goes_on(value: dict[str, Any]) -> bool:
     return value.get("willContinue") is True
 
 
-def _arguments(value: Any, raw: RawCall | None) -> str | None:
+def _arguments_text(value: Any, raw: RawCall | None) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -95,12 +106,6 @@ def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
 def contradiction(found: str) -> Fatal:
     """Return the error of a call that contradicts what came before it."""
     return Fatal(StreamError("malformed", f"function call with {found}"))
-
-
-_STEP = re.compile(
-    r"""\.([^.\[\]]+)|\[([0-9]{0,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
-)
-_ESCAPED = re.compile(r"\\(.)")
 
 
 class _Container(Struct):
@@ -143,7 +148,7 @@ class PartialArguments:
             Fatal: The entry has no path, or one that was already closed, or another than that
                 of an unfinished string, or its value is none.
         """
-        path, ends_list = self._path(entry.get("jsonPath"))
+        path, ends_list = self._read_path(entry.get("jsonPath"))
         _check_value(entry)
         if self._string is None:
             return self._go_to(path, ends_list, entry)
@@ -156,7 +161,7 @@ class PartialArguments:
 
         An unfinished string is not closed: its end was never sent.
         """
-        return self._close(0) if self._string is None else self._half_character()
+        return self._close_to(0) if self._string is None else self._half_character()
 
     def cut(self) -> str:
         """Return text behind which the arguments are unfinished: their end was never sent."""
@@ -181,10 +186,10 @@ class PartialArguments:
             common += 1
         if common == len(path) and not _has_value(entry):
             # `[]` closes an open list; any other path that is open adds nothing.
-            return opening + (self._close(common) if ends_list and path else "")
+            return opening + (self._close_to(common) if ends_list and path else "")
         if common == len(path):
             raise _malformed("a value for what is open")
-        out = [opening, self._close(common + 1)]
+        out = [opening, self._close_to(common + 1)]
         for number, step in enumerate(path[common:], common):
             out.append(self._enter(step))
             if number + 1 < len(path):
@@ -216,7 +221,7 @@ class PartialArguments:
         self._open.append(_Container(step, is_list=is_list, keys=set()))
         return "[" if is_list else "{"
 
-    def _close(self, depth: int) -> str:
+    def _close_to(self, depth: int) -> str:
         closed = ["]" if container.is_list else "}" for container in reversed(self._open[depth:])]
         self._stored.release(sum(container.stored_bytes for container in self._open[depth:]))
         del self._open[depth:]
@@ -243,7 +248,7 @@ class PartialArguments:
         carry, self._carry = clean(self._carry), ""
         return carry
 
-    def _path(self, path: Any) -> tuple[list[str | int], bool]:
+    def _read_path(self, path: Any) -> tuple[list[str | int], bool]:
         """Return the steps of a path and whether it ends in `[]`."""
         if not isinstance(path, str) or not path.startswith("$"):
             raise _malformed("no path")
@@ -257,27 +262,18 @@ class PartialArguments:
             if match[2] == "":
                 ends_list = True
             else:
-                steps.append(_step(match))
+                steps.append(_read_step(match))
             if len(steps) >= self._limits.max_json_depth:
                 raise too_large("max_json_depth", self._limits.max_json_depth)
         return steps, ends_list
 
 
-def _step(match: re.Match[str]) -> str | int:
+def _read_step(match: re.Match[str]) -> str | int:
     if match[2]:
         return int(match[2])
     if match[1]:
         return clean(match[1])
     return clean(_ESCAPED.sub(r"\1", match[3] or match[4] or ""))
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "stringValue": (str,),
-    "numberValue": (int, float),
-    "boolValue": (bool,),
-    "nullValue": (str, int, type(None)),
-}
-"""Types of the values of an entry, which has at most one."""
 
 
 def _has_value(entry: dict[str, Any]) -> bool:

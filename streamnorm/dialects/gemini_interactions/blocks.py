@@ -27,9 +27,12 @@ from streamnorm._core.ids import Signed, untag_signature, unwrap_base64
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
 from streamnorm._core.text import TextOffsets
 from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
-from streamnorm.dialects.gemini_interactions.wire import Delta, TextFragment, other_fields
-
-DIALECT = "gemini_interactions"
+from streamnorm.dialects.gemini_interactions.wire import (
+    DIALECT,
+    Delta,
+    TextFragment,
+    unknown_fields,
+)
 
 
 class OutputText(Struct):
@@ -218,7 +221,7 @@ class OutputStep(OpenStep):
             kind = string_of(content, "type") if is_object(content) else ""
             if not (is_object(content) and self.read_delta(kind or "text", content, "", events)):
                 self._blocks.opaque(kind or "content", content, events, index=self.index)
-        if rest := other_fields(self._fields, "type", "content"):
+        if rest := unknown_fields(self._fields, "type", "content"):
             self._blocks.opaque(self.kind, rest, events)
 
     def append(self, delta: Delta, events: list[Event]) -> bool:
@@ -306,7 +309,7 @@ class OutputStep(OpenStep):
             self._blocks.opaque(kind, content, events, index=self.index)
             return
         self.stop(events, explicit=True)
-        extra = other_fields(content, "type", "data", "uri", "mime_type")
+        extra = unknown_fields(content, "type", "data", "uri", "mime_type")
         events.append(BlockStop(self._blocks.start(block, extra, events)))
 
 

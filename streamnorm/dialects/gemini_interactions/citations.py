@@ -23,7 +23,7 @@ def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citatio
     kind = annotation.get("type")
     if not isinstance(kind, str) or kind not in _KINDS:
         return None
-    span = _span(annotation, text)
+    span = _read_span(annotation, text)
     if span is None:
         return None
     rest = {
@@ -38,7 +38,9 @@ def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citatio
     return Citation(_KINDS[kind], url, title, None, *span, extra=rest or None)
 
 
-def _span(annotation: dict[str, Any], text: TextOffsets) -> tuple[int | None, int | None] | None:
+def _read_span(
+    annotation: dict[str, Any], text: TextOffsets
+) -> tuple[int | None, int | None] | None:
     """Return the characters of an annotation, None and None for the whole text."""
     start, end = annotation.get("start_index"), annotation.get("end_index")
     if end is None:  # the vendor leaves out zeros, but an end of zero is none

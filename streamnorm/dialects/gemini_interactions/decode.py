@@ -15,7 +15,7 @@ from streamnorm._core.codec import DONE, DecodeOptions, Decoder, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, UsageUpdate
 from streamnorm._core.failures import Fatal, find_error, named_error
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
-from streamnorm.dialects.gemini_interactions.blocks import DIALECT, InteractionBlocks
+from streamnorm.dialects.gemini_interactions.blocks import InteractionBlocks
 from streamnorm.dialects.gemini_interactions.detect import event_type
 from streamnorm.dialects.gemini_interactions.steps import OpenSteps
 from streamnorm.dialects.gemini_interactions.stop_reasons import (
@@ -27,7 +27,12 @@ from streamnorm.dialects.gemini_interactions.stop_reasons import (
     stop_reason,
 )
 from streamnorm.dialects.gemini_interactions.usage import UsageReader
-from streamnorm.dialects.gemini_interactions.wire import PIECES, decode_delta, other_fields
+from streamnorm.dialects.gemini_interactions.wire import (
+    DIALECT,
+    PIECES,
+    decode_delta,
+    unknown_fields,
+)
 from streamnorm.sse import Frame
 
 _INTERACTION_FIELDS = ("id", "model", "status", "usage", "steps", "outputs", "error", "errors")
@@ -130,7 +135,7 @@ class InteractionsDecoder(Decoder):
                 self._revoke_status()
             self._steps.read(action, value, data, events)
             self._read_usage(value.get("usage"), events)
-            if rest := other_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
+            if rest := unknown_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
                 self._blocks.opaque(kind, rest, events)
         elif (error := find_error(value)) is not None:
             raise Fatal(error)
@@ -157,7 +162,7 @@ class InteractionsDecoder(Decoder):
         if contradicts(action, status):
             raise self.malformed(f"interaction.{action} with status {status[:20]!r}")
         self._status = status or self._status
-        if rest := other_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
+        if rest := unknown_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
             self._blocks.opaque(f"interaction.{action}", rest, events)
         is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
         if action in FINAL_EVENTS or is_final:
@@ -186,7 +191,7 @@ class InteractionsDecoder(Decoder):
         model = string_of(interaction, "model") or string_of(interaction, "agent")
         self._blocks.check_names(id, model)
         self._blocks.seed = (id, model, string_of(interaction, "created"))
-        self._start_fields = other_fields(interaction, *_INTERACTION_FIELDS)
+        self._start_fields = unknown_fields(interaction, *_INTERACTION_FIELDS)
         events.append(MessageStart(id, model, dict(self._start_fields) or None))
 
     # Token counts
@@ -195,7 +200,7 @@ class InteractionsDecoder(Decoder):
         metadata = value.get("metadata")
         if is_object(metadata):
             self._read_usage(metadata.get("total_usage"), events)
-            if rest := other_fields(metadata, "total_usage"):
+            if rest := unknown_fields(metadata, "total_usage"):
                 self._blocks.opaque("metadata", rest, events)
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:
@@ -216,7 +221,7 @@ class InteractionsDecoder(Decoder):
         known = self._start_fields or {}
         extra = {
             name: item
-            for name, item in other_fields(interaction, *_INTERACTION_FIELDS).items()
+            for name, item in unknown_fields(interaction, *_INTERACTION_FIELDS).items()
             if name not in known or known[name] != item
         }
         resumable = bool(interaction.get("continuation_token"))

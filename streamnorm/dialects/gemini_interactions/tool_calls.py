@@ -23,8 +23,8 @@ from streamnorm.dialects.gemini_interactions.blocks import (
 from streamnorm.dialects.gemini_interactions.wire import (
     ArgumentsFragment,
     Delta,
-    other_fields,
-    without_half_characters,
+    replace_half_characters,
+    unknown_fields,
 )
 
 FUNCTION_CALL = "function_call"
@@ -83,7 +83,7 @@ class _CallStep(OpenStep):
                 raise Fatal(StreamError("malformed", f"{self.kind} goes on behind its arguments"))
             self._store(block.append(text, events))
 
-    def _set_arguments(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
+    def _append_complete(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
         """Append complete arguments, which repeat those of the start."""
         if not text:
             return
@@ -135,7 +135,7 @@ class ToolCallStep(_CallStep):
         if kind == "arguments_delta":
             self._append_fragment(block, delta.get("arguments"), events)
         elif kind == FUNCTION_CALL:
-            self._set_arguments(block, arguments, events)
+            self._append_complete(block, arguments, events)
         return True
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
@@ -157,7 +157,7 @@ class ToolCallStep(_CallStep):
         call = ToolCall(id, name)
         if signed is not None:
             call = structs.replace(call, signature=signed.signature, issuer=signed.issuer)
-        return self._open(call, other_fields(fields, *_MAPPED, "signature"), events)
+        return self._open(call, unknown_fields(fields, *_MAPPED, "signature"), events)
 
     def _sign(self, block: GrowingBlock, fields: dict[str, Any], events: list[Event]) -> None:
         signature = string_of(fields, "signature")
@@ -180,12 +180,12 @@ class ServerToolCallStep(_CallStep):
         block = self._block
         if block is None:
             block = self._begin({**self._fields, **delta}, events)
-        elif kind == self.kind and (rest := other_fields(delta, *_MAPPED)):
+        elif kind == self.kind and (rest := unknown_fields(delta, *_MAPPED)):
             self._blocks.opaque(kind, rest, events, index=block.index)
         if kind == "arguments_delta":
             self._append_fragment(block, delta.get("arguments"), events)
         else:
-            self._set_arguments(block, arguments, events)
+            self._append_complete(block, arguments, events)
         return True
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
@@ -197,7 +197,7 @@ class ServerToolCallStep(_CallStep):
         self._blocks.name_call(id, name)
         self._blocks.running.append(id)
         call = ServerToolCall(id, name, kind=clean(self.kind) + _KIND_SUFFIX)
-        return self._open(call, other_fields(fields, *_MAPPED), events)
+        return self._open(call, unknown_fields(fields, *_MAPPED), events)
 
 
 class ResultStep(OpenStep):
@@ -218,14 +218,14 @@ class ResultStep(OpenStep):
     def stop(self, events: list[Event], *, explicit: bool) -> None:
         id = string_of(self._result, "call_id")
         if self.kind == "function_result":
-            id = self._answered_call(id, string_of(self._result, "name"))
+            id = self._answer_call(id, string_of(self._result, "name"))
         else:
-            id = self._answered_server_call(id)
+            id = self._answer_server_call(id)
         self._blocks.check_names(id)
         result = ServerToolResult(id, clean(self.kind) + _KIND_SUFFIX, self._result)
         events.append(BlockStop(self._blocks.start(result, None, events)))
 
-    def _answered_call(self, id: str, name: str) -> str:
+    def _answer_call(self, id: str, name: str) -> str:
         """Return the id of the client tool call that a result answers; its tool has run."""
         unanswered = self._blocks.unanswered
         if not id:
@@ -233,7 +233,7 @@ class ResultStep(OpenStep):
         unanswered.pop(id, None)
         return id
 
-    def _answered_server_call(self, id: str) -> str:
+    def _answer_server_call(self, id: str) -> str:
         """Return the id of the provider's call that a result answers."""
         running = self._blocks.running
         if not id and len(running) > 1:
@@ -252,7 +252,7 @@ class ResultStep(OpenStep):
             if is_array(before) and is_array(value):
                 before += value
             else:
-                self._result[key] = without_half_characters(
+                self._result[key] = replace_half_characters(
                     key, list(value) if is_array(value) else value
                 )
 

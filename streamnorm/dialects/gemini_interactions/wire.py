@@ -13,6 +13,8 @@ from msgspec import Raw, Struct
 
 from streamnorm._core.json import FAST_ERRORS, clean, compact, decode_any
 
+DIALECT = "gemini_interactions"
+
 
 class TextFragment(
     Struct, frozen=True, gc=False, tag_field="type", tag="text", forbid_unknown_fields=True
@@ -106,15 +108,15 @@ PIECES = frozenset({"delta", "step", "content", "summary", "text", "arguments"})
 """Keys whose strings are fragments of a longer text, and the keys on the way to them."""
 
 
-def without_half_characters(key: str, value: Any) -> Any:
+def replace_half_characters(key: str, value: Any) -> Any:
     """Return the value of a field that is kept, without the lone surrogates of a fragment."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
 
-def other_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
+def unknown_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
     """Return the fields of an object that are not known and not empty."""
     return {
-        key: without_half_characters(key, item)
+        key: replace_half_characters(key, item)
         for key, item in value.items()
         if key not in known and item not in (None, "")
     }

@@ -6,8 +6,8 @@ import pytest
 
 from streamnorm import MessageStop, StopReason, StreamError
 from streamnorm.dialects.gemini.stop_reasons import (
-    ending_word,
     failed_finish,
+    finish_reason_of,
     stop_reason_from_wire,
     stop_reason_to_wire,
 )
@@ -47,12 +47,12 @@ def test_finish_reason_has_its_stop_reason(word: str, reason: str) -> None:
     ],
 )
 def test_unspecified_reason_ends_nothing(word: object) -> None:
-    assert ending_word(word) == ""
+    assert finish_reason_of(word) == ""
 
 
 @pytest.mark.parametrize(("word", "name"), [("STOP", "STOP"), (1, "1"), ("NEW", "NEW")])
 def test_reason_may_be_a_number(word: object, name: str) -> None:
-    assert ending_word(word) == name
+    assert finish_reason_of(word) == name
 
 
 @pytest.mark.parametrize("word", ["STOP", "1", "SOMETHING_NEW"])

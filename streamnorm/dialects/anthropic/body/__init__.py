@@ -1,7 +1,8 @@
 """Whole bodies of Anthropic Messages.
 
-Read `request.py` first (a request field by field), then `messages.py` and `content.py` (the
-conversation), `tools.py` and `betas.py`; `response.py` is the answer.
+Read `request.py` first (a request field by field, its options and betas), then `messages.py` and
+`content.py` (the conversation) and `tools.py`; `response.py` is the answer, `auxiliary.py` token
+counts and model lists.  `fitting.py` repairs bodies of Anthropic's own clients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Endpoints beside those of messages: numbers of tokens, and lists of models.
+"""Auxiliary endpoints: token counts and model lists.
 
 https://platform.claude.com/docs/en/api/messages-count-tokens and
 https://platform.claude.com/docs/en/api/models/list (read 2026-11-23).
@@ -20,8 +20,9 @@ from streamnorm._core.bodies.models import (
 )
 from streamnorm._core.codec import CountCodec
 from streamnorm._core.json import count_of
-from streamnorm.dialects.anthropic.body.content import DIALECT
+from streamnorm.dialects.anthropic.wire import DIALECT
 
+# Fields of a request that the endpoint has, too; it has neither `max_tokens` nor `stream`.
 COUNT = CountCodec(
     fields=frozenset(
         {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}

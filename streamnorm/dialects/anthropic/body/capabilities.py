@@ -26,7 +26,8 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     mixed_results=True,
     result_media=frozenset({"text", "image", "document", "opaque"}),
     error_results=True,
-    # Ids of other characters are escaped where they are written, and restored where read.
+    # The API refuses ids with other characters than letters, digits, `_` and `-`; the room
+    # escapes them when it writes and restores them when it reads (`escape_id`).
     id_pattern=None,
     unique_ids=True,
     name_pattern=r"[a-zA-Z0-9_-]{1,128}",
@@ -42,7 +43,7 @@ REQUEST_CAPABILITIES = BodyCapabilities(
     mcp_servers=frozenset({"url", "authorization", "allowed_tools", "require_approval"}),
     server_history=True,
     enforces_outputs=True,
-    # Answers in any JSON form can only be asked for in words.
+    # `output_config.format` has no type for JSON without a schema.
     output_kinds=frozenset({"text", "json_schema"}),
     max_tokens=32_000,
     max_temperature=1.0,

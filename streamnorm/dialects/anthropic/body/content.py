@@ -1,6 +1,11 @@
 """Content blocks of messages, in both directions.
 
-https://platform.claude.com/docs/en/api/messages (read 2026-11-22).
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  First the fields that every
+block shares (cache control, unknown fields), then opaque blocks, images and documents, and last
+the content of a message with its blocks by type.
+
+Unknown fields are written back after the mapped ones; where both have a field, the mapped value
+stays, except that objects are merged and a typed object replaces the mapped one.
 """
 
 from __future__ import annotations
@@ -52,91 +57,13 @@ from streamnorm.dialects.anthropic.tool_calls import (
     result_from_wire,
     result_to_wire,
 )
-
-DIALECT = "anthropic"
+from streamnorm.dialects.anthropic.wire import DIALECT
 
 Extra: TypeAlias = "dict[str, dict[str, Any]] | None"
 
 _MARK = "cache_control"
 _PLAIN_MARK = frozenset({"type", "ttl"})
 _NEEDS_TYPE = frozenset({_MARK, "tool_choice"})
-
-
-def mark_and_rest(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
-    """Return the cache mark of a part, and its fields that are neither the mark nor mapped.
-
-    Fields of the mark that are unknown stay in `cache_control`, without its type.
-    """
-    rest = unknown_fields(value, mapped)
-    if not rest:
-        return None, None
-    mark = rest.get(_MARK)
-    if mark is None:
-        return None, {DIALECT: rest}
-    if not is_object(mark):
-        raise unexpected(mark, "an object", f"$.{_MARK}")
-    if mark.get("type") != "ephemeral":
-        return None, {DIALECT: rest}
-    del rest[_MARK]
-    ttl = mark.get("ttl")
-    if ttl is not None and not isinstance(ttl, str):
-        raise unexpected(ttl, "a string", f"$.{_MARK}.ttl")
-    if more := unknown_fields(mark, {"type"} if ttl is None else {"type", "ttl"}):
-        rest[_MARK] = more
-    return CacheMark(ttl), {DIALECT: rest} if rest else None
-
-
-def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
-    """Return the `cache_control` of a mark."""
-    return {"type": "ephemeral"} if mark.ttl is None else {"type": "ephemeral", "ttl": mark.ttl}
-
-
-def own_fields(extra: Extra) -> dict[str, Any]:
-    """Return the fields of this dialect in the `extra` of a part."""
-    return extra.get(DIALECT, {}) if extra else {}
-
-
-def add_rest(value: dict[str, Any], mark: CacheMark | None, rest: dict[str, Any]) -> None:
-    """Add the cache mark of a part, and its fields that have no unified place.
-
-    An object without a type adds to the one that is written, and one with a type replaces it;
-    any other value is written where there is none.
-    """
-    if mark is not None:
-        value[_MARK] = mark_to_wire(mark)
-    for name, item in rest.items():
-        if not is_object(item):
-            value.setdefault(name, item)
-        elif "type" in item:
-            value[name] = item
-        elif is_object(written := value.get(name)):
-            value[name] = {**written, **item}
-        elif name not in _NEEDS_TYPE:  # of what is gone
-            value[name] = item
-
-
-def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
-    """Return a block that has no unified counterpart; its data lacks the mark."""
-    mark = block.get(_MARK)
-    if not (is_object(mark) and mark.keys() <= _PLAIN_MARK):
-        return OpaqueBlock(DIALECT, kind, compact(block))
-    cache, _ = mark_and_rest({_MARK: mark}, frozenset())
-    data = {name: item for name, item in block.items() if name != _MARK}
-    return OpaqueBlock(DIALECT, kind, compact(data), cache=cache)
-
-
-def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
-    """Return a block that has no unified counterpart.
-
-    Raises:
-        EncodeError: Its data are no JSON.
-    """
-    value: dict[str, Any] = json_value(block.data, "data", path)
-    if block.cache is not None:
-        value[_MARK] = mark_to_wire(block.cache)
-    return value
-
-
 _FILE = frozenset({"type", "source"})
 _TITLED = frozenset({"type", "source", "title"})
 _FOUND = frozenset({"type", "title"})
@@ -147,73 +74,171 @@ _SOURCES = {
     "file": frozenset({"type", "file_id"}),
 }
 _PDF = "application/pdf"
+_TEXT = frozenset({"type", "text"})
+_CITED_TEXT = frozenset({"type", "text", "citations"})
+_THINKING = frozenset({"type", "thinking", "signature"})
+_REDACTED = frozenset({"type", "data"})
+_CALL = frozenset({"type", "id", "name", "input"})
+_RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
+_SERVER_RESULT = frozenset({"type", "tool_use_id", "content"})
+
+_Value: TypeAlias = "dict[str, Any]"
+_Readers: TypeAlias = "Mapping[str, Callable[[_Value, str | None], InputBlock]]"
+
+
+def take_cache_control(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
+    """Return the cache mark of a part, and its unknown fields as `extra`.
+
+    Unknown fields of the mark itself, such as Claude Code's `scope`, stay in `cache_control`
+    without its type.
+
+    Args:
+        value: The part.
+        mapped: Names of its fields that have a unified field.
+    """
+    unknown = unknown_fields(value, mapped)
+    if not unknown:
+        return None, None
+    mark = unknown.get(_MARK)
+    if mark is None:
+        return None, {DIALECT: unknown}
+    if not is_object(mark):
+        raise unexpected(mark, "an object", f"$.{_MARK}")
+    if mark.get("type") != "ephemeral":
+        return None, {DIALECT: unknown}
+    del unknown[_MARK]
+    ttl = mark.get("ttl")
+    if ttl is not None and not isinstance(ttl, str):
+        raise unexpected(ttl, "a string", f"$.{_MARK}.ttl")
+    if more := unknown_fields(mark, {"type"} if ttl is None else {"type", "ttl"}):
+        unknown[_MARK] = more
+    return CacheMark(ttl), {DIALECT: unknown} if unknown else None
+
+
+def cache_control_to_wire(mark: CacheMark) -> dict[str, Any]:
+    """Return the `cache_control` of a mark."""
+    return {"type": "ephemeral"} if mark.ttl is None else {"type": "ephemeral", "ttl": mark.ttl}
+
+
+def unknown_fields_of(extra: Extra) -> dict[str, Any]:
+    """Return Anthropic's unknown fields in the `extra` of a part."""
+    return extra.get(DIALECT, {}) if extra else {}
+
+
+def add_unknown_fields(
+    value: dict[str, Any], mark: CacheMark | None, unknown: dict[str, Any]
+) -> None:
+    """Add the cache mark and the unknown fields of a part to its JSON object.
+
+    A mapped value stays.  An object without a type is merged into the mapped object, which it
+    was read from in part; an object with a type replaces it.
+    """
+    if mark is not None:
+        value[_MARK] = cache_control_to_wire(mark)
+    for name, item in unknown.items():
+        if not is_object(item):
+            value.setdefault(name, item)
+        elif "type" in item:
+            value[name] = item
+        elif is_object(mapped := value.get(name)):
+            value[name] = {**mapped, **item}
+        elif name not in _NEEDS_TYPE:  # else the typed object was removed since it was read
+            value[name] = item
+
+
+def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
+    """Return a block of an unknown type, without its cache mark."""
+    mark = block.get(_MARK)
+    # A mark with unknown fields stays in the data: `CacheMark` holds the lifetime alone.
+    if not (is_object(mark) and mark.keys() <= _PLAIN_MARK):
+        return OpaqueBlock(DIALECT, kind, compact(block))
+    cache, _ = take_cache_control({_MARK: mark}, frozenset())
+    data = {name: item for name, item in block.items() if name != _MARK}
+    return OpaqueBlock(DIALECT, kind, compact(data), cache=cache)
+
+
+def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
+    """Return a block of an unknown type as its JSON object.
+
+    Raises:
+        EncodeError: The data of the block are no JSON.
+    """
+    value: dict[str, Any] = json_value(block.data, "data", path)
+    if block.cache is not None:
+        value[_MARK] = cache_control_to_wire(block.cache)
+    return value
 
 
 def image_from_wire(block: dict[str, Any], server: str | None) -> Image | OpaqueBlock:
-    """Return an image; one with a source of an unknown type is opaque."""
+    """Return an `image` block; opaque if the type of its source is unknown."""
     source = get_object(block, "source") or {}
     file = _source_from_wire(source)
     if file is None:
         return opaque_from_wire("image", block)
-    mark, extra = mark_and_rest(block, _FILE)
-    return Image(**file, cache=mark, extra=_with_source(extra, source))
+    mark, extra = take_cache_control(block, _FILE)
+    return Image(**file, cache=mark, extra=_add_source_fields(extra, source))
 
 
 def document_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
-    """Return a document; one with a source of an unknown type is opaque.
+    """Return a `document` block; opaque if the type of its source is unknown.
 
-    A document of blocks of text is their text, with the blocks as an extra field.
+    A source of text blocks (`content`) becomes their joined text.  The source stays an unknown
+    field, which is written back while the text is unchanged.
     """
     source = get_object(block, "source") or {}
     file = _source_from_wire(source)
     title = get_str(block, "title")
-    mark, extra = mark_and_rest(block, _FILE if title is None else _TITLED)
+    mark, extra = take_cache_control(block, _FILE if title is None else _TITLED)
     if file is not None:
-        return Document(**file, title=title, cache=mark, extra=_with_source(extra, source))
+        return Document(**file, title=title, cache=mark, extra=_add_source_fields(extra, source))
     text = _text_of(source.get("content"))
     if text is None:
         return opaque_from_wire("document", block)
-    extra = {DIALECT: {**own_fields(extra), "source": source}}
+    extra = {DIALECT: {**unknown_fields_of(extra), "source": source}}
     return Document("text/plain", text, title=title, cache=mark, extra=extra)
 
 
 def search_result_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
-    """Return a search result as a document of its text, with the rest as an extra field."""
+    """Return a `search_result` as a document of its text; its other fields stay unknown fields."""
     text = _text_of(block.get("content"))
     if text is None:
         return opaque_from_wire("search_result", block)
     title = get_str(block, "title")
-    mark, extra = mark_and_rest(block, _FOUND)
-    found = {DIALECT: {"search_result": own_fields(extra)}}
+    mark, extra = take_cache_control(block, _FOUND)
+    found = {DIALECT: {"search_result": unknown_fields_of(extra)}}
     return Document("text/plain", text, title=title, cache=mark, extra=found)
 
 
 def image_to_wire(block: Image, path: str) -> dict[str, Any]:
-    """Return the `image` block.
+    """Return an image as an `image` block.
 
     Raises:
-        EncodeError: It is inline and has no media type, or it is nowhere.
+        EncodeError: The image has data without a media type, or neither data, URL nor id.
     """
     value: dict[str, Any] = {"type": "image", "source": _source_to_wire(block, path)}
-    add_rest(value, block.cache, own_fields(block.extra))
+    add_unknown_fields(value, block.cache, unknown_fields_of(block.extra))
     return value
 
 
 def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[str, Any] | None:
-    """Return the `document` or `search_result` block; None if its media type is refused.
+    """Return a document as a `document` or `search_result` block; None if it is dropped.
+
+    The API reads text and PDF alone; any other document is dropped and counted as a loss.
 
     Raises:
-        EncodeError: It is inline and has no media type, or it is nowhere.
+        EncodeError: The document has data without a media type, or neither data, URL nor id.
     """
-    rest = own_fields(block.extra)
+    unknown = unknown_fields_of(block.extra)
     for name in ("search_result", "source"):
-        kept = rest.get(name)
-        if is_object(kept) and "content" in kept and _text_of(kept["content"]) != block.data:
-            rest = unknown_fields(rest, {name})  # the text has been replaced since
-    if is_object(found := rest.get("search_result")):
-        result = {"type": "search_result", "title": block.title or "", **found}
+        original = unknown.get(name)
+        if not is_object(original) or "content" not in original:
+            continue
+        if _text_of(original["content"]) != block.data:  # the caller has replaced the text
+            unknown = unknown_fields(unknown, {name})
+    if is_object(search_result := unknown.get("search_result")):
+        result = {"type": "search_result", "title": block.title or "", **search_result}
         if block.cache is not None:
-            result["cache_control"] = mark_to_wire(block.cache)
+            result[_MARK] = cache_control_to_wire(block.cache)
         return result
     if _is_refused(block):
         context.losses.add("document_dropped", "messages", "neither text nor PDF")
@@ -223,12 +248,12 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
         context.losses.add("media_type", "messages", "written as text/plain")
     if block.title is not None:
         value["title"] = block.title
-    add_rest(value, block.cache, rest)
+    add_unknown_fields(value, block.cache, unknown)
     return value
 
 
 def _is_refused(block: Document) -> bool:
-    """Return whether a document is known to be neither text nor PDF, or text by URL."""
+    """Return whether a document is known to be neither PDF nor text, or to be text behind a URL."""
     media_type = block.media_type
     if media_type is None or media_type == _PDF or (block.data is None and block.url is None):
         return False
@@ -236,7 +261,7 @@ def _is_refused(block: Document) -> bool:
 
 
 def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the fields of a file, by its source; None if the type of the source is unknown."""
+    """Return the fields of a file that a source has; None if the type of the source is unknown."""
     kind = source.get("type")
     try:
         if kind == "url":
@@ -254,10 +279,10 @@ def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
         raise prefix_path(exc, "$.source") from None
 
 
-def _with_source(extra: Extra, source: dict[str, Any]) -> Extra:
-    """Return extra fields with those of the source."""
-    rest = unknown_fields(source, _SOURCES[source["type"]])
-    return {DIALECT: {**own_fields(extra), "source": rest}} if rest else extra
+def _add_source_fields(extra: Extra, source: dict[str, Any]) -> Extra:
+    """Return `extra` with the unknown fields of a source under `source`."""
+    unknown = unknown_fields(source, _SOURCES[source["type"]])
+    return {DIALECT: {**unknown_fields_of(extra), "source": unknown}} if unknown else extra
 
 
 def _source_to_wire(block: Image | Document, path: str) -> dict[str, Any]:
@@ -275,7 +300,7 @@ def _source_to_wire(block: Image | Document, path: str) -> dict[str, Any]:
 
 
 def _text_of(content: object) -> str | None:
-    """Return the text of content in blocks; None if one of them is no text."""
+    """Return the joined text of a content of text blocks; None if a block is no text."""
     if isinstance(content, str):
         return content
     if not is_array(content):
@@ -291,23 +316,11 @@ def _text_of(content: object) -> str | None:
     return "\n".join(texts)
 
 
-_TEXT = frozenset({"type", "text"})
-_CITED_TEXT = frozenset({"type", "text", "citations"})
-_THINKING = frozenset({"type", "thinking", "signature"})
-_REDACTED = frozenset({"type", "data"})
-_CALL = frozenset({"type", "id", "name", "input"})
-_RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
-_SERVER_RESULT = frozenset({"type", "tool_use_id", "content"})
-
-_Value: TypeAlias = "dict[str, Any]"
-_Readers: TypeAlias = "Mapping[str, Callable[[_Value, str | None], InputBlock]]"
-
-
 def blocks_from_wire(content: object, server: str | None) -> tuple[InputBlock, ...]:
-    """Return the blocks of a message's content, which is text, blocks or null.
+    """Return the blocks of a message's `content`: a string, an array of blocks, or null.
 
     Raises:
-        DecodeError: It is something else, or a block lacks a required field.
+        DecodeError: The content has another type, or a block lacks a required field.
     """
     return _blocks_from_wire(content, server, _READERS)
 
@@ -325,7 +338,7 @@ def _blocks_from_wire(content: object, server: str | None, readers: _Readers) ->
             block = as_object(value, "$")
             kind = block.get("type")
             read = readers.get(kind) if isinstance(kind, str) else None
-            blocks.append(_other_from_wire(block) if read is None else read(block, server))
+            blocks.append(_unlisted_from_wire(block) if read is None else read(block, server))
     except DecodeError as exc:
         raise prefix_path(exc, f"$.content[{len(blocks)}]") from None
     return tuple(blocks)
@@ -337,54 +350,8 @@ def text_from_wire(block: _Value, server: str | None) -> Text:
     if len(block) == len(_TEXT):
         return Text(text)
     citations = tuple(citation_from_wire(item) for _, item in get_objects(block, "citations"))
-    mark, extra = mark_and_rest(block, _CITED_TEXT if citations else _TEXT)
+    mark, extra = take_cache_control(block, _CITED_TEXT if citations else _TEXT)
     return Text(text, citations, cache=mark, extra=extra)
-
-
-def _thinking_from_wire(block: _Value, server: str | None) -> Reasoning:
-    text, signature = require_str(block, "thinking"), get_str(block, "signature")
-    issued = signature_from_wire(signature, server) if signature else ()
-    mark, extra = mark_and_rest(block, _THINKING)
-    return Reasoning((text,) if text else (), *issued, cache=mark, extra=extra)
-
-
-def _redacted_from_wire(block: _Value, server: str | None) -> RedactedReasoning:
-    redacted = redacted_from_wire(require_str(block, "data"), server)
-    mark, extra = mark_and_rest(block, _REDACTED)
-    return structs.replace(redacted, cache=mark, extra=extra)
-
-
-def _call_from_wire(block: _Value, server: str | None) -> ToolCall:
-    id, name = unescape_id(require_str(block, "id")), require_str(block, "name")
-    arguments = input_from_wire(block, None) or "{}"
-    mark, extra = mark_and_rest(block, _CALL)
-    return ToolCall(id, name, arguments, cache=mark, extra=extra)
-
-
-def _server_call_from_wire(block: _Value, server: str | None) -> ServerToolCall:
-    id, name = require_str(block, "id"), require_str(block, "name")
-    arguments = input_from_wire(block, None) or "{}"
-    mark, extra = mark_and_rest(block, _CALL)
-    return ServerToolCall(id, name, arguments, block["type"], cache=mark, extra=extra)
-
-
-def _result_from_wire(block: _Value, server: str | None) -> ToolResult:
-    id = unescape_id(require_str(block, "tool_use_id"))
-    content = block.get("content") or None  # "" is no block
-    blocks = _blocks_from_wire(content, server, _RESULT_READERS)
-    is_error = get_bool(block, "is_error") is True
-    mark, extra = mark_and_rest(block, _RESULT)
-    return ToolResult(id, blocks, is_error, cache=mark, extra=extra)
-
-
-def _other_from_wire(block: _Value) -> InputBlock:
-    """Return the result of a server tool, or a block of an unknown type."""
-    kind = require_str(block, "type")
-    if not kind.endswith("_tool_result"):
-        return opaque_from_wire(kind, block)
-    result = result_from_wire(kind, require_str(block, "tool_use_id"), block)
-    mark, extra = mark_and_rest(block, _SERVER_RESULT)
-    return structs.replace(result, cache=mark, extra=extra)
 
 
 _RESULT_READERS: _Readers = {
@@ -393,6 +360,44 @@ _RESULT_READERS: _Readers = {
     "document": document_from_wire,
     "search_result": search_result_from_wire,
 }
+
+
+def _thinking_from_wire(block: _Value, server: str | None) -> Reasoning:
+    text, signature = require_str(block, "thinking"), get_str(block, "signature")
+    issued = signature_from_wire(signature, server) if signature else ()
+    mark, extra = take_cache_control(block, _THINKING)
+    return Reasoning((text,) if text else (), *issued, cache=mark, extra=extra)
+
+
+def _redacted_from_wire(block: _Value, server: str | None) -> RedactedReasoning:
+    redacted = redacted_from_wire(require_str(block, "data"), server)
+    mark, extra = take_cache_control(block, _REDACTED)
+    return structs.replace(redacted, cache=mark, extra=extra)
+
+
+def _call_from_wire(block: _Value, server: str | None) -> ToolCall:
+    id, name = unescape_id(require_str(block, "id")), require_str(block, "name")
+    arguments = input_from_wire(block, None) or "{}"
+    mark, extra = take_cache_control(block, _CALL)
+    return ToolCall(id, name, arguments, cache=mark, extra=extra)
+
+
+def _server_call_from_wire(block: _Value, server: str | None) -> ServerToolCall:
+    id, name = require_str(block, "id"), require_str(block, "name")
+    arguments = input_from_wire(block, None) or "{}"
+    mark, extra = take_cache_control(block, _CALL)
+    return ServerToolCall(id, name, arguments, block["type"], cache=mark, extra=extra)
+
+
+def _result_from_wire(block: _Value, server: str | None) -> ToolResult:
+    id = unescape_id(require_str(block, "tool_use_id"))
+    content = block.get("content") or None  # "" and [] are results without content
+    blocks = _blocks_from_wire(content, server, _RESULT_READERS)
+    is_error = get_bool(block, "is_error") is True
+    mark, extra = take_cache_control(block, _RESULT)
+    return ToolResult(id, blocks, is_error, cache=mark, extra=extra)
+
+
 _READERS: _Readers = {
     **_RESULT_READERS,
     "thinking": _thinking_from_wire,
@@ -404,17 +409,31 @@ _READERS: _Readers = {
 }
 
 
+def _unlisted_from_wire(block: _Value) -> InputBlock:
+    """Return the result of a server tool, by the suffix of its type, or else an opaque block.
+
+    Anthropic adds server tools from time to time; their results are all `…_tool_result`.
+    """
+    kind = require_str(block, "type")
+    if not kind.endswith("_tool_result"):
+        return opaque_from_wire(kind, block)
+    result = result_from_wire(kind, require_str(block, "tool_use_id"), block)
+    mark, extra = take_cache_control(block, _SERVER_RESULT)
+    return structs.replace(result, cache=mark, extra=extra)
+
+
 def content_to_wire(
     blocks: tuple[InputBlock, ...], context: WriteContext, path: str
 ) -> str | list[_Value]:
-    """Return content: text if it is one plain text, else blocks.
+    """Return blocks as a `content`: a string for one plain text, else an array.
 
-    Blocks of blank text are left out: the API refuses them, and models write them.
+    Blocks of blank text are left out: models write them, and the API refuses them with "text
+    content blocks must be non-empty" (anomalyco/opencode#17381).
 
     Args:
-        blocks: The blocks, as projected.
-        context: What the writer needs.
-        path: Of the part that has the blocks, such as `messages[3]`.
+        blocks: The projected blocks.
+        context: Capabilities of the target, and its losses.
+        path: Path of the part that holds the blocks, such as `messages[3]`.
 
     Raises:
         EncodeError: A block has no legal form.
@@ -434,10 +453,10 @@ def content_to_wire(
 
 
 def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value | None:
-    """Return a block of a request or a response; None if it cannot be written, which is counted.
+    """Return a block of a request or a response; None if it is dropped and counted as a loss.
 
     Raises:
-        EncodeError: It has no legal form.
+        EncodeError: The block has no legal form.
     """
     value: _Value
     match block:
@@ -454,6 +473,7 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
             verifier, signed = context.capabilities.reasoning_issuer, ""
             if signature is not None:
                 signed = signature_to_wire(Signed(signature, issuer, id), verifier)
+            # Both fields are required, even for thinking that no vendor has signed.
             value = {"type": "thinking", "thinking": block.text, "signature": signed}
         case RedactedReasoning():
             value = redacted_to_wire(block, context.capabilities.reasoning_issuer)
@@ -471,14 +491,14 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case _:
             raise AssertionError(f"{type(block).__name__} passed the projection")
     if block.cache is not None or block.extra is not None:
-        add_rest(value, block.cache, own_fields(block.extra))
+        add_unknown_fields(value, block.cache, unknown_fields_of(block.extra))
     return value
 
 
 def _result_to_wire(block: ToolResult, context: WriteContext, path: str) -> _Value:
     value: _Value = {"type": "tool_result", "tool_use_id": escape_id(block.tool_call_id)}
     content = content_to_wire(block.content, context, path)
-    if content or isinstance(content, str):  # an empty array is refused
+    if content or isinstance(content, str):  # the API refuses an empty array, not an empty text
         value["content"] = content
     if block.is_error:
         value["is_error"] = True

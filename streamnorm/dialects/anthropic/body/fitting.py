@@ -1,6 +1,8 @@
-"""What Anthropic's checks refuse in a body that its own client has written.
+"""Bodies of Anthropic's own clients, changed where a server's checks would refuse them.
 
-Servers that apply them get such a body as it is, but for these places.
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  A body whose dialect is the
+server's passes unchanged, except for what `fit_body` changes for a server that applies
+Anthropic's checks.  Each change is counted as a loss.
 """
 
 from __future__ import annotations
@@ -23,81 +25,83 @@ _CLEARING = "clear_thinking_"
 
 
 def fit_body(body: _Body, context: WriteContext) -> _Body:
-    """Return a body that the API accepts, if it goes to a server that applies its checks.
+    """Return a body that passes Anthropic's checks, if its server is known to apply them.
 
     Raises:
         EncodeError: A part has no legal form.
     """
     if not (context.named and context.capabilities.vendor_checks):
         return body
-    body = _with_legal_messages(body, context)
-    body = _with_legal_tools(body, context)
-    return without_clearing(body, context)
+    body = _fit_messages(body, context)
+    body = _fit_tools(body, context)
+    return drop_clearing_edits(body, context)
 
 
 # Messages
 
 
-def _with_legal_messages(body: _Body, context: WriteContext) -> _Body:
+def _fit_messages(body: _Body, context: WriteContext) -> _Body:
     before = body.get("messages")
     if not is_array(before):
         return body
     after = [
-        _message(message, context, f"messages[{number}]", is_last=number == len(before) - 1)
+        _fit_message(message, context, f"messages[{number}]", is_last=number == len(before) - 1)
         for number, message in enumerate(before)
     ]
     return body if all(map(is_, before, after)) else {**body, "messages": after}
 
 
-def _message(message: _Body, context: WriteContext, path: str, *, is_last: bool) -> _Body:
+def _fit_message(message: _Body, context: WriteContext, path: str, *, is_last: bool) -> _Body:
     content = message.get("content")
     is_prefill = is_last and message.get("role") == "assistant"
     if isinstance(content, str):
-        after = _stripped(content, context) if is_prefill else content
+        after = _strip_end(content, context) if is_prefill else content
         return message if after == content else {**message, "content": after}
     before = objects_of(content)
     blocks = [
-        _block(block, context, f"{path}.blocks[{number}]") for number, block in enumerate(before)
+        _fit_block(block, context, f"{path}.blocks[{number}]")
+        for number, block in enumerate(before)
     ]
     if is_prefill and blocks and blocks[-1].get("type") == "text":
         text = string_of(blocks[-1], "text")
-        stripped = _stripped(text, context)
+        stripped = _strip_end(text, context)
         if stripped != text:
             blocks[-1] = {**blocks[-1], "text": stripped}
     return message if all(map(is_, before, blocks)) else {**message, "content": blocks}
 
 
-def _stripped(text: str, context: WriteContext) -> str:
-    """Return a text that the answer continues, which must not end in white space."""
+def _strip_end(text: str, context: WriteContext) -> str:
+    """Return the text of a prefill without white space at its end, which the API refuses."""
     stripped = text.rstrip()
     if stripped != text:
         context.losses.add("trailing_white_space", "messages", "stripped")
     return stripped
 
 
-def _block(block: _Body, context: WriteContext, path: str) -> _Body:
+def _fit_block(block: _Body, context: WriteContext, path: str) -> _Body:
     kind = block.get("type")
     if kind in _CALLS:
-        block = _call(block, context, path)
+        block = _fit_call(block, context, path)
     elif kind == "tool_result":
-        if block.get("content") == []:
+        if block.get("content") == []:  # refused, while a missing content is accepted
             block = {name: value for name, value in block.items() if name != "content"}
-        block = _with_legal_id(block, "tool_use_id", context)
+        block = _fit_id(block, "tool_use_id", context)
     return block
 
 
-def _call(block: _Body, context: WriteContext, path: str) -> _Body:
-    """Return a call whose input is an object: anthropics/claude-code#6695."""
-    given = block.get("input")
-    if not is_object(given):
-        text = given if isinstance(given, str) else "" if given is None else compact(given)
+def _fit_call(block: _Body, context: WriteContext, path: str) -> _Body:
+    """Return a call whose input is an object, as the API demands (anthropics/claude-code#6695)."""
+    value = block.get("input")
+    if not is_object(value):
+        text = value if isinstance(value, str) else "" if value is None else compact(value)
         call = ToolCall(string_of(block, "id"), string_of(block, "name"), text)
         context.losses.add("tool_input", "messages", "written as an object")
         block = {**block, "input": context.arguments_of(call, path)}
-    return _with_legal_id(block, "id", context) if block["type"] == "tool_use" else block
+    return _fit_id(block, "id", context) if block["type"] == "tool_use" else block
 
 
-def _with_legal_id(block: _Body, field: str, context: WriteContext) -> _Body:
+def _fit_id(block: _Body, field: str, context: WriteContext) -> _Body:
+    """Return a block with an id of letters, digits, `_` and `-`: the API refuses any other."""
     id = string_of(block, field)
     if _LEGAL_ID.fullmatch(id):
         return block
@@ -108,12 +112,16 @@ def _with_legal_id(block: _Body, field: str, context: WriteContext) -> _Body:
 # Tools and options
 
 
-def _with_legal_tools(body: _Body, context: WriteContext) -> _Body:
-    """Return a body whose tools have names of their own, and of which one is not deferred."""
+def _fit_tools(body: _Body, context: WriteContext) -> _Body:
+    """Return a body with at least one tool that is not deferred, as the API demands.
+
+    Raises:
+        EncodeError: Two tools have the same name, which no change can repair.
+    """
     tools = objects_of(body.get("tools"))
     names: set[str] = set()
     for number, tool in enumerate(tools):
-        name = string_of(tool, "name")  # "" of a toolset
+        name = string_of(tool, "name")  # "" for a toolset, which has no name
         if name and name in names:
             problem = "name of another tool, expected one of its own"
             raise EncodeError(problem, path=f"tools[{number}]")
@@ -127,16 +135,17 @@ def _with_legal_tools(body: _Body, context: WriteContext) -> _Body:
     return {**body, "tools": loaded}
 
 
-def without_clearing(body: _Body, context: WriteContext) -> _Body:
-    """Return a body without edits that clear thinking, where the model does not think.
+def drop_clearing_edits(body: _Body, context: WriteContext) -> _Body:
+    """Return a body without `clear_thinking_…` edits if the model does not think.
 
-    The API refuses them there: anthropics/claude-code#11971.
+    The API refuses them then: "`clear_thinking_20251015` strategy requires `thinking` to be
+    enabled or adaptive" (anthropics/claude-code#11971).
     """
     management = body.get("context_management")
     edits = management.get("edits") if is_object(management) else None
     if not is_object(management) or not is_array(edits) or _thinks(body, context):
         return body
-    kept = [edit for edit in edits if not _is_clearing(edit)]
+    kept = [edit for edit in edits if not _clears_thinking(edit)]
     if len(kept) == len(edits):
         return body
     context.losses.add("context_management", "request", "no thinking to clear")
@@ -152,5 +161,5 @@ def _thinks(body: _Body, context: WriteContext) -> bool:
     return thinking.get("type") != "disabled"
 
 
-def _is_clearing(edit: object) -> bool:
+def _clears_thinking(edit: object) -> bool:
     return is_object(edit) and str(edit.get("type")).startswith(_CLEARING)

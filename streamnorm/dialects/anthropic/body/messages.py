@@ -1,4 +1,8 @@
-"""Messages and system prompts, in both directions."""
+"""Messages and the system prompt, in both directions.
+
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  Unknown fields of a message
+are written after its role and content.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,12 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.content import (
-    DIALECT,
     blocks_from_wire,
     content_to_wire,
-    own_fields,
     text_from_wire,
+    unknown_fields_of,
 )
+from streamnorm.dialects.anthropic.wire import DIALECT
 
 _MESSAGE = frozenset({"role", "content"})
 _ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -36,7 +40,7 @@ def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputM
     """Return the messages of a request.
 
     Raises:
-        DecodeError: There are none, or one is no message.
+        DecodeError: `messages` is missing, or an entry is no message.
     """
     values = get_array(body, "messages")
     if values is None:
@@ -52,28 +56,28 @@ def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputM
 
 
 def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessage:
-    word = value.get("role")
-    role = _ROLES.get(word) if isinstance(word, str) else None
+    name = value.get("role")
+    role = _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
         require_str(value, "role")
         raise DecodeError("another role, expected user, assistant or system", path="$.role")
     if "content" not in value:
         raise DecodeError("missing, expected a string or an array", path="$.content")
     blocks = blocks_from_wire(value["content"], server)
-    rest = unknown_fields(value, _MESSAGE)
-    extra = {DIALECT: rest} if rest else None
+    unknown = unknown_fields(value, _MESSAGE)
+    extra = {DIALECT: unknown} if unknown else None
     message = InputMessage(role, blocks, extra=extra)
     return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
 
 
 def system_from_wire(body: dict[str, Any]) -> tuple[Text, ...]:
-    """Return the system prompt of a request, in blocks.
+    """Return the text blocks of a request's system prompt.
 
     Raises:
-        DecodeError: It is neither text nor blocks of text.
+        DecodeError: `system` is neither a string nor an array of text blocks.
     """
     system = body.get("system")
-    if not system:  # also "", which says nothing
+    if not system:  # "" and [] are no prompt
         return ()
     if isinstance(system, str):
         return (Text(system),)
@@ -106,7 +110,7 @@ def messages_to_wire(
         value = unchanged_source(message, DIALECT)
         if value is None:
             if number == last and message.role == "assistant":
-                message = _without_trailing_space(message, context)
+                message = _strip_prefill(message, context)
             write = partial(_message_to_wire, message, context, f"messages[{number}]")
             value = context.write_once(message, number, write)
         if value is not None:
@@ -117,16 +121,19 @@ def messages_to_wire(
 def _message_to_wire(
     message: InputMessage, context: WriteContext, path: str
 ) -> dict[str, Any] | None:
-    """Return a message; None if nothing of it can be written, which is counted."""
+    """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
     content = content_to_wire(message.blocks, context, path)
     if not content or (isinstance(content, str) and not content.strip()):
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None
-    return {"role": message.role, "content": content, **own_fields(message.extra)}
+    return {"role": message.role, "content": content, **unknown_fields_of(message.extra)}
 
 
-def _without_trailing_space(prefill: InputMessage, context: WriteContext) -> InputMessage:
-    """Return a message that the answer continues, whose text must not end in white space."""
+def _strip_prefill(prefill: InputMessage, context: WriteContext) -> InputMessage:
+    """Return a prefill, which the answer continues, without white space at its end.
+
+    The API refuses trailing white space in the last text of the assistant (goose#7343).
+    """
     last = prefill.blocks[-1] if prefill.blocks else None
     if not isinstance(last, Text) or last.text == (text := last.text.rstrip()):
         return prefill
@@ -136,6 +143,6 @@ def _without_trailing_space(prefill: InputMessage, context: WriteContext) -> Inp
 
 
 def system_to_wire(system: tuple[Text, ...], context: WriteContext) -> object:
-    """Return the system prompt: text if it is one plain text, else blocks."""
+    """Return the system prompt: a string for one plain text, else an array of blocks."""
     blocks: tuple[InputBlock, ...] = system
     return content_to_wire(blocks, context, "system")

@@ -1,6 +1,8 @@
-"""Requests, in both directions.
+"""Requests, in both directions: the body, its options, and the betas that its fields need.
 
-https://platform.claude.com/docs/en/api/messages (read 2026-11-22).
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  The body comes first, then
+the options that several fields hold together (`thinking` and `output_config`, the service tier,
+`context_management`), then the table of betas.
 """
 
 from __future__ import annotations
@@ -32,8 +34,12 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, objects_of
-from streamnorm.dialects.anthropic.body.content import DIALECT, add_rest, mark_and_rest, own_fields
-from streamnorm.dialects.anthropic.body.fitting import without_clearing
+from streamnorm.dialects.anthropic.body.content import (
+    add_unknown_fields,
+    take_cache_control,
+    unknown_fields_of,
+)
+from streamnorm.dialects.anthropic.body.fitting import drop_clearing_edits
 from streamnorm.dialects.anthropic.body.messages import (
     messages_from_wire,
     messages_to_wire,
@@ -46,6 +52,7 @@ from streamnorm.dialects.anthropic.body.tools import (
     tool_choice_from_wire,
     tools_from_wire,
 )
+from streamnorm.dialects.anthropic.wire import DIALECT
 
 _MODES: dict[str, Literal["off", "budget", "adaptive"]] = {
     "enabled": "budget",
@@ -56,10 +63,167 @@ _TYPES = {mode: word for word, mode in _MODES.items()}
 _SHOWS = {"summarized": "auto", "omitted": "none"}
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _COMPACTION = "compact_20260112"
+_Body: TypeAlias = "dict[str, Any]"
+_MCP = ("mcp-client-2025-11-20", "mcp-client-2026-09-15")
+_COMPUTER_TOOLS = ("computer_20241022", "bash_20241022", "text_editor_20241022")
+_PATH = "/v1/messages"
+_BETA_HEADER = "anthropic-beta"
+
+# Of `metadata`, `output_config`, `tool_choice` and `context_management` only a part is mapped.
+_MAPPED = frozenset(
+    {"model", "messages", "system", "tools", "tool_choice", "mcp_servers", "stop_sequences"}
+    | {"max_tokens", "temperature", "top_p", "top_k", "stream", "thinking", "output_config"}
+    | {"output_format", "metadata", "service_tier", "context_management", "thread"}
+)
+FIELD_PARTS = {name: (name,) for name in _MAPPED} | {
+    "cache_control": ("cache",),
+    "context_management": ("compact_at_tokens",),
+    "mcp_servers": ("tools",),
+    "metadata": ("user",),
+    "output_config": ("output", "reasoning"),
+    "output_format": ("output",),
+    "stop_sequences": ("stop",),
+    "thinking": ("reasoning",),
+    "thread": ("state",),
+    "tool_choice": ("parallel_tool_calls", "tool_choice", "tools"),
+}
+"""Fields of `Request` by the field of the body that holds them."""
+_CHOICE = frozenset({"type", "name", "disable_parallel_tool_use"})
+
+
+def read_request(body: dict[str, Any], context: ReadContext) -> Request:
+    """Return the unified request of a body.
+
+    Raises:
+        DecodeError: The body is no request of Anthropic.
+    """
+    messages = messages_from_wire(body, context.server)
+    tools = tools_from_wire(body)
+    choice, parallel = tool_choice_from_wire(body, tools)
+    output, output_field = output_from_wire(body)
+    compact_at, management = compaction_from_wire(body)
+    tier, user = tier_from_wire(body), _user_from_wire(body)
+    thread = get_object(body, "thread")
+    mark, extra = take_cache_control(body, {name for name in _MAPPED if body.get(name) is not None})
+    unknown = {**unknown_fields_of(extra), **_unknown_parts(body, output_field)}
+    if management:
+        unknown["context_management"] = management
+    if tier is None and body.get("service_tier") is not None:
+        unknown["service_tier"] = body["service_tier"]
+    request = Request(
+        model=get_str(body, "model") or "",
+        system=system_from_wire(body),
+        messages=messages,
+        tools=tools,
+        tool_choice=choice,
+        parallel_tool_calls=parallel,
+        max_tokens=get_int(body, "max_tokens"),
+        stop=get_strings(body, "stop_sequences") or (),
+        temperature=get_number(body, "temperature"),
+        top_p=get_number(body, "top_p"),
+        top_k=get_int(body, "top_k"),
+        output=output,
+        reasoning=reasoning_from_wire(body),
+        user=user,
+        service_tier=tier,
+        cache=mark,
+        compact_at_tokens=compact_at,
+        stream=get_bool(body, "stream"),
+        state=None if thread is None else {"thread": thread},
+        betas=_betas_from_wire(context),
+        extra={DIALECT: unknown} if unknown else None,
+    )
+    return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def _user_from_wire(body: dict[str, Any]) -> str | None:
+    metadata = get_object(body, "metadata")
+    if metadata is None:
+        return None
+    try:
+        return get_str(metadata, "user_id")
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.metadata") from None
+
+
+def _betas_from_wire(context: ReadContext) -> tuple[str, ...]:
+    names = context.headers.get(_BETA_HEADER, "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _unknown_parts(body: dict[str, Any], output_field: str) -> dict[str, Any]:
+    """Return the unknown fields within the fields that are mapped in part."""
+    mapped = {
+        "metadata": frozenset({"user_id"}),
+        "output_config": frozenset({"effort", output_field}),
+        "tool_choice": _CHOICE,
+    }
+    parts = {
+        name: unknown
+        for name, known in mapped.items()
+        if (unknown := unknown_fields(get_object(body, name) or {}, known))
+    }
+    if output_field != "output_format" and body.get("output_format") is not None:
+        parts["output_format"] = body["output_format"]
+    return parts
+
+
+def write_request(request: Request, context: WriteContext) -> Written:
+    """Return a projected request as a body, with its betas as a header.
+
+    Raises:
+        EncodeError: A part has no legal form.
+    """
+    body = request_source(request, DIALECT)
+    if body is None:
+        body = _body_to_wire(request, context)
+    betas, target = request.betas, context.capabilities
+    # In its own dialect the client names its betas itself; only a server with the vendor's checks
+    # needs what the client forgot.
+    if target.vendor_checks or not target.only_refusals:
+        betas = add_needed_betas(body, betas, target)
+    return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
+
+
+def _body_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": request.model} if request.model else {}
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    if request.system:
+        body["system"] = system_to_wire(request.system, context)
+    add_tools(body, request, context)
+    add_tool_choice(body, request, context)
+    if request.reasoning is not None:
+        add_thinking(body, request.reasoning, context)
+    add_output_config(body, request, context)
+    for name in ("temperature", "top_p", "top_k", "stream"):
+        value = getattr(request, name)
+        if value is not None:
+            body[name] = value
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+    if request.user is not None:
+        body["metadata"] = {"user_id": request.user}
+    if request.service_tier is not None:
+        body["service_tier"] = context.capabilities.service_tiers[request.service_tier]
+    body |= request.state or {}
+    body["messages"] = messages_to_wire(request.messages, context)
+    add_unknown_fields(body, request.cache, unknown_fields_of(request.extra))
+    if request.compact_at_tokens is not None:
+        add_compaction(body, request.compact_at_tokens)
+    return drop_clearing_edits(body, context) if _was_switched_off(request) else body
+
+
+def _was_switched_off(request: Request) -> bool:
+    """Return whether a body asked for reasoning that has been switched off since it was read."""
+    options, source = request.reasoning, request.source
+    if options is None or options.mode != "off" or source is None:
+        return False
+    return options is not source.part.reasoning
 
 
 def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
-    """Return how much the model reasons: `thinking`, and the effort in `output_config`.
+    """Return the reasoning options: `thinking`, and the effort in `output_config`.
 
     Raises:
         DecodeError: A field is of another type.
@@ -82,14 +246,14 @@ def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
         mapped.add("type")
     if display in _SHOWS:
         mapped.add("display")
-    rest = unknown_fields(thinking, mapped)
+    unknown = unknown_fields(thinking, mapped)
     return ReasoningOptions(
         _MODES.get(word),
         effort,
         budget,
-        # Updates are summaries, sent as they are made.
+        # The beta's `updates` are summaries, too, sent while the model thinks.
         _SHOWS.get(display, "auto") if display is not None else None,
-        extra={DIALECT: rest} if rest else None,
+        extra={DIALECT: unknown} if unknown else None,
     )
 
 
@@ -100,25 +264,25 @@ def add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: Wri
         value["type"] = _TYPES[reasoning.mode]
     if reasoning.budget_tokens is not None and reasoning.mode == "budget":
         value["budget_tokens"] = reasoning.budget_tokens
-    rest = own_fields(reasoning.extra)
+    unknown = unknown_fields_of(reasoning.extra)
     show = reasoning.show
     if show is not None and reasoning.mode in ("budget", "adaptive"):
         value["display"] = "omitted" if show == "none" else "summarized"
         if show in ("concise", "detailed"):
             context.losses.add("reasoning_summary", "request", "written as summarized")
-    elif show is not None and "display" not in rest:
+    elif show is not None and "display" not in unknown:
         context.losses.add("reasoning_summary", "request", "dropped without reasoning")
-    if reasoning.mode == "off":  # of what was asked for before
-        rest = {name: item for name, item in rest.items() if name != "display"}
-    value |= rest
+    if reasoning.mode == "off":
+        unknown = unknown_fields(unknown, {"display"})  # `disabled` has no display
+    value |= unknown
     if value:
         body["thinking"] = value
 
 
 def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
-    """Return the form of the answer, and the field that has it; "" if none has.
+    """Return the output format, and the name of the field that holds it; "" without a format.
 
-    It stood in a field `output_format` before it stood in `output_config`.
+    The beta `structured-outputs` had `output_format`, before `output_config.format` replaced it.
 
     Raises:
         DecodeError: A field is of another type.
@@ -135,8 +299,8 @@ def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
             schema = get_object(form, "schema")
         except DecodeError as exc:
             raise prefix_path(exc, path) from None
-        rest = unknown_fields(form, {"type", "schema"})
-        extra = {DIALECT: rest} if rest else None
+        unknown = unknown_fields(form, {"type", "schema"})
+        extra = {DIALECT: unknown} if unknown else None
         return OutputFormat("json_schema", schema, strict=True, extra=extra), name
     return None, ""
 
@@ -151,7 +315,7 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
         config["format"] = {
             "type": "json_schema",
             "schema": output.schema or {},
-            **own_fields(output.extra),
+            **unknown_fields_of(output.extra),
         }
         for field in ("name", "description"):
             if getattr(output, field) is not None:
@@ -163,14 +327,15 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
 
 
 def tier_from_wire(body: dict[str, Any]) -> str | None:
-    """Return the service tier in OpenAI's word; None if there is no such word."""
+    """Return the service tier by OpenAI's name; None if OpenAI has no such tier."""
     return _TIERS.get(get_str(body, "service_tier") or "")
 
 
 def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, Any] | None]:
-    """Return the input tokens beyond which the context is compacted, and the other edits.
+    """Return the input tokens at which the context is compacted, and the unknown fields.
 
-    Where there are others, the compaction stands among them without its trigger.
+    Beside other edits, the compaction stays among them without its trigger, so that
+    `add_compaction` puts the trigger back at its position.
 
     Raises:
         DecodeError: A field is of another type.
@@ -188,15 +353,15 @@ def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, An
         tokens = trigger["value"]
         if trigger["type"] != "input_tokens" or type(tokens) is not int:
             continue
-        rest = {name: item for name, item in edit.items() if name != "trigger"}
-        if len(edits) == 1 and len(rest) == 1 and len(management) == 1:
+        other = {name: item for name, item in edit.items() if name != "trigger"}
+        if len(edits) == 1 and len(other) == 1 and len(management) == 1:
             return tokens, None
-        return tokens, {**management, "edits": [*edits[:number], rest, *edits[number + 1 :]]}
+        return tokens, {**management, "edits": [*edits[:number], other, *edits[number + 1 :]]}
     return None, management
 
 
 def add_compaction(body: dict[str, Any], tokens: int) -> None:
-    """Add the tokens beyond which the context is compacted to a body with its extra fields."""
+    """Add the compaction of the context at `tokens` to a body that has its unknown fields."""
     trigger = {"type": "input_tokens", "value": tokens}
     management = body.get("context_management")
     edits = management.get("edits") if is_object(management) else None
@@ -213,16 +378,13 @@ def add_compaction(body: dict[str, Any], tokens: int) -> None:
     }
 
 
-_Body: TypeAlias = "dict[str, Any]"
-
-
 class _Beta(Struct, frozen=True):
-    """A beta, and the field that needs it.
+    """A beta and the field that needs it.
 
     Attributes:
         name: Name of the beta.
-        is_needed: Returns whether a body has the field.
-        also: Other betas that enable the field.
+        is_needed: Predicate: the body has the field.
+        also: Names of other betas that enable the field.
     """
 
     name: str
@@ -230,10 +392,13 @@ class _Beta(Struct, frozen=True):
     also: tuple[str, ...] = ()
 
 
-def with_needed_betas(
+def add_needed_betas(
     body: _Body, betas: tuple[str, ...], target: BodyCapabilities
 ) -> tuple[str, ...]:
-    """Return betas, and those after them that fields of a body need."""
+    """Return `betas`, followed by the betas that fields of a body need.
+
+    The API refuses the field of a beta that is not enabled.
+    """
     known = target.allowed_betas
     for beta in _BETAS:
         names = [name for name in (beta.name, *beta.also) if known is None or name in known]
@@ -261,7 +426,7 @@ def _has_tool(*prefixes: str) -> Callable[[_Body], bool]:
 
 
 def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
-    """Return a function that says whether a body has edits that compact, or other edits."""
+    """Return a predicate: the body has edits that compact, or edits that do not."""
 
     def has_edit(body: _Body) -> bool:
         management = body.get("context_management")
@@ -272,7 +437,7 @@ def _has_edit(*, compacts: bool) -> Callable[[_Body], bool]:
 
 
 def _has_system_field(field: str) -> Callable[[_Body], bool]:
-    """Return a function that says whether a system message of a body has a field."""
+    """Return a predicate: a system message of the body has a field."""
     return lambda body: any(field in message for message in _system_messages(body))
 
 
@@ -288,7 +453,9 @@ def _system_messages(body: _Body) -> Iterator[_Body]:
     return (message for message in body["messages"] if message["role"] == "system")
 
 
-def _has(owner: str, field: str) -> Callable[[_Body], bool]:
+def _has_inner_field(owner: str, field: str) -> Callable[[_Body], bool]:
+    """Return a predicate: the object in field `owner` of the body has a field."""
+
     def has(body: _Body) -> bool:
         value = body.get(owner)
         return is_object(value) and value.get(field) is not None
@@ -301,182 +468,24 @@ def _has_updates(body: _Body) -> bool:
     return is_object(thinking) and thinking.get("display") == "updates"
 
 
-_MCP = ("mcp-client-2025-11-20", "mcp-client-2026-09-15")
-_COMPUTER_TOOLS = ("computer_20241022", "bash_20241022", "text_editor_20241022")
-
 _BETAS = (
     _Beta(_MCP[0], _has_toolset, _MCP),
-    # Before there were toolsets, a server had the names of its tools.
+    # Its revision has no toolsets: a server names its tools itself.
     _Beta("mcp-client-2025-04-04", _has_servers_alone, _MCP),
     _Beta("context-management-2025-06-27", _has_edit(compacts=False)),
     _Beta("compact-2026-01-12", _has_edit(compacts=True)),
     _Beta(
         "mid-conversation-output-config-2026-07-01",
         _has_system_field("output_config"),
-        ("per-turn-control-2026-07-01",),  # as Claude Code names it
+        ("per-turn-control-2026-07-01",),  # the name that Claude Code 2.1.330 sends
     ),
     _Beta("mid-conversation-system-clear-at-2026-08-21", _has_system_field("clear_at")),
     _Beta("mid-conversation-tool-changes-2026-07-01", _has_tool_change),
-    _Beta("thinking-binding-controls-2026-08-01", _has("thinking", "block_binding")),
+    _Beta("thinking-binding-controls-2026-08-01", _has_inner_field("thinking", "block_binding")),
     _Beta("thinking-display-updates-2026-08-18", _has_updates),
-    _Beta("task-budgets-2026-03-13", _has("output_config", "task_budget")),
+    _Beta("task-budgets-2026-03-13", _has_inner_field("output_config", "task_budget")),
     _Beta("advisor-tool-2026-03-01", _has_tool("advisor_")),
     _Beta("computer-use-2024-10-22", _has_tool(*_COMPUTER_TOOLS)),
     _Beta("computer-use-2025-01-24", _has_tool("computer_20250124")),
     _Beta("computer-use-2025-11-24", _has_tool("computer_20251124")),
 )
-
-
-_PATH = "/v1/messages"
-_BETA_HEADER = "anthropic-beta"
-
-# Fields with unified places; of some, a part of what they hold has none.
-_FIELDS = frozenset(
-    {"model", "messages", "system", "tools", "tool_choice", "mcp_servers", "stop_sequences"}
-    | {"max_tokens", "temperature", "top_p", "top_k", "stream", "thinking", "output_config"}
-    | {"output_format", "metadata", "service_tier", "context_management", "thread"}
-)
-FIELD_PARTS = {name: (name,) for name in _FIELDS} | {
-    "cache_control": ("cache",),
-    "context_management": ("compact_at_tokens",),
-    "mcp_servers": ("tools",),
-    "metadata": ("user",),
-    "output_config": ("output", "reasoning"),
-    "output_format": ("output",),
-    "stop_sequences": ("stop",),
-    "thinking": ("reasoning",),
-    "thread": ("state",),
-    "tool_choice": ("parallel_tool_calls", "tool_choice", "tools"),
-}
-"""The fields of `Request` that each field of the body holds."""
-_CHOICE = frozenset({"type", "name", "disable_parallel_tool_use"})
-
-
-def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the request that a body is.
-
-    Raises:
-        DecodeError: The body is no request of Anthropic.
-    """
-    messages = messages_from_wire(body, context.server)
-    tools = tools_from_wire(body)
-    choice, parallel = tool_choice_from_wire(body, tools)
-    output, output_field = output_from_wire(body)
-    compact_at, management = compaction_from_wire(body)
-    tier, user = tier_from_wire(body), _user_from_wire(body)
-    thread = get_object(body, "thread")
-    mark, extra = mark_and_rest(body, {name for name in _FIELDS if body.get(name) is not None})
-    rest = {**own_fields(extra), **_partial_rest(body, output_field)}
-    if management:
-        rest["context_management"] = management
-    if tier is None and body.get("service_tier") is not None:
-        rest["service_tier"] = body["service_tier"]
-    request = Request(
-        model=get_str(body, "model") or "",
-        system=system_from_wire(body),
-        messages=messages,
-        tools=tools,
-        tool_choice=choice,
-        parallel_tool_calls=parallel,
-        max_tokens=get_int(body, "max_tokens"),
-        stop=get_strings(body, "stop_sequences") or (),
-        temperature=get_number(body, "temperature"),
-        top_p=get_number(body, "top_p"),
-        top_k=get_int(body, "top_k"),
-        output=output,
-        reasoning=reasoning_from_wire(body),
-        user=user,
-        service_tier=tier,
-        cache=mark,
-        compact_at_tokens=compact_at,
-        stream=get_bool(body, "stream"),
-        state=None if thread is None else {"thread": thread},
-        betas=_betas_from_wire(context),
-        extra={DIALECT: rest} if rest else None,
-    )
-    return structs.replace(request, source=Source(DIALECT, body, request))
-
-
-def _user_from_wire(body: dict[str, Any]) -> str | None:
-    metadata = get_object(body, "metadata")
-    if metadata is None:
-        return None
-    try:
-        return get_str(metadata, "user_id")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.metadata") from None
-
-
-def _betas_from_wire(context: ReadContext) -> tuple[str, ...]:
-    names = context.headers.get(_BETA_HEADER, "").split(",")
-    return tuple(name.strip() for name in names if name.strip())
-
-
-def _partial_rest(body: dict[str, Any], output_field: str) -> dict[str, Any]:
-    """Return what has no unified place of the fields that have one for a part."""
-    mapped = {
-        "metadata": frozenset({"user_id"}),
-        "output_config": frozenset({"effort", output_field}),
-        "tool_choice": _CHOICE,
-    }
-    rest = {
-        name: rest
-        for name, known in mapped.items()
-        if (rest := unknown_fields(get_object(body, name) or {}, known))
-    }
-    if output_field != "output_format" and body.get("output_format") is not None:
-        rest["output_format"] = body["output_format"]
-    return rest
-
-
-def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body, with its betas as a header.
-
-    Raises:
-        EncodeError: A part has no legal form.
-    """
-    body = request_source(request, DIALECT)
-    if body is None:
-        body = _body_to_wire(request, context)
-    betas, target = request.betas, context.capabilities
-    # A client of the dialect names them, unless it talks to a server that needs none.
-    if target.vendor_checks or not target.only_refusals:
-        betas = with_needed_betas(body, betas, target)
-    return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
-
-
-def _body_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": request.model} if request.model else {}
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
-    if request.system:
-        body["system"] = system_to_wire(request.system, context)
-    add_tools(body, request, context)
-    add_tool_choice(body, request, context)
-    if request.reasoning is not None:
-        add_thinking(body, request.reasoning, context)
-    add_output_config(body, request, context)
-    for name in ("temperature", "top_p", "top_k", "stream"):
-        value = getattr(request, name)
-        if value is not None:
-            body[name] = value
-    if request.stop:
-        body["stop_sequences"] = list(request.stop)
-    if request.user is not None:
-        body["metadata"] = {"user_id": request.user}
-    if request.service_tier is not None:
-        body["service_tier"] = context.capabilities.service_tiers[request.service_tier]
-    body |= request.state or {}
-    body["messages"] = messages_to_wire(request.messages, context)
-    add_rest(body, request.cache, own_fields(request.extra))
-    if request.compact_at_tokens is not None:
-        add_compaction(body, request.compact_at_tokens)
-    return without_clearing(body, context) if _is_switched_off(request) else body
-
-
-def _is_switched_off(request: Request) -> bool:
-    """Return whether the client asked for reasoning that was switched off since."""
-    options, source = request.reasoning, request.source
-    if options is None or options.mode != "off" or source is None:
-        return False
-    return options is not source.part.reasoning

@@ -1,6 +1,8 @@
 """Whole responses, in both directions.
 
-https://platform.claude.com/docs/en/api/messages (read 2026-11-22).
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  A response is read by the
+blocks of the stream decoder, and written from the blocks of a projected message.  It has no
+field for its creation time.
 """
 
 from __future__ import annotations
@@ -21,23 +23,24 @@ from streamnorm._core.messages import Message, came_from
 from streamnorm.dialects.anthropic import wire
 from streamnorm.dialects.anthropic.blocks import MessageBlocks
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
-from streamnorm.dialects.anthropic.body.content import DIALECT, block_to_wire
+from streamnorm.dialects.anthropic.body.content import block_to_wire
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.errors import untyped_error_from_wire
 from streamnorm.dialects.anthropic.stop_reasons import stop_reason_from_wire, stop_reason_to_wire
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
+from streamnorm.dialects.anthropic.wire import DIALECT
 
-# Fields that a stream sends at its end.
+# Fields that a stream sends in `message_delta` and not in `message_start`.
 _STOP_FIELDS = ("stop_details", "container", "context_management")
-# The input of a call is an object here, and text in a stream.
+# A stream carries the input of a call as text, broken or not; here it is a JSON object.
 _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a whole response, as its stream would give them.
+    """Return the events of a whole response: those that its stream would have.
 
     Raises:
-        DecodeError: The body is no message of Anthropic, or passes a bound.
+        DecodeError: The body is no message of Anthropic, or exceeds a limit.
     """
     if (error := untyped_error_from_wire(body)) is not None:
         return [error]
@@ -47,7 +50,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
     if content is None:
         raise DecodeError("missing, expected an array", path="$.content")
     id, model = get_str(body, "id") or "", get_str(body, "model") or ""
-    extra = wire.unmapped(body, *wire.MESSAGE_FIELDS, *_STOP_FIELDS)
+    extra = wire.unknown_fields(body, *wire.MESSAGE_FIELDS, *_STOP_FIELDS)
     events: list[Event] = [MessageStart(id, model, extra or None)]
     usage = UsageReader()
     if usage.merge(get_object(body, "usage") or {}):
@@ -76,14 +79,19 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
 
 
 def write_response(message: Message, created: float | None, losses: Losses) -> dict[str, Any]:
-    """Return a message as a whole response, which says no time.
+    """Return a message as a whole response.
+
+    Args:
+        message: The message.
+        created: Creation time; not written.
+        losses: Losses of the projection.
 
     Raises:
-        EncodeError: It is incomplete, or the arguments of a call are no JSON object.
+        EncodeError: The message is incomplete, or the arguments of a call are no JSON object.
     """
     if message.stop_reason is None:
         raise EncodeError("message without a stop reason, expected one", path="stop_reason")
-    written = _projected(message, losses)
+    written = _project_message(message, losses)
     context = WriteContext(REQUEST_CAPABILITIES, losses)
     reason = written.stop_reason or message.stop_reason
     content = [block_to_wire(block, context, "blocks") for block in written.blocks]
@@ -93,8 +101,10 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
         details["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
     if came_from(message, DIALECT):
         extras = written.block_extras or [None] * len(content)
-        content = [_with(extra, block) for extra, block in zip(extras, content, strict=True)]
-        usage = _with(written.usage.extra, usage)
+        content = [
+            _merge_fields(extra, block) for extra, block in zip(extras, content, strict=True)
+        ]
+        usage = _merge_fields(written.usage.extra, usage)
         details = {**(written.extra or {}), **details, **(written.stop_extra or {})}
     body: dict[str, Any] = {
         **details,
@@ -114,20 +124,25 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     return body
 
 
-def _with(extra: dict[str, Any] | None, fields: dict[str, Any] | None) -> dict[str, Any]:
-    """Return fields, and those of the API that have no unified place."""
-    return {**(extra or {}), **(fields or {})}
+def _merge_fields(unknown: dict[str, Any] | None, fields: dict[str, Any] | None) -> dict[str, Any]:
+    """Return unknown fields and the mapped `fields`, which win."""
+    return {**(unknown or {}), **(fields or {})}
 
 
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model; it says no time."""
+    """Return a response with another model; `created` is not written."""
     return body if model is None else {**body, "model": model}
 
 
-def _projected(message: Message, losses: Losses) -> Message:
-    """Return a message reduced to what a response can carry."""
+def _project_message(message: Message, losses: Losses) -> Message:
+    """Return a message projected to what a response can carry.
+
+    Raises:
+        EncodeError: The arguments of a call are no JSON object.
+        FailedAnswer: The message failed in another way.
+    """
     projector = Projector(_CAPABILITIES, losses)
     projector.vendor_fields.are_carried = came_from(message, DIALECT)
     events = [out for event in message_events(message) for out in projector.push(event)]

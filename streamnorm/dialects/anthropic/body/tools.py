@@ -1,4 +1,10 @@
-"""Tools, and which of them the model may call, in both directions."""
+"""Tools, and the choice among them, in both directions.
+
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  Anthropic has three kinds:
+tools that the client runs (with a schema of the client's or, by type, of Anthropic's), server
+tools, and MCP servers.  An MCP server is two parts of a request: its toolset stands among the
+tools, its address in `mcp_servers`.
+"""
 
 from __future__ import annotations
 
@@ -24,28 +30,12 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice, location_of
-from streamnorm.dialects.anthropic.body.content import DIALECT, add_rest, mark_and_rest, own_fields
-
-
-def client_tool_schema(kind: str) -> tuple[str, dict[str, Any]] | None:
-    """Return a description and the schema of a typed tool; None if its type is not known.
-
-    Args:
-        kind: Type of the tool, such as `bash_20250124`.
-    """
-    for prefix, described in _TOOLS.items():
-        if kind.startswith(prefix):
-            return described
-    return None
-
-
-def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required}
-
-
-def _words(*words: str) -> dict[str, Any]:
-    return {"type": "string", "enum": list(words)}
-
+from streamnorm.dialects.anthropic.body.content import (
+    add_unknown_fields,
+    take_cache_control,
+    unknown_fields_of,
+)
+from streamnorm.dialects.anthropic.wire import DIALECT
 
 _TEXT: dict[str, Any] = {"type": "string"}
 
@@ -64,39 +54,8 @@ _FILES: dict[str, dict[str, Any]] = {
 }
 _EDITS = ("view", "create", "str_replace", "insert")
 _EDITOR = "View, create and edit files."
-_REVERTING_EDITOR = (
-    _EDITOR,
-    _object(["command", "path"], command=_words(*_EDITS, "undo_edit"), **_FILES),
-)
 
-# The first prefix counts.
-_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "bash_": (
-        "Run a command in a bash session that persists, or restart the session.",
-        _object([], command=_TEXT, restart={"type": "boolean"}),
-    ),
-    "text_editor_2024": _REVERTING_EDITOR,
-    "text_editor_20250124": _REVERTING_EDITOR,
-    "text_editor_": (
-        _EDITOR,
-        _object(["command", "path"], command=_words(*_EDITS), **_FILES, insert_text=_TEXT),
-    ),
-    "memory_": (
-        "Read and write files in the memory directory, which persists between conversations.",
-        _object(
-            ["command"],
-            command=_words(*_EDITS, "delete", "rename"),
-            **_FILES,
-            insert_text=_TEXT,
-            old_path=_TEXT,
-            new_path=_TEXT,
-        ),
-    ),
-}
-
-
-# The vendor's type by the unified kind, without the date, and the oldest type that all models
-# have, for tools of other dialects.
+# Types without their date by unified kind; the first matching prefix counts.
 _KINDS = {
     "web_search_": "web_search",
     "web_fetch_": "web_fetch",
@@ -107,6 +66,7 @@ _KINDS = {
     "browser_toolset_": "browser_toolset",
     "advisor_": "advisor",
 }
+# Type and name written for a tool of another dialect: the oldest, which all models accept.
 _TYPES = {
     "web_search": ("web_search_20250305", "web_search"),
     "web_fetch": ("web_fetch_20250910", "web_fetch"),
@@ -118,186 +78,6 @@ _MARK = frozenset({"cache_control"})
 _TOOLSET = frozenset({"type", "mcp_server_name"})
 _FILTER = frozenset({"default_config", "configs"})
 _SERVER = frozenset({"type", "name", "url", "authorization_token"})
-
-
-def kind_of(type: str) -> str:
-    """Return the unified kind of a typed tool; the type itself if there is none."""
-    return next((kind for prefix, kind in _KINDS.items() if type.startswith(prefix)), type)
-
-
-def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
-    """Return a tool that the provider executes, or one of an unknown type."""
-    data = unknown_fields(value, _MARK)
-    mark, extra = mark_and_rest(value, data.keys())
-    return ServerTool(
-        kind_of(kind),
-        DIALECT,
-        data,
-        get_strings(value, "allowed_domains"),
-        get_strings(value, "blocked_domains"),
-        get_int(value, "max_uses"),
-        location_of(value.get("user_location")),
-        cache=mark,
-        extra=extra,
-    )
-
-
-def server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, Any] | None:
-    """Return a server tool; None if Anthropic has no equivalent, which is counted."""
-    allowed, blocked = tool.allowed_domains, tool.blocked_domains
-    value: dict[str, Any] | None
-    if tool.dialect == DIALECT:
-        value = {name: item for name, item in tool.data.items() if name not in _FIELDS}
-    elif (value := _equivalent(tool)) is None:
-        context.losses.add("server_tool_dropped", "tools", tool.kind)
-        return None
-    elif allowed is not None and blocked is not None:  # Anthropic takes one of them
-        context.losses.add("blocked_domains", "tools", "dropped beside allowed domains")
-        blocked = None
-    if allowed is not None:
-        value["allowed_domains"] = list(allowed)
-    if blocked is not None:
-        value["blocked_domains"] = list(blocked)
-    if tool.max_uses is not None:
-        value["max_uses"] = tool.max_uses
-    if tool.user_location is not None and tool.dialect != DIALECT:
-        value["user_location"] = {"type": "approximate", **tool.user_location}
-    add_rest(value, tool.cache, own_fields(tool.extra))
-    return value
-
-
-def _equivalent(tool: ServerTool) -> dict[str, Any] | None:
-    """Return Anthropic's tool of a kind; None if there is none."""
-    if tool.kind not in _TYPES:
-        return None
-    type, name = _TYPES[tool.kind]
-    return {"type": type, "name": name}
-
-
-class MCPParts(TypedDict):
-    """An MCP server as two parts of a request.
-
-    Attributes:
-        toolset: Its `mcp_toolset` among the tools; None if there is none.
-        server: Its entry in `mcp_servers`; None if there is none.
-    """
-
-    toolset: dict[str, Any] | None
-    server: dict[str, Any] | None
-
-
-def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
-    """Return the entries of `mcp_servers` by their names, with what they say of their tools.
-
-    Raises:
-        DecodeError: One is no MCP server, or has the name of another one.
-    """
-    servers: dict[str, MCPServer] = {}
-    for path, value in get_objects(body, "mcp_servers"):
-        try:
-            server = _server_from_wire(value)
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-        if server.name in servers:
-            raise DecodeError("name of another server, expected one of its own", path=path)
-        servers[server.name] = server
-    return servers
-
-
-def _server_from_wire(value: dict[str, Any]) -> MCPServer:
-    rest = unknown_fields(value, _SERVER)
-    allowed = None
-    # Before there were toolsets, a server had the names of its tools.
-    configuration = get_object(value, "tool_configuration")
-    if configuration is not None and _is_filter(configuration):
-        del rest["tool_configuration"]
-        try:
-            allowed = get_strings(configuration, "allowed_tools")
-        except DecodeError as exc:
-            raise prefix_path(exc, "$.tool_configuration") from None
-    server = MCPServer(
-        require_str(value, "name"),
-        get_str(value, "url"),
-        get_str(value, "authorization_token"),
-        allowed_tools=allowed,
-        require_approval="never",
-        extra={DIALECT: {"mcp_server": rest}} if rest else None,
-    )
-    return structs.replace(
-        server, source=Source(DIALECT, MCPParts(toolset=None, server=value), server)
-    )
-
-
-def _is_filter(configuration: dict[str, Any]) -> bool:
-    """Return whether the tools of a server are named, and nothing else is said of them."""
-    return "allowed_tools" in configuration and {
-        name: value for name, value in configuration.items() if name != "allowed_tools"
-    } in ({}, {"enabled": True})
-
-
-def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
-    """Return the server of a toolset, which is taken from `servers` if it is there.
-
-    Raises:
-        DecodeError: It does not name its server.
-    """
-    name = require_str(value, "mcp_server_name")
-    entry = servers.pop(name, None)
-    mark, extra = mark_and_rest(value, _TOOLSET)
-    rest = own_fields(extra)
-    allowed = _enabled_tools(rest)
-    if allowed is not None:
-        rest = unknown_fields(rest, _FILTER)
-    if entry is None:  # the server is known to Anthropic
-        server = MCPServer(name, require_approval="never")
-        own: dict[str, Any] = {"mcp_toolset": rest}
-        parts = MCPParts(toolset=value, server=None)
-    else:
-        server = entry
-        own = own_fields(entry.extra) | ({"mcp_toolset": rest} if rest else {})
-        parts = MCPParts(toolset=value, server=entry.source.value["server"])
-    server = structs.replace(
-        server,
-        allowed_tools=server.allowed_tools if allowed is None else allowed,
-        cache=mark,
-        extra={DIALECT: own} if own else None,
-        source=None,
-    )
-    return structs.replace(server, source=Source(DIALECT, parts, server))
-
-
-def mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> MCPParts | None:
-    """Return both parts of an MCP server; None if it has no URL, which is counted."""
-    own = own_fields(tool.extra)
-    toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": tool.name}
-    if tool.allowed_tools is not None:
-        toolset["default_config"] = {"enabled": False}
-        toolset["configs"] = {name: {"enabled": True} for name in tool.allowed_tools}
-    add_rest(toolset, tool.cache, own.get("mcp_toolset") or {})
-    if tool.require_approval == "always":
-        context.losses.add("require_approval", "tools", "calls are made without approval")
-    if tool.url is None:
-        if "mcp_toolset" in own:  # the server is known to Anthropic
-            return MCPParts(toolset=toolset, server=None)
-        context.losses.add("mcp_server_dropped", "tools", "without a URL")
-        return None
-    server: dict[str, Any] = {"type": "url", "name": tool.name, "url": tool.url}
-    if tool.authorization is not None:
-        server["authorization_token"] = tool.authorization
-    add_rest(server, None, own.get("mcp_server") or {})
-    return MCPParts(toolset=toolset, server=server)
-
-
-def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of the only tools that are enabled; None if the filter is another."""
-    configs = toolset.get("configs")
-    if toolset.get("default_config") != {"enabled": False} or not is_object(configs):
-        return None
-    if any(config != {"enabled": True} for config in configs.values()):
-        return None
-    return tuple(configs)
-
-
 _TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "defer_loading"})
 _MODES: dict[str, Literal["auto", "required", "none", "named"]] = {
     "auto": "auto",
@@ -309,10 +89,10 @@ _CHOICES = {mode: word for word, mode in _MODES.items()}
 
 
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
-    """Return the tools of a request, those of `mcp_servers` without a toolset last.
+    """Return the tools of a request; MCP servers without a toolset come last.
 
     Raises:
-        DecodeError: One is no tool.
+        DecodeError: A tool or a server has a field of another type.
     """
     servers = mcp_servers_from_wire(body)
     values = get_array(body, "tools") or ()
@@ -351,7 +131,7 @@ def _function_from_wire(
     vendor_type: str | None,
 ) -> Tool:
     is_mapped = vendor_type is not None or value.get("type") in (None, "custom")
-    mark, extra = mark_and_rest(value, _TOOL if is_mapped else _TOOL - {"type"})
+    mark, extra = take_cache_control(value, _TOOL if is_mapped else _TOOL - {"type"})
     return Tool(
         require_str(value, "name"),
         description,
@@ -368,12 +148,13 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
     """Add `tools` and `mcp_servers` to a body.
 
     Raises:
-        EncodeError: Two tools have the same name, be one of them Anthropic's.
+        EncodeError: Two tools have the same name, be one of them Anthropic's: the API refuses
+            "Tool names must be unique." (danny-avila/LibreChat#13162).
     """
     tools: list[dict[str, Any]] = []
     servers: list[dict[str, Any]] = []
     names: set[str] = set()
-    for number, tool in enumerate(_with_one_loaded(request.tools, context)):
+    for number, tool in enumerate(_load_one_tool(request.tools, context)):
         value = unchanged_source(tool, DIALECT)
         if isinstance(tool, MCPServer):
             parts: MCPParts | None = value or mcp_server_to_wire(tool, context)
@@ -384,7 +165,7 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
             value = _tool_to_wire(tool, context)
         if value is None:
             continue
-        name = string_of(value, "name")  # "" of a toolset
+        name = string_of(value, "name")  # "" for a toolset, which has no name
         if name in names and not is_same_dialect(tool, DIALECT):
             problem = "name of another tool, expected one of its own"
             raise EncodeError(problem, path=f"tools[{number}]")
@@ -397,8 +178,8 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
         body["mcp_servers"] = servers
 
 
-def _with_one_loaded(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
-    """Return tools of which at least one is not deferred, as the API demands."""
+def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
+    """Return the tools, all loaded if all are deferred: the API demands one that is not."""
     loaded: list[Tool] = []
     for tool in tools:
         if not isinstance(tool, Tool) or not tool.deferred or is_same_dialect(tool, DIALECT):
@@ -426,17 +207,251 @@ def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None
         value["strict"] = True
     if tool.deferred:
         value["defer_loading"] = True
-    add_rest(value, tool.cache, own_fields(tool.extra))
+    add_unknown_fields(value, tool.cache, unknown_fields_of(tool.extra))
     return value
+
+
+def client_tool_schema(kind: str) -> tuple[str, dict[str, Any]] | None:
+    """Return description and schema of a client tool that Anthropic defines; None for others.
+
+    Other vendors need both: on Anthropic's wire the type stands for them.
+
+    Args:
+        kind: Type of the tool, such as `bash_20250124`.
+    """
+    for prefix, described in _TOOLS.items():
+        if kind.startswith(prefix):
+            return described
+    return None
+
+
+def _object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _enum_schema(*words: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words)}
+
+
+_REVERTING_EDITOR = (
+    _EDITOR,
+    _object_schema(["command", "path"], command=_enum_schema(*_EDITS, "undo_edit"), **_FILES),
+)
+
+
+# By prefix of the type; the first match counts, since later editors lost `undo_edit`.
+_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bash_": (
+        "Run a command in a bash session that persists, or restart the session.",
+        _object_schema([], command=_TEXT, restart={"type": "boolean"}),
+    ),
+    "text_editor_2024": _REVERTING_EDITOR,
+    "text_editor_20250124": _REVERTING_EDITOR,
+    "text_editor_": (
+        _EDITOR,
+        _object_schema(
+            ["command", "path"], command=_enum_schema(*_EDITS), **_FILES, insert_text=_TEXT
+        ),
+    ),
+    "memory_": (
+        "Read and write files in the memory directory, which persists between conversations.",
+        _object_schema(
+            ["command"],
+            command=_enum_schema(*_EDITS, "delete", "rename"),
+            **_FILES,
+            insert_text=_TEXT,
+            old_path=_TEXT,
+            new_path=_TEXT,
+        ),
+    ),
+}
+
+
+def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
+    """Return a tool that the provider executes, or a tool of an unknown type."""
+    data = unknown_fields(value, _MARK)
+    mark, extra = take_cache_control(value, data.keys())
+    return ServerTool(
+        unified_kind(kind),
+        DIALECT,
+        data,
+        get_strings(value, "allowed_domains"),
+        get_strings(value, "blocked_domains"),
+        get_int(value, "max_uses"),
+        location_of(value.get("user_location")),
+        cache=mark,
+        extra=extra,
+    )
+
+
+def server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, Any] | None:
+    """Return a server tool as its JSON object; None if it is dropped and counted as a loss."""
+    allowed, blocked = tool.allowed_domains, tool.blocked_domains
+    value: dict[str, Any] | None
+    if tool.dialect == DIALECT:
+        value = {name: item for name, item in tool.data.items() if name not in _FIELDS}
+    elif (value := _equivalent_of(tool)) is None:
+        context.losses.add("server_tool_dropped", "tools", tool.kind)
+        return None
+    elif allowed is not None and blocked is not None:  # the API accepts one of the two lists
+        context.losses.add("blocked_domains", "tools", "dropped beside allowed domains")
+        blocked = None
+    if allowed is not None:
+        value["allowed_domains"] = list(allowed)
+    if blocked is not None:
+        value["blocked_domains"] = list(blocked)
+    if tool.max_uses is not None:
+        value["max_uses"] = tool.max_uses
+    if tool.user_location is not None and tool.dialect != DIALECT:
+        value["user_location"] = {"type": "approximate", **tool.user_location}
+    add_unknown_fields(value, tool.cache, unknown_fields_of(tool.extra))
+    return value
+
+
+def _equivalent_of(tool: ServerTool) -> dict[str, Any] | None:
+    """Return Anthropic's tool of the same kind; None if Anthropic has none."""
+    if tool.kind not in _TYPES:
+        return None
+    type, name = _TYPES[tool.kind]
+    return {"type": type, "name": name}
+
+
+def unified_kind(type: str) -> str:
+    """Return the unified kind of a server tool's type; an unknown type is its own kind."""
+    return next((kind for prefix, kind in _KINDS.items() if type.startswith(prefix)), type)
+
+
+def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
+    """Return the entries of `mcp_servers` by name.
+
+    Raises:
+        DecodeError: An entry has a field of another type, or the name of an earlier entry.
+    """
+    servers: dict[str, MCPServer] = {}
+    for path, value in get_objects(body, "mcp_servers"):
+        try:
+            server = _server_from_wire(value)
+        except DecodeError as exc:
+            raise prefix_path(exc, path) from None
+        if server.name in servers:
+            raise DecodeError("name of another server, expected one of its own", path=path)
+        servers[server.name] = server
+    return servers
+
+
+class MCPParts(TypedDict):
+    """An MCP server as two parts of a request.
+
+    Attributes:
+        toolset: The `mcp_toolset` among the tools; None if the server has none.
+        server: The entry in `mcp_servers`; None if Anthropic itself knows the server.
+    """
+
+    toolset: dict[str, Any] | None
+    server: dict[str, Any] | None
+
+
+def _server_from_wire(value: dict[str, Any]) -> MCPServer:
+    unknown = unknown_fields(value, _SERVER)
+    allowed = None
+    # In the first revision of the beta, 2025-04-04, a server names its tools itself.
+    configuration = get_object(value, "tool_configuration")
+    if configuration is not None and _is_filter(configuration):
+        del unknown["tool_configuration"]
+        try:
+            allowed = get_strings(configuration, "allowed_tools")
+        except DecodeError as exc:
+            raise prefix_path(exc, "$.tool_configuration") from None
+    server = MCPServer(
+        require_str(value, "name"),
+        get_str(value, "url"),
+        get_str(value, "authorization_token"),
+        allowed_tools=allowed,
+        require_approval="never",
+        extra={DIALECT: {"mcp_server": unknown}} if unknown else None,
+    )
+    return structs.replace(
+        server, source=Source(DIALECT, MCPParts(toolset=None, server=value), server)
+    )
+
+
+def _is_filter(configuration: dict[str, Any]) -> bool:
+    """Return whether a `tool_configuration` only names the enabled tools."""
+    return "allowed_tools" in configuration and {
+        name: value for name, value in configuration.items() if name != "allowed_tools"
+    } in ({}, {"enabled": True})
+
+
+def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
+    """Return the MCP server of a toolset, and remove it from `servers` if it is there.
+
+    Raises:
+        DecodeError: The toolset does not name its server.
+    """
+    name = require_str(value, "mcp_server_name")
+    entry = servers.pop(name, None)
+    mark, extra = take_cache_control(value, _TOOLSET)
+    toolset = unknown_fields_of(extra)
+    allowed = _enabled_tools(toolset)
+    if allowed is not None:
+        toolset = unknown_fields(toolset, _FILTER)
+    if entry is None:  # Anthropic itself knows the server
+        server = MCPServer(name, require_approval="never")
+        unknown: dict[str, Any] = {"mcp_toolset": toolset}
+        parts = MCPParts(toolset=value, server=None)
+    else:
+        server = entry
+        unknown = unknown_fields_of(entry.extra) | ({"mcp_toolset": toolset} if toolset else {})
+        parts = MCPParts(toolset=value, server=entry.source.value["server"])
+    server = structs.replace(
+        server,
+        allowed_tools=server.allowed_tools if allowed is None else allowed,
+        cache=mark,
+        extra={DIALECT: unknown} if unknown else None,
+        source=None,
+    )
+    return structs.replace(server, source=Source(DIALECT, parts, server))
+
+
+def mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> MCPParts | None:
+    """Return both parts of an MCP server; None if it has no URL, which is counted as a loss."""
+    unknown = unknown_fields_of(tool.extra)
+    toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": tool.name}
+    if tool.allowed_tools is not None:
+        toolset["default_config"] = {"enabled": False}
+        toolset["configs"] = {name: {"enabled": True} for name in tool.allowed_tools}
+    add_unknown_fields(toolset, tool.cache, unknown.get("mcp_toolset") or {})
+    if tool.require_approval == "always":
+        context.losses.add("require_approval", "tools", "calls are made without approval")
+    if tool.url is None:
+        if "mcp_toolset" in unknown:  # Anthropic itself knows the server
+            return MCPParts(toolset=toolset, server=None)
+        context.losses.add("mcp_server_dropped", "tools", "without a URL")
+        return None
+    server: dict[str, Any] = {"type": "url", "name": tool.name, "url": tool.url}
+    if tool.authorization is not None:
+        server["authorization_token"] = tool.authorization
+    add_unknown_fields(server, None, unknown.get("mcp_server") or {})
+    return MCPParts(toolset=toolset, server=server)
+
+
+def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the names of the tools that alone are enabled; None for any other configuration."""
+    configs = toolset.get("configs")
+    if toolset.get("default_config") != {"enabled": False} or not is_object(configs):
+        return None
+    if any(config != {"enabled": True} for config in configs.values()):
+        return None
+    return tuple(configs)
 
 
 def tool_choice_from_wire(
     body: dict[str, Any], tools: tuple[AnyTool, ...]
 ) -> tuple[ToolChoice | None, bool | None]:
-    """Return which tools may be called, and whether several at once; None = not said.
+    """Return the tool choice, and whether calls may be parallel; None for each that is not set.
 
     Raises:
-        DecodeError: It is no choice.
+        DecodeError: `tool_choice` has an unknown type, or a field of another type.
     """
     choice = get_object(body, "tool_choice")
     if choice is None:
@@ -452,11 +467,11 @@ def tool_choice_from_wire(
     parallel = None if serial is None else not serial
     if name is None:
         return ToolChoice(_MODES[word]), parallel
-    return ToolChoice("named", (name,), _kind_of(name, tools)), parallel
+    return ToolChoice("named", (name,), _kind_of_named(name, tools)), parallel
 
 
-def _kind_of(name: str, tools: tuple[AnyTool, ...]) -> str:
-    """Return the kind of the server tool of a name; `function` if there is none."""
+def _kind_of_named(name: str, tools: tuple[AnyTool, ...]) -> str:
+    """Return the kind of the server tool with a name; `function` if no server tool has it."""
     for tool in tools:
         if isinstance(tool, ServerTool) and tool.data.get("name") == name:
             return tool.kind
@@ -468,7 +483,7 @@ def add_tool_choice(body: dict[str, Any], request: Request, context: WriteContex
     choice, parallel = request.tool_choice, request.parallel_tool_calls
     if choice is None and parallel is None:
         return
-    if "tools" not in body:  # the API refuses a choice among none
+    if "tools" not in body:  # the API refuses `tool_choice` without tools
         if choice is not None:
             context.losses.add("tool_choice", "request", "dropped without tools")
         if parallel is not None:
@@ -490,11 +505,11 @@ def add_tool_choice(body: dict[str, Any], request: Request, context: WriteContex
 
 
 def _named_tool(choice: ToolChoice, tools: list[dict[str, Any]]) -> str | None:
-    """Return the name of the tool that is chosen, as written; None if it was not written."""
+    """Return the name of the chosen tool in `tools`; None if the tool was dropped."""
     if choice.kind in ("function", "custom"):
         return choice.names[0]
     for tool in tools:
-        if kind_of(str(tool.get("type"))) == choice.kind:
+        if unified_kind(str(tool.get("type"))) == choice.kind:
             name: str | None = tool.get("name")
             return name
     return None

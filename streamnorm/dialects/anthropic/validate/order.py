@@ -34,13 +34,22 @@ from streamnorm.dialects.anthropic.validate.shapes import BLOCKS, DELTAS, EVENTS
 from streamnorm.sse import Frame
 
 _ANYWHERE = frozenset({"ping", "error"})
+_DELTAS_OF = {
+    "text": frozenset({"text_delta", "citations_delta"}),
+    "thinking": frozenset({"thinking_delta", "signature_delta"}),
+    "compaction": frozenset({"compaction_delta"}),
+    **dict.fromkeys(TOOLS, frozenset({"input_json_delta"})),
+}
+_EMPTY_AT_START = {"text": ("text",), "thinking": ("thinking", "signature")}
+_CUT_SHORT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+_TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 class AnthropicChecker(Checker):
     """Strict validator of one Messages stream."""
 
     def __init__(self) -> None:
-        self._blocks = BlockChecker()
+        self._walk_blocks = BlockChecker()
         self._has_begun = False  # message_start has arrived, or its absence was reported
         self._has_message = False
         self._is_ending = False  # message_delta has arrived
@@ -72,7 +81,7 @@ class AnthropicChecker(Checker):
             return []
         if not self._has_begun:
             return ["no message_start, expected it first"]
-        missing = list(self._blocks.left_open("the stream ends"))
+        missing = list(self._walk_blocks.left_open("the stream ends"))
         if self._stop_reason is None:
             missing.append("no stop_reason, expected a message_delta with one")
         return [*missing, "no message_stop, expected it last"]
@@ -87,11 +96,11 @@ class AnthropicChecker(Checker):
     def _check_event(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
         match kind:
             case "content_block_delta":
-                yield from self._blocks.delta(event)
+                yield from self._walk_blocks.delta(event)
             case "content_block_start":
-                yield from self._blocks.start(event)
+                yield from self._walk_blocks.start(event)
             case "content_block_stop":
-                yield from self._blocks.stop(event)
+                yield from self._walk_blocks.stop(event)
             case "message_start":
                 yield from self._message_start(event)
             case "message_delta":
@@ -112,13 +121,13 @@ class AnthropicChecker(Checker):
         content = message.get("content")
         blocks: list[object] = content if is_array(content) else []
         for index, block in enumerate(blocks):
-            yield from self._blocks.whole(index, block)
+            yield from self._walk_blocks.whole(index, block)
         self._stop_reason = _string_or_none(message.get("stop_reason"))
         if self._stop_reason is not None and not blocks:
             yield "message.stop_reason without content, expected null"
 
     def _message_delta(self, event: dict[str, Any]) -> Iterator[str]:
-        yield from self._blocks.left_open("message_delta")
+        yield from self._walk_blocks.left_open("message_delta")
         self._is_ending = True
         delta = event.get("delta")
         if not is_object(delta):
@@ -135,7 +144,7 @@ class AnthropicChecker(Checker):
         yield from self._check_stop()
 
     def _message_stop(self) -> Iterator[str]:
-        yield from self._blocks.left_open("message_stop")
+        yield from self._walk_blocks.left_open("message_stop")
         if self._stop_reason is None:
             yield "message_stop without a stop_reason, expected a message_delta with one"
         yield from self._check_stop()
@@ -145,27 +154,16 @@ class AnthropicChecker(Checker):
         if self._stop_is_checked:
             return
         self._stop_is_checked = True
-        yield from self._blocks.check_message(self._stop_reason)
-        if self._stop_reason == "tool_use" and not self._blocks.client_tools:
+        yield from self._walk_blocks.check_message(self._stop_reason)
+        if self._stop_reason == "tool_use" and not self._walk_blocks.client_tools:
             yield "stop_reason is tool_use without a tool_use block, expected another"
-        if self._stop_reason == "end_turn" and self._blocks.client_tools:
+        if self._stop_reason == "end_turn" and self._walk_blocks.client_tools:
             yield "stop_reason is end_turn with a tool_use block, expected tool_use"
 
 
 def _string_or_none(value: object) -> str | None:
     """Return a string or None as it is; "" for another type, which `problems` reports."""
     return value if value is None or isinstance(value, str) else ""
-
-
-_DELTAS_OF = {
-    "text": frozenset({"text_delta", "citations_delta"}),
-    "thinking": frozenset({"thinking_delta", "signature_delta"}),
-    "compaction": frozenset({"compaction_delta"}),
-    **dict.fromkeys(TOOLS, frozenset({"input_json_delta"})),
-}
-_EMPTY_AT_START = {"text": ("text",), "thinking": ("thinking", "signature")}
-_CUT_SHORT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
-_TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 class _CheckedBlock(Struct):
@@ -192,7 +190,7 @@ class BlockChecker:
         self._open: dict[int, _CheckedBlock] = {}
         # Open blocks whose missing stop has not been reported.
         self._unreported: dict[int, None] = {}
-        self._ids: set[str] = set()
+        self._ids_of: set[str] = set()
         self._blank_index: int | None = None  # of a block of white space
         self._has_text = False
         self._bad_inputs: dict[int, tuple[int, int]] = {}  # position and size, by index
@@ -295,9 +293,9 @@ class BlockChecker:
             return
         if not _TOOL_ID.fullmatch(id):
             yield f"id of block {index} in {len(id)} characters, expected letters, digits, _ and -"
-        if id in self._ids:
+        if id in self._ids_of:
             yield f"id of block {index} is that of another, expected its own"
-        self._ids.add(id)
+        self._ids_of.add(id)
 
     def _check_empty(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
         """Yield content of the start that belongs in deltas."""

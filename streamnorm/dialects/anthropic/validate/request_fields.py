@@ -11,6 +11,73 @@ from typing import Any, NamedTuple
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
 
+# Fields of the body by the beginnings of the names of the betas that know them.
+_BODY_BETAS = {
+    "billing_policy": ("user-profiles-",),
+    "compaction": ("compact-",),
+    "context_management": ("context-management-", "compact-"),
+    "fallback_credit_token": ("fallback-credit-",),
+    "fallbacks": ("server-side-fallback-",),
+    "mcp_servers": ("mcp-client-",),
+    "output_format": ("structured-outputs-",),
+    "safeguards": ("dangerous-tool-use-",),
+    "thread": ("message-threads-",),
+}
+_MESSAGES = {
+    "assistant": frozenset({"role", "content"}),
+    "user": frozenset({"role", "content"}),
+    "system": frozenset({"role", "content", "clear_at", "output_config"}),
+}
+_SYSTEM_BETAS = {
+    "clear_at": ("mid-conversation-system-clear-at-",),
+    # Claude Code 2.1.330 enables it by the second name.
+    "output_config": ("mid-conversation-output-config-", "per-turn-control-"),
+}
+
+_RESULT = "type tool_use_id content cache_control"
+_REQUIRED_IN_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "document": ("source",),
+    "image": ("source",),
+    "mcp_tool_result": ("tool_use_id",),
+    "mcp_tool_use": ("id", "input", "name", "server_name"),
+    "redacted_thinking": ("data",),
+    "search_result": ("content", "source", "title"),
+    "server_tool_use": ("id", "input", "name"),
+    "text": ("text",),
+    "thinking": ("signature", "thinking"),
+    "tool_reference": ("tool_name",),
+    "tool_result": ("tool_use_id",),
+    "tool_use": ("id", "input", "name"),
+    "web_fetch_tool_result": ("content", "tool_use_id"),
+    "web_search_tool_result": ("content", "tool_use_id"),
+}
+_SOURCES: Mapping[str, frozenset[str]] = {
+    "base64": frozenset({"type", "media_type", "data"}),
+    "text": frozenset({"type", "media_type", "data"}),
+    "url": frozenset({"type", "url"}),
+    "file": frozenset({"type", "file_id"}),
+    "content": frozenset({"type", "content"}),
+}
+_MARK = frozenset({"type", "ttl"})
+# `scope` is a field of Claude Code's.
+_MARK_BETAS = {"scope": ("prompt-caching-scope-",)}
+_TOOL_CHOICES: Mapping[str, frozenset[str]] = {
+    "auto": frozenset({"type", "disable_parallel_tool_use"}),
+    "any": frozenset({"type", "disable_parallel_tool_use"}),
+    "tool": frozenset({"type", "disable_parallel_tool_use", "name"}),
+    "none": frozenset({"type"}),
+}
+_THINKING: Mapping[str, frozenset[str]] = {
+    "adaptive": frozenset({"type", "display", "block_binding"}),
+    "between_tools": frozenset({"type"}),
+    "disabled": frozenset({"type"}),
+    "enabled": frozenset({"type", "budget_tokens", "display", "block_binding"}),
+}
+_THINKING_BETAS = {"block_binding": ("thinking-binding-controls-",)}
+_OUTPUT = frozenset({"effort", "format", "task_budget"})
+_OUTPUT_BETAS = {"task_budget": ("task-budgets-",)}
+_FORMAT = frozenset({"type", "schema"})
+
 
 class Message(NamedTuple):
     """A message of a request.
@@ -53,7 +120,7 @@ class Block(NamedTuple):
         return f"{self.location}.{self.type}"
 
 
-def kind_of(block: dict[str, Any]) -> str:
+def type_of(block: dict[str, Any]) -> str:
     """Return the type of a block; "" if it has none."""
     kind = block.get("type")
     return kind if isinstance(kind, str) else ""
@@ -77,12 +144,12 @@ def messages_of(body: dict[str, Any]) -> list[Message]:
 
 def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
     """Yield the content blocks of a request in the order in which the vendor reads them."""
-    yield from _blocks(body.get("system"), "system", "system", "system")
+    yield from _walk_blocks(body.get("system"), "system", "system", "system")
     messages = body.get("messages")
     for number, message in enumerate(messages if is_array(messages) else ()):
         if is_object(message):
             role = message.get("role")
-            yield from _blocks(
+            yield from _walk_blocks(
                 message.get("content"),
                 f"messages[{number}].content",
                 f"messages.{number}.content",
@@ -90,16 +157,16 @@ def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
             )
 
 
-def _blocks(content: Any, path: str, location: str, role: str) -> Iterator[Block]:
+def _walk_blocks(content: Any, path: str, location: str, role: str) -> Iterator[Block]:
     for number, value in enumerate(content if is_array(content) else ()):
         if not is_object(value):
             continue
         place = f"{path}[{number}]", f"{location}.{number}"
-        block = Block(*place, kind_of(value), value, role)
+        block = Block(*place, type_of(value), value, role)
         yield block
         if block.type == "tool_result":
             path_within = f"{block.path}.content"
-            for inner in _blocks(
+            for inner in _walk_blocks(
                 value.get("content"), path_within, f"{block.typed_location}.content", role
             ):
                 yield inner._replace(in_result=True)
@@ -110,7 +177,7 @@ def tools_of(body: dict[str, Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
     tools = body.get("tools")
     for number, value in enumerate(tools if is_array(tools) else ()):
         if is_object(value):
-            yield number, kind_of(value) or "custom", value
+            yield number, type_of(value) or "custom", value
 
 
 def betas_of(facts: RequestFacts) -> frozenset[str]:
@@ -136,33 +203,12 @@ _BODY = _names(
     "output_config service_tier speed stop_sequences stream system temperature thinking "
     "tool_choice tools top_k top_p"
 )
-# Fields of the body by the beginnings of the names of the betas that know them.
-_BODY_BETAS = {
-    "billing_policy": ("user-profiles-",),
-    "compaction": ("compact-",),
-    "context_management": ("context-management-", "compact-"),
-    "fallback_credit_token": ("fallback-credit-",),
-    "fallbacks": ("server-side-fallback-",),
-    "mcp_servers": ("mcp-client-",),
-    "output_format": ("structured-outputs-",),
-    "safeguards": ("dangerous-tool-use-",),
-    "thread": ("message-threads-",),
-}
+
+
 # Clouds name the version in the body; the model stands in their URL.
 _CLOUD_BODY = {"vertex": (_BODY | {"anthropic_version"}) - {"model"}}
 
-_MESSAGES = {
-    "assistant": frozenset({"role", "content"}),
-    "user": frozenset({"role", "content"}),
-    "system": frozenset({"role", "content", "clear_at", "output_config"}),
-}
-_SYSTEM_BETAS = {
-    "clear_at": ("mid-conversation-system-clear-at-",),
-    # Claude Code 2.1.330 enables it by the second name.
-    "output_config": ("mid-conversation-output-config-", "per-turn-control-"),
-}
 
-_RESULT = "type tool_use_id content cache_control"
 _BLOCKS: Mapping[str, frozenset[str]] = {
     kind: _names(names)
     for kind, names in {
@@ -193,53 +239,12 @@ _BLOCKS: Mapping[str, frozenset[str]] = {
         "web_search_tool_result": f"{_RESULT} caller",
     }.items()
 }
-_REQUIRED_IN_BLOCKS: Mapping[str, tuple[str, ...]] = {
-    "document": ("source",),
-    "image": ("source",),
-    "mcp_tool_result": ("tool_use_id",),
-    "mcp_tool_use": ("id", "input", "name", "server_name"),
-    "redacted_thinking": ("data",),
-    "search_result": ("content", "source", "title"),
-    "server_tool_use": ("id", "input", "name"),
-    "text": ("text",),
-    "thinking": ("signature", "thinking"),
-    "tool_reference": ("tool_name",),
-    "tool_result": ("tool_use_id",),
-    "tool_use": ("id", "input", "name"),
-    "web_fetch_tool_result": ("content", "tool_use_id"),
-    "web_search_tool_result": ("content", "tool_use_id"),
-}
-_SOURCES: Mapping[str, frozenset[str]] = {
-    "base64": frozenset({"type", "media_type", "data"}),
-    "text": frozenset({"type", "media_type", "data"}),
-    "url": frozenset({"type", "url"}),
-    "file": frozenset({"type", "file_id"}),
-    "content": frozenset({"type", "content"}),
-}
-_MARK = frozenset({"type", "ttl"})
-# `scope` is a field of Claude Code's.
-_MARK_BETAS = {"scope": ("prompt-caching-scope-",)}
+
 
 _TOOL = _names(
     "type name description input_schema allowed_callers cache_control defer_loading "
     "eager_input_streaming input_examples strict"
 )
-_TOOL_CHOICES: Mapping[str, frozenset[str]] = {
-    "auto": frozenset({"type", "disable_parallel_tool_use"}),
-    "any": frozenset({"type", "disable_parallel_tool_use"}),
-    "tool": frozenset({"type", "disable_parallel_tool_use", "name"}),
-    "none": frozenset({"type"}),
-}
-_THINKING: Mapping[str, frozenset[str]] = {
-    "adaptive": frozenset({"type", "display", "block_binding"}),
-    "between_tools": frozenset({"type"}),
-    "disabled": frozenset({"type"}),
-    "enabled": frozenset({"type", "budget_tokens", "display", "block_binding"}),
-}
-_THINKING_BETAS = {"block_binding": ("thinking-binding-controls-",)}
-_OUTPUT = frozenset({"effort", "format", "task_budget"})
-_OUTPUT_BETAS = {"task_budget": ("task-budgets-",)}
-_FORMAT = frozenset({"type", "schema"})
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
@@ -247,21 +252,21 @@ def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
     body = facts.body
     if facts.server != "bedrock":  # which has a list of its own
         known = _CLOUD_BODY.get(facts.server or "", _BODY) | _BODY_BETAS.keys()
-        yield from _unknown(body, known, "", "")
+        yield from _find_unknown(body, known, "", "")
     for message in messages_of(body):
         if message.role in _MESSAGES:
             place = f"messages[{message.number}]", f"messages.{message.number}"
-            yield from _unknown(message.value, _MESSAGES[message.role], *place)
+            yield from _find_unknown(message.value, _MESSAGES[message.role], *place)
     for block in blocks_of(body):
         if block.type in _BLOCKS:
             location = block.location if block.role == "system" else block.typed_location
-            yield from _unknown(block.value, _BLOCKS[block.type], block.path, location)
+            yield from _find_unknown(block.value, _BLOCKS[block.type], block.path, location)
             yield from _unknown_in_source(block)
             yield from _unknown_in_mark(block.value, block.path, location)
     for number, kind, tool in tools_of(body):
         path, location = f"tools[{number}]", f"tools.{number}.{kind}"
         if kind == "custom":
-            yield from _unknown(tool, _TOOL, path, location)
+            yield from _find_unknown(tool, _TOOL, path, location)
         yield from _unknown_in_mark(tool, path, location)
     yield from _unknown_in_mark(body, "", "")
     yield from _unknown_in_options(body)
@@ -272,13 +277,13 @@ def _unknown_in_options(body: dict[str, Any]) -> Iterator[Finding]:
         value = body.get(name)
         kind = value.get("type") if is_object(value) else None
         if is_object(value) and isinstance(kind, str) and kind in variants:
-            yield from _unknown(value, variants[kind], name, f"{name}.{kind}")
+            yield from _find_unknown(value, variants[kind], name, f"{name}.{kind}")
     for name, known in (("output_config", _OUTPUT), ("metadata", {"user_id"})):
         if is_object(value := body.get(name)):
-            yield from _unknown(value, known, name, name)
+            yield from _find_unknown(value, known, name, name)
     config = body.get("output_config")
     if is_object(config) and is_object(form := config.get("format")):
-        yield from _unknown(form, _FORMAT, "output_config.format", "output_config.format")
+        yield from _find_unknown(form, _FORMAT, "output_config.format", "output_config.format")
 
 
 def _unknown_in_source(block: Block) -> Iterator[Finding]:
@@ -288,49 +293,49 @@ def _unknown_in_source(block: Block) -> Iterator[Finding]:
     kind = source.get("type")
     if isinstance(kind, str) and kind in _SOURCES:
         location = f"{block.typed_location}.source.{kind}"
-        yield from _unknown(source, _SOURCES[kind], f"{block.path}.source", location)
+        yield from _find_unknown(source, _SOURCES[kind], f"{block.path}.source", location)
 
 
 def _unknown_in_mark(holder: dict[str, Any], path: str, location: str) -> Iterator[Finding]:
     mark = holder.get("cache_control")
     if is_object(mark) and mark.get("type") == "ephemeral":
-        where = _within(location, "cache_control.ephemeral")
+        where = _join_path(location, "cache_control.ephemeral")
         known = _MARK | _MARK_BETAS.keys()
-        yield from _unknown(mark, known, _within(path, "cache_control"), where)
+        yield from _find_unknown(mark, known, _join_path(path, "cache_control"), where)
 
 
-def _unknown(
+def _find_unknown(
     holder: dict[str, Any], known: Collection[str], path: str, location: str
 ) -> Iterator[Finding]:
     for name in holder:
         if name not in known:
-            yield Finding(_within(path, name), name=_within(location, name))
+            yield Finding(_join_path(path, name), name=_join_path(location, name))
 
 
-def _within(holder: str, name: str) -> str:
+def _join_path(holder: str, name: str) -> str:
     return f"{holder}.{name}" if holder else name
 
 
 def beta_fields(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that the vendor knows only with a beta that the request does not enable."""
     body = facts.body
-    yield from _without_beta(facts, body, _BODY_BETAS, "", "")
+    yield from _find_missing_betas(facts, body, _BODY_BETAS, "", "")
     for message in messages_of(body):
         if message.role == "system":
             place = f"messages[{message.number}]", f"messages.{message.number}"
-            yield from _without_beta(facts, message.value, _SYSTEM_BETAS, *place)
+            yield from _find_missing_betas(facts, message.value, _SYSTEM_BETAS, *place)
     for name, betas in (("thinking", _THINKING_BETAS), ("output_config", _OUTPUT_BETAS)):
         if is_object(value := body.get(name)):
-            yield from _without_beta(facts, value, betas, name, name)
-    for path, location, holder in _marked(body):
+            yield from _find_missing_betas(facts, value, betas, name, name)
+    for path, location, holder in _cacheable_parts(body):
         mark = holder.get("cache_control")
         if is_object(mark):
-            where = _within(location, "cache_control.ephemeral")
-            path = _within(path, "cache_control")
-            yield from _without_beta(facts, mark, _MARK_BETAS, path, where)
+            where = _join_path(location, "cache_control.ephemeral")
+            path = _join_path(path, "cache_control")
+            yield from _find_missing_betas(facts, mark, _MARK_BETAS, path, where)
 
 
-def _marked(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _cacheable_parts(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the parts that may have a cache mark: path, location and value."""
     yield "", "", body
     for number, kind, tool in tools_of(body):
@@ -340,7 +345,7 @@ def _marked(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield block.path, location, block.value
 
 
-def _without_beta(
+def _find_missing_betas(
     facts: RequestFacts,
     holder: dict[str, Any],
     betas: Mapping[str, tuple[str, ...]],
@@ -349,7 +354,7 @@ def _without_beta(
 ) -> Iterator[Finding]:
     for name, prefixes in betas.items():
         if holder.get(name) is not None and not has_beta(facts, *prefixes):
-            yield Finding(_within(path, name), name=_within(location, name))
+            yield Finding(_join_path(path, name), name=_join_path(location, name))
 
 
 def missing_fields(facts: RequestFacts) -> Iterator[Finding]:
@@ -357,28 +362,28 @@ def missing_fields(facts: RequestFacts) -> Iterator[Finding]:
     body = facts.body
     in_url = facts.server in ("bedrock", "vertex")
     names = ("messages", "anthropic_version" if in_url else "model", "max_tokens")
-    yield from _missing(body, names, "", "")
+    yield from _find_missing(body, names, "", "")
     values = body.get("messages")
     for number, value in enumerate(values if is_array(values) else ()):
         if is_object(value):
             place = f"messages[{number}]", f"messages.{number}"
             is_system = value.get("role") == "system"  # which may change its fields alone
-            yield from _missing(value, ("role",) if is_system else ("role", "content"), *place)
+            yield from _find_missing(value, ("role",) if is_system else ("role", "content"), *place)
     for block in blocks_of(body):
         names_within = _REQUIRED_IN_BLOCKS.get(block.type, ())
-        yield from _missing(block.value, names_within, block.path, block.typed_location)
+        yield from _find_missing(block.value, names_within, block.path, block.typed_location)
     for number, kind, tool in tools_of(body):
         if kind == "custom":
             place = f"tools[{number}]", f"tools.{number}.{kind}"
-            yield from _missing(tool, ("name", "input_schema"), *place)
+            yield from _find_missing(tool, ("name", "input_schema"), *place)
     thinking = body.get("thinking")
     if is_object(thinking) and thinking.get("type") == "enabled":
-        yield from _missing(thinking, ("budget_tokens",), "thinking", "thinking.enabled")
+        yield from _find_missing(thinking, ("budget_tokens",), "thinking", "thinking.enabled")
 
 
-def _missing(
+def _find_missing(
     holder: dict[str, Any], names: Collection[str], path: str, location: str
 ) -> Iterator[Finding]:
     for name in names:
         if holder.get(name) is None:
-            yield Finding(_within(path, name), name=_within(location, name))
+            yield Finding(_join_path(path, name), name=_join_path(location, name))

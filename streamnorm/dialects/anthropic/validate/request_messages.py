@@ -12,13 +12,18 @@ from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.anthropic.validate.request_fields import (
     Message,
     blocks_of,
-    kind_of,
     messages_of,
     tools_of,
+    type_of,
 )
 
 _SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
+_MAX_MARKS = 4
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")  # in either alphabet
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 class _Turn(NamedTuple):
@@ -35,7 +40,7 @@ class _Turn(NamedTuple):
     blocks: list[tuple[str, dict[str, Any]]]
 
 
-def _turns(messages: list[Message]) -> list[_Turn]:
+def _join_turns(messages: list[Message]) -> list[_Turn]:
     turns: list[_Turn] = []
     for message in messages:
         if not turns or turns[-1].role != message.role:
@@ -51,22 +56,22 @@ def _turns(messages: list[Message]) -> list[_Turn]:
 
 
 def _is_result(block: dict[str, Any]) -> bool:
-    return kind_of(block) == "tool_result"
+    return type_of(block) == "tool_result"
 
 
-def _ids(turn: _Turn, kind: str, field: str) -> list[str]:
+def _ids_of(turn: _Turn, kind: str, field: str) -> list[str]:
     return [
         id
         for _, block in turn.blocks
-        if kind_of(block) == kind and isinstance(id := block.get(field), str)
+        if type_of(block) == kind and isinstance(id := block.get(field), str)
     ]
 
 
 def missing_results(facts: RequestFacts) -> Iterator[Finding]:
     """Yield turns that call tools and have no results at the beginning of the next turn."""
-    turns = _turns(messages_of(facts.body))
+    turns = _join_turns(messages_of(facts.body))
     for turn, after in zip_longest(turns, turns[1:]):
-        calls = _ids(turn, "tool_use", "id")
+        calls = _ids_of(turn, "tool_use", "id")
         if turn.role != "assistant" or not calls:
             continue
         answered: list[object] = []
@@ -83,21 +88,21 @@ def unexpected_results(facts: RequestFacts) -> Iterator[Finding]:
     if is_object(facts.body.get("thread")):  # whose first turns the vendor has
         return
     before: list[str] = []
-    for turn in _turns(messages_of(facts.body)):
+    for turn in _join_turns(messages_of(facts.body)):
         for path, block in turn.blocks if turn.role == "user" else ():
             id = block.get("tool_use_id")
             if _is_result(block) and isinstance(id, str) and id not in before:
                 yield Finding(path, name=id)
-        before = _ids(turn, "tool_use", "id")
+        before = _ids_of(turn, "tool_use", "id")
 
 
 def duplicate_uses(facts: RequestFacts) -> Iterator[Finding]:
     """Yield calls with the id of an earlier one."""
     seen: set[str] = set()
-    for turn in _turns(messages_of(facts.body)):
+    for turn in _join_turns(messages_of(facts.body)):
         for path, block in turn.blocks:
             id = block.get("id")
-            if kind_of(block) == "tool_use" and isinstance(id, str):
+            if type_of(block) == "tool_use" and isinstance(id, str):
                 if id in seen:
                     yield Finding(f"{path}.id", id)
                 seen.add(id)
@@ -105,7 +110,7 @@ def duplicate_uses(facts: RequestFacts) -> Iterator[Finding]:
 
 def duplicate_results(facts: RequestFacts) -> Iterator[Finding]:
     """Yield second results of one call."""
-    for turn in _turns(messages_of(facts.body)):
+    for turn in _join_turns(messages_of(facts.body)):
         seen: set[str] = set()
         for path, block in turn.blocks:
             id = block.get("tool_use_id")
@@ -120,9 +125,9 @@ def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
 
     A call may wait while nothing but calls and results follow it.
     """
-    blocks = [place for turn in _turns(messages_of(facts.body)) for place in turn.blocks]
+    blocks = [place for turn in _join_turns(messages_of(facts.body)) for place in turn.blocks]
     last_other = max(
-        (number for number, (_, block) in enumerate(blocks) if not _waits(block)), default=-1
+        (number for number, (_, block) in enumerate(blocks) if not _may_wait(block)), default=-1
     )
     answered = {
         id
@@ -131,18 +136,18 @@ def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
     }
     for path, block in blocks[: last_other + 1]:
         id = block.get("id")
-        if kind_of(block) in _SERVER_CALLS and isinstance(id, str) and id not in answered:
+        if type_of(block) in _SERVER_CALLS and isinstance(id, str) and id not in answered:
             yield Finding(path, name=id)
 
 
-def _waits(block: dict[str, Any]) -> bool:
+def _may_wait(block: dict[str, Any]) -> bool:
     """Return whether a block may follow a call of a server tool that has no result yet."""
-    kind = kind_of(block)
+    kind = type_of(block)
     return kind == "tool_use" or kind in _SERVER_CALLS or _is_any_result(block)
 
 
 def _is_any_result(block: dict[str, Any]) -> bool:
-    return kind_of(block).endswith("tool_result")
+    return type_of(block).endswith("tool_result")
 
 
 def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
@@ -155,11 +160,11 @@ def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
     if not is_object(thinking) or thinking.get("type") != "enabled":
         return
     messages = messages_of(facts.body)
-    turns = [turn for turn in _turns(messages) if turn.role == "assistant" and turn.blocks]
-    if turns and (_ids(turns[-1], "tool_use", "id") or _is_prefilled(messages)):
+    turns = [turn for turn in _join_turns(messages) if turn.role == "assistant" and turn.blocks]
+    if turns and (_ids_of(turns[-1], "tool_use", "id") or _is_prefilled(messages)):
         path, block = turns[-1].blocks[0]
-        if kind_of(block) not in _THINKING:
-            yield Finding(f"{path}.type", name=kind_of(block))
+        if type_of(block) not in _THINKING:
+            yield Finding(f"{path}.type", name=type_of(block))
 
 
 def prefill(facts: RequestFacts) -> Iterator[Finding]:
@@ -175,7 +180,7 @@ def _is_prefilled(messages: list[Message]) -> bool:
         return False
     blocks = messages[-1].blocks
     last = blocks[-1] if blocks else {}
-    kind = kind_of(last)
+    kind = type_of(last)
     return not (kind == "compaction" or kind in _SERVER_CALLS or _is_any_result(last))
 
 
@@ -197,13 +202,6 @@ def system_before_assistant(facts: RequestFacts) -> Iterator[Finding]:
     for message, after in pairwise(messages):
         if message.role == "system" and after.role != "assistant":
             yield Finding(f"messages[{message.number}]")
-
-
-_MAX_MARKS = 4
-_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")  # in either alphabet
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
@@ -258,10 +256,7 @@ def empty_results(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(f"{block.path}.content", name=f"{block.typed_location}.content")
 
 
-# Cache marks
-
-
-def _marks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _cache_marks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path and the value of each cache mark in the order of the prompt."""
     holders = [(f"tools[{number}]", tool) for number, _, tool in tools_of(body)]
     holders += [(block.path, block.value) for block in blocks_of(body)]
@@ -276,7 +271,7 @@ def _marks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def max_marks(facts: RequestFacts) -> Iterator[Finding]:
     """Yield the first cache mark that is one too many."""
-    marks = list(_marks(facts.body))
+    marks = list(_cache_marks(facts.body))
     if len(marks) > _MAX_MARKS:
         yield Finding(marks[_MAX_MARKS][0], count=len(marks), limit=_MAX_MARKS)
 
@@ -284,7 +279,7 @@ def max_marks(facts: RequestFacts) -> Iterator[Finding]:
 def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
     """Yield cache marks of an hour after one of five minutes, the default."""
     is_short = False
-    for path, mark in _marks(facts.body):
+    for path, mark in _cache_marks(facts.body):
         if mark.get("ttl") == "1h":
             if is_short:
                 yield Finding(f"{path}.ttl")
@@ -321,20 +316,17 @@ def marked_empty_texts(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(f"{block.path}.text", name=f"{block.location}.text")
 
 
-# Media, ids, inputs, signatures
-
-
 def image_media_types(facts: RequestFacts) -> Iterator[Finding]:
     """Yield inline images of other types than the vendor's four."""
-    yield from _media_types(facts, "image", _IMAGES)
+    yield from _find_media_types(facts, "image", _IMAGES)
 
 
 def document_media_types(facts: RequestFacts) -> Iterator[Finding]:
     """Yield documents in Base64 that are no PDF."""
-    yield from _media_types(facts, "document", frozenset({"application/pdf"}))
+    yield from _find_media_types(facts, "document", frozenset({"application/pdf"}))
 
 
-def _media_types(facts: RequestFacts, kind: str, known: frozenset[str]) -> Iterator[Finding]:
+def _find_media_types(facts: RequestFacts, kind: str, known: frozenset[str]) -> Iterator[Finding]:
     for block in blocks_of(facts.body):
         source = block.value.get("source") if block.type == kind else None
         if not is_object(source) or source.get("type") != "base64":
@@ -364,15 +356,15 @@ def inputs(facts: RequestFacts) -> Iterator[Finding]:
 
 def signatures(facts: RequestFacts) -> Iterator[Finding]:
     """Yield signatures of thinking that the vendor cannot have issued."""
-    yield from _forged(facts, "thinking", "signature")
+    yield from _find_forged(facts, "thinking", "signature")
 
 
 def redacted_data(facts: RequestFacts) -> Iterator[Finding]:
     """Yield data of redacted thinking that the vendor cannot have issued."""
-    yield from _forged(facts, "redacted_thinking", "data")
+    yield from _find_forged(facts, "redacted_thinking", "data")
 
 
-def _forged(facts: RequestFacts, kind: str, name: str) -> Iterator[Finding]:
+def _find_forged(facts: RequestFacts, kind: str, name: str) -> Iterator[Finding]:
     for block in blocks_of(facts.body):
         value = block.value.get(name) if block.type == kind else None
         if isinstance(value, str) and _BASE64.fullmatch(value) is None:

@@ -14,7 +14,7 @@ from streamnorm._core.json import is_array, is_object
 from streamnorm.dialects.anthropic.validate import request_fields, request_messages, request_options
 
 
-def _contents(facts: RequestFacts) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+def _blocks_by_message(facts: RequestFacts) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """Yield the blocks of each message, each with its path."""
     messages = facts.body.get("messages")
     for number, message in enumerate(messages if is_array(messages) else []):
@@ -29,7 +29,7 @@ def _contents(facts: RequestFacts) -> Iterator[list[tuple[str, dict[str, Any]]]]
 def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
     """Yield results of uses that no message before them has."""
     known: set[object] = set()
-    for blocks in _contents(facts):
+    for blocks in _blocks_by_message(facts):
         for path, block in blocks:
             id = block.get("tool_use_id")
             if block.get("type") == "tool_result" and isinstance(id, str) and id not in known:
@@ -43,7 +43,7 @@ def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
 
 def text_after_result(facts: RequestFacts) -> Iterator[Finding]:
     """Yield texts that follow the result of a tool in one message."""
-    for blocks in _contents(facts):
+    for blocks in _blocks_by_message(facts):
         has_result = False
         for path, block in blocks:
             if block.get("type") == "tool_result":

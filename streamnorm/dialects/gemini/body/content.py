@@ -43,7 +43,7 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, is_object, json_value, objects_of, string_of
 from streamnorm._core.limits import Limits, StoredBytes
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of
+from streamnorm.dialects.gemini.body.fields import add_unknown_fields, as_extra, to_camel_case
 from streamnorm.dialects.gemini.reasoning import (
     is_decodable,
     redacted_from_wire,
@@ -60,137 +60,6 @@ _PLACEHOLDERS = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 )
 """Documented values that stand for a signature, and are none."""
-
-
-def read_part(part: Any, blocks: list[InputBlock]) -> None:
-    """Append the blocks of one part.
-
-    Raises:
-        DecodeError: It is no part, has several data, or a field of another type than the
-            vendor's.
-    """
-    if not is_object(part):
-        raise unexpected(part, "an object", "$")
-    text = part.get("text")
-    if type(text) is str and len(part) == 1:
-        blocks.append(Text(text))
-        return
-    field, value, others = _datum(camel(part))
-    if field == "text":
-        blocks += _texts(value, others)
-        return
-    try:
-        blocks.append(_block(field, value, others))
-    except DecodeError as exc:
-        raise prefix_path(exc, f"$.{field}") from None
-
-
-def _datum(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
-    """Return the field with the data of a part, its value, and the other fields."""
-    for field in _FREQUENT:
-        value = part.get(field)
-        if value is None:
-            continue
-        if len(part) == 1:
-            return field, value, {}
-        if len(part) == 2 and "thoughtSignature" in part:
-            return field, value, {"thoughtSignature": part["thoughtSignature"]}
-    try:
-        field = data_field(part)
-    except Fatal as fatal:
-        raise DecodeError(fatal.error.message, path="$") from None
-    others = {
-        key: item
-        for key, item in part.items()
-        if key != field and (key, item) not in (("text", ""), ("thought", False))
-    }
-    return field, part.get(field), others
-
-
-def _block(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
-    match field:
-        case "functionCall" if is_object(value):
-            signed = _signature(modifiers.pop("thoughtSignature", None))
-            return call_from_wire(value, signed, modifiers)
-        case "functionResponse" if is_object(value):
-            return result_from_wire(value, modifiers)
-        case "inlineData" | "fileData" if is_object(value) and not modifiers.get("thought"):
-            return file_from_wire(field, value, modifiers)
-        case "executableCode" | "toolCall" if is_object(value):
-            call, text = server_call_from_wire(field, value, _NO_RAW)
-            return ServerToolCall(call.id, call.name, text, kind=field, extra=extra_of(modifiers))
-        case "codeExecutionResult" | "toolResponse" if is_object(value):
-            id = string_of(value, "id")
-            return ServerToolResult(id, field, value, extra=extra_of(modifiers))
-        case _:
-            return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(modifiers))
-
-
-def _signature(value: object) -> Signed | None:
-    """Return the signature in a field, and who issued it; None if it has none."""
-    if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
-        return None
-    return signature_from_wire(value)
-
-
-def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
-    """Return the blocks of text or of a thought."""
-    text = get_str({"text": value}, "text") or ""
-    thought, wire = others.get("thought") is True, others.get("thoughtSignature")
-    redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
-    if redacted is not None:
-        plain = Reasoning((text,)) if thought else Text(text)
-        return [plain, redacted] if text else [redacted]
-    signed = _signature(wire)
-    extra = extra_of(
-        {key: item for key, item in others.items() if key not in _MODIFIERS or item is None}
-    )
-    if thought:
-        return [Reasoning((text,) if text else (), *(signed or ()), extra=extra)]
-    signature, issuer, _ = signed or (None, None, None)
-    return [Text(text, signature=signature, issuer=issuer, extra=extra)]
-
-
-def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
-    """Return a block that is no call and no result as a part.
-
-    Raises:
-        EncodeError: The dialect has no part for it.
-    """
-    match block:
-        case Text(text):
-            part: dict[str, Any] = {"text": text}
-            if block.signature is not None:
-                _sign(part, block, context)
-        case Reasoning():
-            part = {"text": block.text, "thought": True}
-            if len(block.parts) > 1:
-                context.losses.add("reasoning_parts", "messages", "joined by a blank line")
-            if block.signature is not None:
-                _sign(part, block, context)
-        case RedactedReasoning():
-            part = {"text": "", "thought": True, "thoughtSignature": redacted_to_wire(block)}
-        case Image() | Document() | Audio() | Video():
-            return file_to_wire(block, context)
-        case ServerToolCall(_, _, arguments, kind):
-            part = {kind: json_value(arguments, "arguments")}
-        case ServerToolResult(_, kind, content):
-            part = {kind: dict(content) if is_object(content) else content}
-        case OpaqueBlock(_, kind, data):
-            part = {kind: json_value(data, "data")}
-        case _:
-            raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
-    return part if block.extra is None else add_extra(part, block.extra)
-
-
-def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
-    """Add the signature of a block; another vendor's is of no use to Google, nor a cut one."""
-    if block.issuer == ISSUER and is_decodable(block.signature or ""):
-        part["thoughtSignature"] = block.signature
-    else:
-        context.losses.add("signature_dropped", "messages", "dropped")
-
-
 File: TypeAlias = Image | Document | Audio | Video
 
 ISSUER = "google"
@@ -235,6 +104,149 @@ _DEFAULT_TYPES: dict[type, str] = {
     Audio: "audio/mp3",
     Video: "video/mp4",
 }
+_MAPPED_OF_CALLS = frozenset({"id", "name", "args", "partialArgs"})
+# A double holds any number of fifteen digits.  To search for many digits, or for an exponent,
+# among bytes that are either costs a tenth of what the expression does.
+_CHARACTER_KINDS = bytes(
+    ord("0") if chr(byte) in "0123456789." else ord("e") if chr(byte) in "eE" else ord(" ")
+    for byte in range(256)
+)
+_MANY_DIGITS = b"0" * 16
+_EXPONENT = b"0e"
+_SUSPECT = re.compile(r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}")
+_MAX_DIGITS = 400
+_MAPPED_OF_RESULTS = frozenset({"id", "name", "response", "parts"})
+_OUTPUT, _ERROR = "output", "error"
+_FILES = ("inlineData", "fileData")
+
+
+def read_part(part: Any, blocks: list[InputBlock]) -> None:
+    """Append the blocks of one part.
+
+    Raises:
+        DecodeError: It is no part, has several data, or a field of another type than the
+            vendor's.
+    """
+    if not is_object(part):
+        raise unexpected(part, "an object", "$")
+    text = part.get("text")
+    if type(text) is str and len(part) == 1:
+        blocks.append(Text(text))
+        return
+    field, value, others = _split_part(to_camel_case(part))
+    if field == "text":
+        blocks += _texts(value, others)
+        return
+    try:
+        blocks.append(_block_from_wire(field, value, others))
+    except DecodeError as exc:
+        raise prefix_path(exc, f"$.{field}") from None
+
+
+def _split_part(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+    """Return the field with the data of a part, its value, and the other fields."""
+    for field in _FREQUENT:
+        value = part.get(field)
+        if value is None:
+            continue
+        if len(part) == 1:
+            return field, value, {}
+        if len(part) == 2 and "thoughtSignature" in part:
+            return field, value, {"thoughtSignature": part["thoughtSignature"]}
+    try:
+        field = data_field(part)
+    except Fatal as fatal:
+        raise DecodeError(fatal.error.message, path="$") from None
+    others = {
+        key: item
+        for key, item in part.items()
+        if key != field and (key, item) not in (("text", ""), ("thought", False))
+    }
+    return field, part.get(field), others
+
+
+def _block_from_wire(field: str, value: Any, modifiers: dict[str, Any]) -> InputBlock:
+    match field:
+        case "functionCall" if is_object(value):
+            signed = _signature_of(modifiers.pop("thoughtSignature", None))
+            return call_from_wire(value, signed, modifiers)
+        case "functionResponse" if is_object(value):
+            return result_from_wire(value, modifiers)
+        case "inlineData" | "fileData" if is_object(value) and not modifiers.get("thought"):
+            return file_from_wire(field, value, modifiers)
+        case "executableCode" | "toolCall" if is_object(value):
+            call, text = server_call_from_wire(field, value, _NO_RAW)
+            return ServerToolCall(call.id, call.name, text, kind=field, extra=as_extra(modifiers))
+        case "codeExecutionResult" | "toolResponse" if is_object(value):
+            id = string_of(value, "id")
+            return ServerToolResult(id, field, value, extra=as_extra(modifiers))
+        case _:
+            return OpaqueBlock(DIALECT, field, compact(value), extra=as_extra(modifiers))
+
+
+def _signature_of(value: object) -> Signed | None:
+    """Return the signature in a field, and who issued it; None if it has none."""
+    if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
+        return None
+    return signature_from_wire(value)
+
+
+def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
+    """Return the blocks of text or of a thought."""
+    text = get_str({"text": value}, "text") or ""
+    thought, wire = others.get("thought") is True, others.get("thoughtSignature")
+    redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
+    if redacted is not None:
+        plain = Reasoning((text,)) if thought else Text(text)
+        return [plain, redacted] if text else [redacted]
+    signed = _signature_of(wire)
+    extra = as_extra(
+        {key: item for key, item in others.items() if key not in _MODIFIERS or item is None}
+    )
+    if thought:
+        return [Reasoning((text,) if text else (), *(signed or ()), extra=extra)]
+    signature, issuer, _ = signed or (None, None, None)
+    return [Text(text, signature=signature, issuer=issuer, extra=extra)]
+
+
+def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
+    """Return a block that is no call and no result as a part.
+
+    Raises:
+        EncodeError: The dialect has no part for it.
+    """
+    match block:
+        case Text(text):
+            part: dict[str, Any] = {"text": text}
+            if block.signature is not None:
+                _sign(part, block, context)
+        case Reasoning():
+            part = {"text": block.text, "thought": True}
+            if len(block.parts) > 1:
+                context.losses.add("reasoning_parts", "messages", "joined by a blank line")
+            if block.signature is not None:
+                _sign(part, block, context)
+        case RedactedReasoning():
+            part = {"text": "", "thought": True, "thoughtSignature": redacted_to_wire(block)}
+        case Image() | Document() | Audio() | Video():
+            return file_to_wire(block, context)
+        case ServerToolCall(_, _, arguments, kind):
+            part = {kind: json_value(arguments, "arguments")}
+        case ServerToolResult(_, kind, content):
+            part = {kind: dict(content) if is_object(content) else content}
+        case OpaqueBlock(_, kind, data):
+            part = {kind: json_value(data, "data")}
+        case _:
+            raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
+    return part if block.extra is None else add_unknown_fields(part, block.extra)
+
+
+def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
+    """Add the signature of a block; another vendor's is of no use to Google, nor a cut one."""
+    if block.issuer == ISSUER and is_decodable(block.signature or ""):
+        part["thoughtSignature"] = block.signature
+    else:
+        context.losses.add("signature_dropped", "messages", "dropped")
 
 
 def file_from_wire(
@@ -247,7 +259,7 @@ def file_from_wire(
         value: Its object.
         modifiers: The other fields of the part, for the block to keep.
     """
-    wire = camel(value)
+    wire = to_camel_case(value)
     media_type, data, uri = wire.get("mimeType"), wire.get("data"), wire.get("fileUri")
     fields = dict(modifiers)
     for name, item in wire.items():
@@ -255,47 +267,47 @@ def file_from_wire(
             fields[f"{field}.{name}"] = item
     block: File | None = None
     if field == "fileData" and isinstance(uri, str) and isinstance(media_type, str | None):
-        block = _stored(media_type, uri, fields)
+        block = _file_by_uri(media_type, uri, fields)
     elif field == "inlineData" and isinstance(data, str) and isinstance(media_type, str):
-        block = _inline(media_type, data.translate(_URL_SAFE), fields)
+        block = _inline_file(media_type, data.translate(_URL_SAFE), fields)
     if block is not None:
         return block
-    return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(dict(modifiers)))
+    return OpaqueBlock(DIALECT, field, compact(value), extra=as_extra(dict(modifiers)))
 
 
-def _stored(media_type: str | None, uri: str, fields: dict[str, Any]) -> File:
-    kind = _kind(media_type or _guessed(uri) or "")
+def _file_by_uri(media_type: str | None, uri: str, fields: dict[str, Any]) -> File:
+    kind = _kind_of(media_type or _guess_media_type(uri) or "")
     if kind is Audio or kind is Video:
-        return kind(media_type, url=uri, extra=extra_of(fields))
-    detail = _detail(fields) if kind is Image else None
+        return kind(media_type, url=uri, extra=as_extra(fields))
+    detail = _take_detail(fields) if kind is Image else None
     own = uri.startswith(_OWN_FILES)
     url, id, issuer = (None, uri, ISSUER) if own else (uri, None, None)
     if kind is Image:
         return Image(
-            media_type, url=url, file_id=id, detail=detail, issuer=issuer, extra=extra_of(fields)
+            media_type, url=url, file_id=id, detail=detail, issuer=issuer, extra=as_extra(fields)
         )
-    return Document(media_type, url=url, file_id=id, issuer=issuer, extra=extra_of(fields))
+    return Document(media_type, url=url, file_id=id, issuer=issuer, extra=as_extra(fields))
 
 
-def _inline(media_type: str, data: str, fields: dict[str, Any]) -> File | None:
+def _inline_file(media_type: str, data: str, fields: dict[str, Any]) -> File | None:
     data += "=" * (-len(data) % 4)
-    kind = _kind(media_type)
+    kind = _kind_of(media_type)
     if kind is Image:
-        detail = _detail(fields)
-        return Image(media_type, data, detail=detail, extra=extra_of(fields))
+        detail = _take_detail(fields)
+        return Image(media_type, data, detail=detail, extra=as_extra(fields))
     if media_type.startswith("text/"):
         try:
             data = base64.b64decode(data, validate=True).decode()
         except (binascii.Error, ValueError):
             return None
-    return kind(media_type, data, extra=extra_of(fields))
+    return kind(media_type, data, extra=as_extra(fields))
 
 
-def _kind(media_type: str) -> type[File]:
+def _kind_of(media_type: str) -> type[File]:
     return _KINDS.get(media_type.partition("/")[0], Document)
 
 
-def _detail(fields: dict[str, Any]) -> str | None:
+def _take_detail(fields: dict[str, Any]) -> str | None:
     """Take the resolution out of the fields of a part, if it has a unified word."""
     resolution = fields.get("mediaResolution")
     if not is_object(resolution) or len(resolution) != 1:
@@ -307,7 +319,7 @@ def _detail(fields: dict[str, Any]) -> str | None:
     return detail
 
 
-def _guessed(uri: str) -> str | None:
+def _guess_media_type(uri: str) -> str | None:
     """Return the media type that the suffix of a URI's path stands for."""
     address = uri.partition("?")[0].partition("#")[0]
     host, _, path = address.partition("://")[2].partition("/")
@@ -324,7 +336,7 @@ def file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
     if isinstance(block, Document) and block.title is not None:
         context.losses.add("title", "messages", "dropped")
     if uri is not None:
-        part = {"fileData": _address(block, uri, context)}
+        part = {"fileData": _uri_to_wire(block, uri, context)}
     else:
         data = block.data or ""
         media_type = block.media_type or _DEFAULT_TYPES[type(block)]
@@ -333,22 +345,19 @@ def file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
         part = {"inlineData": {"mimeType": media_type, "data": data}}
     if isinstance(block, Image) and block.detail in _LEVELS:
         part["mediaResolution"] = {"level": _LEVELS[block.detail]}
-    return add_extra(part, block.extra)
+    return add_unknown_fields(part, block.extra)
 
 
-def _address(block: File, uri: str, context: WriteContext) -> dict[str, str]:
+def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]:
     if block.media_type is not None:
         return {"mimeType": block.media_type, "fileUri": uri}
-    guessed = _guessed(uri)
+    guessed = _guess_media_type(uri)
     if uri.partition("://")[2].partition("/")[0] in _VIDEO_HOSTS:
         return {"fileUri": uri}  # as the API has it
-    if guessed is None or _kind(guessed) is not type(block):
+    if guessed is None or _kind_of(guessed) is not type(block):
         guessed = _DEFAULT_TYPES[type(block)]
     context.losses.add("media_type_guessed", "messages", f"written as {guessed}")
     return {"mimeType": guessed, "fileUri": uri}
-
-
-_MAPPED_OF_CALLS = frozenset({"id", "name", "args", "partialArgs"})
 
 
 def call_from_wire(
@@ -365,23 +374,23 @@ def call_from_wire(
         DecodeError: A field has another type than the vendor's.
     """
     is_plain = len(value) == 3 and "id" in value and "name" in value and "args" in value
-    wire = value if is_plain else camel(value)
+    wire = value if is_plain else to_camel_case(value)
     id, name = get_str(wire, "id") or "", get_str(wire, "name")
     if not name or wire.get("willContinue"):
-        return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=extra_of(modifiers))
+        return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=as_extra(modifiers))
     args = get_object(wire, "args")
     arguments = "" if args is None else compact(args)
     if args is None and wire.get("partialArgs"):
-        arguments = _joined(objects_of(wire["partialArgs"]))
+        arguments = _join_arguments(objects_of(wire["partialArgs"]))
     own = {} if is_plain else unknown_fields(wire, _MAPPED_OF_CALLS, with_nulls=True)
     if own:
         modifiers = {f"functionCall.{key}": item for key, item in own.items()} | modifiers
     signature, issuer, _ = signed or (None, None, None)
-    extra = extra_of(modifiers)
+    extra = as_extra(modifiers)
     return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)
 
 
-def _joined(entries: list[dict[str, Any]]) -> str:
+def _join_arguments(entries: list[dict[str, Any]]) -> str:
     """Return the arguments that came in fragments."""
     arguments = PartialArguments(Limits(), StoredBytes())
     try:
@@ -418,19 +427,7 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
             part["thoughtSignature"] = call.signature
         else:
             context.losses.add("signature_dropped", "messages", "dropped")
-    return part if call.extra is None else add_extra(part, call.extra)
-
-
-# A double holds any number of fifteen digits.  To search for many digits, or for an exponent,
-# among bytes that are either costs a tenth of what the expression does.
-_CHARACTER_KINDS = bytes(
-    ord("0") if chr(byte) in "0123456789." else ord("e") if chr(byte) in "eE" else ord(" ")
-    for byte in range(256)
-)
-_MANY_DIGITS = b"0" * 16
-_EXPONENT = b"0e"
-_SUSPECT = re.compile(r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}")
-_MAX_DIGITS = 400
+    return part if call.extra is None else add_unknown_fields(part, call.extra)
 
 
 def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
@@ -463,11 +460,6 @@ def _is_exact(text: str) -> bool:
     return exact == (Decimal(double) if is_integer else Decimal(repr(double)))
 
 
-_MAPPED_OF_RESULTS = frozenset({"id", "name", "response", "parts"})
-_OUTPUT, _ERROR = "output", "error"
-_FILES = ("inlineData", "fileData")
-
-
 def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolResult:
     """Return a `functionResponse` as a result.
 
@@ -479,24 +471,24 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
         DecodeError: A field has another type than the vendor's.
     """
     is_plain = len(value) == 3 and "id" in value and "name" in value and "response" in value
-    wire = value if is_plain else camel(value)
+    wire = value if is_plain else to_camel_case(value)
     id, name = get_str(wire, "id") or "", get_str(wire, "name") or ""
     response = get_object(wire, "response")
-    is_error, text, original = (False, "", None) if response is None else _response(response)
+    is_error, text, original = (False, "", None) if response is None else _read_response(response)
     content: tuple[Any, ...] = (Text(text),) if text else ()
     if is_plain:
-        return ToolResult(id, content, is_error, name, original, extra=extra_of(modifiers))
+        return ToolResult(id, content, is_error, name, original, extra=as_extra(modifiers))
     parts = get_array(wire, "parts") or ()
-    content += tuple([_part(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
+    content += tuple([_file_of_result(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
     own = {
         f"functionResponse.{key}": item
         for key, item in unknown_fields(wire, _MAPPED_OF_RESULTS, with_nulls=True).items()
     }
-    extra = extra_of({**own, **modifiers})
+    extra = as_extra({**own, **modifiers})
     return ToolResult(id, content, is_error, name, original, extra=extra)
 
 
-def _response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
+def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
     """Return whether a response is an error, its text, and its JSON unless the text says all."""
     if len(response) != 1:
         text = compact(response)
@@ -510,10 +502,10 @@ def _response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
     return key == _ERROR, compact(value), compact(response)
 
 
-def _part(part: object, path: str) -> Any:
+def _file_of_result(part: object, path: str) -> Any:
     """Return a file of a result; opaque if it is none."""
     try:
-        wire = camel(as_object(part, "$"))
+        wire = to_camel_case(as_object(part, "$"))
     except DecodeError as exc:
         raise prefix_path(exc, path) from None
     for field in _FILES:
@@ -561,4 +553,4 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
     if files:
         wire["parts"] = files
     part = {"functionResponse": wire}
-    return part if result.extra is None else add_extra(part, result.extra)
+    return part if result.extra is None else add_unknown_fields(part, result.extra)

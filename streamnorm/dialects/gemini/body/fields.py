@@ -26,7 +26,7 @@ _SNAKE = re.compile(r"_([a-z0-9])")
 _SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
-def camel(value: dict[str, Any]) -> dict[str, Any]:
+def to_camel_case(value: dict[str, Any]) -> dict[str, Any]:
     """Return an object with its own fields in `lowerCamelCase`.
 
     Raises:
@@ -34,11 +34,11 @@ def camel(value: dict[str, Any]) -> dict[str, Any]:
     """
     for name in value:
         if "_" in name:
-            return _converted(value)
+            return _convert_names(value)
     return value
 
 
-def with_arrays(wire: dict[str, Any], *names: str) -> dict[str, Any]:
+def wrap_single_objects(wire: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return an object in which an object stands in an array where the field is repeated.
 
     The API accepts one object for an array of one; examples of the vendor have `contents` and
@@ -52,26 +52,28 @@ def with_arrays(wire: dict[str, Any], *names: str) -> dict[str, Any]:
     return {**wire, **single} if single else wire
 
 
-def _converted(value: dict[str, Any]) -> dict[str, Any]:
+def _convert_names(value: dict[str, Any]) -> dict[str, Any]:
     converted: dict[str, Any] = {}
     for name, item in value.items():
-        spelt = _SNAKE.sub(_upper, name) if _SNAKE_NAME.fullmatch(name) else name
+        spelt = _SNAKE.sub(_to_upper, name) if _SNAKE_NAME.fullmatch(name) else name
         if spelt in converted:
             raise DecodeError("field in both spellings, expected one", path=f"$.{spelt}")
         converted[spelt] = item
     return converted
 
 
-def _upper(match: re.Match[str]) -> str:
+def _to_upper(match: re.Match[str]) -> str:
     return match[1].upper()
 
 
-def extra_of(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
+def as_extra(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
     """Return fields as the `extra` of a part; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
-def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
+def add_unknown_fields(
+    wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None
+) -> dict[str, Any]:
     """Add the fields that were kept in `extra`, except those that are there, and return `wire`."""
     for path, item in extra.get(DIALECT, {}).items() if extra else ():
         target, name = wire, path

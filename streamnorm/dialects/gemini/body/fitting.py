@@ -12,7 +12,7 @@ from typing import Any
 
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import is_array, is_object
-from streamnorm.dialects.gemini.body.fields import camel
+from streamnorm.dialects.gemini.body.fields import to_camel_case
 
 _CONTENTS, _PARTS = "contents", "parts"
 _SIGNATURE = "thoughtSignature"
@@ -23,20 +23,20 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
     placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
     if not context.named or placeholder is None or not is_array(contents):
         return body
-    signed = [_signed(content, placeholder, context) for content in contents]
+    signed = [_sign_first_call(content, placeholder, context) for content in contents]
     if all(map(is_, contents, signed)):
         return body
     return {**body, _CONTENTS: signed}
 
 
-def _signed(content: Any, placeholder: str, context: WriteContext) -> Any:
+def _sign_first_call(content: Any, placeholder: str, context: WriteContext) -> Any:
     """Return a content of the model whose first call is signed."""
     if not is_object(content) or content.get("role") != "model":
         return content
     parts: Any = content.get(_PARTS)
     for number, part in enumerate(parts if is_array(parts) else ()):
-        if is_object(part) and camel(part).get("functionCall") is not None:
-            if camel(part).get(_SIGNATURE) is not None:
+        if is_object(part) and to_camel_case(part).get("functionCall") is not None:
+            if to_camel_case(part).get(_SIGNATURE) is not None:
                 return content
             context.losses.add("signature_placeholder", "messages", "signed with it")
             signed = {**part, _SIGNATURE: placeholder}

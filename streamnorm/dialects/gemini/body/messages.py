@@ -32,7 +32,12 @@ from streamnorm.dialects.gemini.body.content import (
     read_part,
     result_to_wire,
 )
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
+from streamnorm.dialects.gemini.body.fields import (
+    add_unknown_fields,
+    as_extra,
+    to_camel_case,
+    wrap_single_objects,
+)
 from streamnorm.dialects.gemini.wire import DIALECT
 
 _MAPPED = frozenset({"role", "parts"})
@@ -57,7 +62,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     word, parts = content.get("role"), content.get("parts")
     fields: dict[str, Any] = {}
     if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
-        wire = with_arrays(camel(content), "parts")
+        wire = wrap_single_objects(to_camel_case(content), "parts")
         word, parts = wire.get("role"), get_array(wire, "parts") or []
         fields = unknown_fields(wire, _MAPPED, with_nulls=True)
     role = _ROLES.get(word) if isinstance(word, str | None) else None
@@ -74,15 +79,15 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     if role == "assistant" and len(blocks) > 1:
         kinds = set(map(type, blocks))
         if ToolResult in kinds:
-            blocks = _with_server_results(blocks, parts)
+            blocks = _mark_server_calls(blocks, parts)
         if len(kinds) < len(blocks):
-            blocks = _joined(blocks)
-    message = InputMessage(role, tuple(blocks), extra=extra_of(fields))
+            blocks = _join_fragments(blocks)
+    message = InputMessage(role, tuple(blocks), extra=as_extra(fields))
     source = Source(DIALECT, content, message)
     return InputMessage(role, message.blocks, None, message.extra, source)
 
 
-def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[InputBlock]:
+def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[InputBlock]:
     """Return the blocks of the model with the calls that it has the results of as the server's.
 
     With `mcpServers` the provider itself calls functions, and reports both.
@@ -92,13 +97,13 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
     }
     found: list[InputBlock] = []
     for part in parts:
-        part = camel(part)
+        part = to_camel_case(part)
         value = part.get("functionCall") or part.get("functionResponse")
         if not is_object(value):
             read_part(part, found)
             continue
         id, name = string_of(value, "id"), string_of(value, "name")
-        extra = extra_of({key: item for key, item in part.items() if item is not value})
+        extra = as_extra({key: item for key, item in part.items() if item is not value})
         if "functionResponse" in part:
             found.append(ServerToolResult(id, "functionResponse", value, extra=extra))
         elif (id or name) in answered:
@@ -108,19 +113,19 @@ def _with_server_results(blocks: list[InputBlock], parts: list[Any]) -> list[Inp
     return found
 
 
-def _joined(blocks: list[InputBlock]) -> list[InputBlock]:
+def _join_fragments(blocks: list[InputBlock]) -> list[InputBlock]:
     """Return the blocks of the model with adjacent pieces of one text or thought as one."""
     joined: list[InputBlock] = []
     run: list[InputBlock] = []
     for block in blocks:
         if run and not _continues(run[-1], block):
-            joined.append(_whole(run))
+            joined.append(_join_run(run))
             run = []
         run.append(block)
-    return [*joined, _whole(run)]
+    return [*joined, _join_run(run)]
 
 
-def _whole(pieces: list[InputBlock]) -> InputBlock:
+def _join_run(pieces: list[InputBlock]) -> InputBlock:
     last = pieces[-1]
     if len(pieces) == 1:
         return last
@@ -193,9 +198,9 @@ class ContentsWriter:
             raise EncodeError(exc.args[0], path=path) from exc
         if message.role == "assistant":
             self._complete_turn(message.blocks, parts)
-            return add_extra({"role": "model", "parts": parts}, message.extra)
+            return add_unknown_fields({"role": "model", "parts": parts}, message.extra)
         former = (message.extra or {}).get(DIALECT, {}).get("role")
-        return add_extra({"role": former or "user", "parts": parts}, message.extra)
+        return add_unknown_fields({"role": former or "user", "parts": parts}, message.extra)
 
     def _part(self, block: InputBlock) -> dict[str, Any]:
         match block:

@@ -41,7 +41,12 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean
 from streamnorm._core.tools import AnyTool
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
+from streamnorm.dialects.gemini.body.fields import (
+    add_unknown_fields,
+    as_extra,
+    to_camel_case,
+    wrap_single_objects,
+)
 from streamnorm.dialects.gemini.body.messages import ContentsWriter, message_from_wire
 from streamnorm.dialects.gemini.body.tools import (
     TOOL_CONFIG,
@@ -77,6 +82,166 @@ OPTIONS = (*_FIELDS, "output", "reasoning")
 _THINKING = "thinkingConfig"
 _LEVELS = frozenset({"MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})
 _JSON, _TEXT = "application/json", "text/plain"
+_SYSTEM, _TOOLS = "systemInstruction", "tools"
+_STATE, _TIER = "cachedContent", "serviceTier"
+_MAPPED = frozenset({"contents", _SYSTEM, _TOOLS, TOOL_CONFIG, CONFIG, _STATE, _TIER, "model"})
+_PARTS: dict[str, tuple[str, ...]] = {
+    _SYSTEM: ("system",),
+    _TOOLS: ("tools",),
+    TOOL_CONFIG: ("tools", "tool_choice", "extra"),
+    CONFIG: (*OPTIONS, "extra"),
+}
+"""The fields of `Request` that each field of the body holds."""
+_ALL_PARTS = _PARTS | {
+    "contents": ("messages",),
+    "model": ("model",),
+    _STATE: ("state",),
+    _TIER: ("service_tier",),
+}
+FIELD_PARTS = _ALL_PARTS | {
+    re.sub("[A-Z]", lambda upper: f"_{upper[0].lower()}", name): parts
+    for name, parts in _ALL_PARTS.items()
+}
+"""The same of all fields, in both spellings."""
+_TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
+_RESOURCES = ("models/", "tunedModels/")
+
+
+def read_request(body: dict[str, Any], context: ReadContext) -> Request:
+    """Return the request that a body is.
+
+    Raises:
+        DecodeError: It is none of the dialect.
+    """
+    wire = wrap_single_objects(to_camel_case(body), "contents", _TOOLS)
+    if get_array(wire, "contents") is None:
+        raise DecodeError("missing, expected an array", path="$.contents")
+    fields, extra = options_from_wire(wire)
+    choice, is_validated, calling = choice_from_wire(wire)
+    extra |= calling
+    extra |= unknown_fields(wire, _MAPPED, with_nulls=True)
+    tier = get_str(wire, _TIER)
+    if tier in _TIERS:
+        fields["service_tier"] = _TIERS[tier]
+    elif tier is not None:
+        extra[_TIER] = tier
+    cache = get_str(wire, _STATE)
+    path = context.path.partition("?")[0]
+    is_stream = ENDPOINTS.streams(path, None)
+    request = Request(
+        model=_read_model(path, wire),
+        system=_read_system(wire),
+        messages=_read_messages(wire),
+        tools=tools_from_wire(wire, strict=is_validated),
+        tool_choice=choice,
+        stream=is_stream if ENDPOINTS.model(path, None) else None,
+        state=None if cache is None else {_STATE: cache},
+        extra=as_extra(extra),
+        **fields,
+    )
+    return structs.replace(request, source=Source(DIALECT, body, request))
+
+
+def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
+    """Return the tools that a request offers.
+
+    Raises:
+        DecodeError: One is no tool of the dialect.
+    """
+    wire = wrap_single_objects(to_camel_case(body), _TOOLS)
+    return tools_from_wire(wire, strict=choice_from_wire(wire)[1])
+
+
+def _read_model(path: str, wire: dict[str, Any]) -> str:
+    in_path = unquote(ENDPOINTS.model(path, None))
+    return in_path or (get_str(wire, "model") or "").removeprefix("models/")
+
+
+def _read_messages(wire: dict[str, Any]) -> tuple[InputMessage, ...]:
+    messages: list[InputMessage] = []
+    for number, content in enumerate(wire["contents"]):
+        try:
+            messages.append(message_from_wire(as_object(content, "$")))
+        except DecodeError as exc:
+            raise prefix_path(exc, f"$.contents[{number}]") from None
+    return tuple(messages)
+
+
+def _read_system(wire: dict[str, Any]) -> tuple[Text, ...]:
+    """Return the system instruction; its role says nothing."""
+    content = get_object(wire, _SYSTEM)
+    if content is None:
+        return ()
+    texts: list[Text] = []
+    try:
+        for path, part in get_objects(wrap_single_objects(content, "parts"), "parts"):
+            try:
+                texts.append(_read_instruction(to_camel_case(part)))
+            except DecodeError as exc:
+                raise prefix_path(exc, path) from None
+    except DecodeError as exc:
+        raise prefix_path(exc, f"$.{_SYSTEM}") from None
+    return tuple(texts)
+
+
+def _read_instruction(part: dict[str, Any]) -> Text:
+    text = require_str(part, "text")
+    others = {key: item for key, item in part.items() if key != "text" and item is not False}
+    return Text(text, extra=as_extra(others))
+
+
+def write_request(request: Request, context: WriteContext) -> Written:
+    """Return a projected request as a body.
+
+    Raises:
+        EncodeError: A part has no legal form.
+    """
+    path = _path(request)
+    body: dict[str, Any] | None = unchanged_source(request, DIALECT, but="model")
+    if body is not None:
+        return Written(body, path)
+    for name in request.state or ():
+        if name != _STATE:
+            raise EncodeError("state of another provider, expected none", path=f"state.{name}")
+    known = _unchanged_fields(request)
+    body = {"contents": ContentsWriter(context).write(request.messages)}
+    if request.system:
+        parts = [add_unknown_fields({"text": text.text}, text.extra) for text in request.system]
+        body[_SYSTEM] = {"parts": parts}
+    if request.tools and _TOOLS not in known:
+        body[_TOOLS] = tools_to_wire(request.tools, context)
+    if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
+        body[TOOL_CONFIG] = choice
+    if CONFIG not in known and (options := options_to_wire(request, context)):
+        body[CONFIG] = options
+    body |= request.state or {}
+    if request.service_tier is not None:
+        tiers = context.capabilities.service_tiers
+        body[_TIER] = tiers.get(request.service_tier, request.service_tier)
+    return Written({**add_unknown_fields(body, request.extra), **known}, path)
+
+
+def _unchanged_fields(request: Request) -> dict[str, Any]:
+    """Return the fields of the body that a changed request was decoded from and still has."""
+    source = request.source
+    if not isinstance(source, Source) or source.dialect != DIALECT:
+        return {}
+    wire, before = to_camel_case(source.value), source.part
+    return {
+        field: wire[field]
+        for field, names in _PARTS.items()
+        if field in wire and all(getattr(request, name) is getattr(before, name) for name in names)
+    }
+
+
+def _path(request: Request) -> str:
+    """Return the path of the endpoint; empty if the request names no model."""
+    if not request.model:
+        return ""
+    model = clean(request.model)
+    resource = model if model.startswith(_RESOURCES) else f"models/{quote(model, safe='')}"
+    method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+    return f"/v1beta/{resource}:{method}"
 
 
 def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -89,10 +254,10 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     if wire is None:
         return {}, {}
     try:
-        wire = camel(wire)
-        options = _options(wire)
+        wire = to_camel_case(wire)
+        options = _read_options(wire)
         known = {*_FIELDS.values()}
-        output = _output(wire)
+        output = _read_output(wire)
         if output is not None:
             options["output"], used = output
             known |= used
@@ -100,7 +265,7 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
         if thinking is not None:
             known.add(_THINKING)
             try:
-                options["reasoning"] = _reasoning(camel(thinking))
+                options["reasoning"] = _read_reasoning(to_camel_case(thinking))
             except DecodeError as exc:
                 raise prefix_path(exc, f"$.{_THINKING}") from None
     except DecodeError as exc:
@@ -111,16 +276,16 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     }
 
 
-def _options(wire: dict[str, Any]) -> dict[str, Any]:
+def _read_options(wire: dict[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {name: get_number(wire, field) for name, field in _NUMBERS.items()}
     for name, field in _INTEGERS.items():
-        options[name] = _integer(wire, field)
+        options[name] = _get_integer(wire, field)
     options["stop"] = get_strings(wire, "stopSequences") or ()
     options["logprobs"] = get_bool(wire, "responseLogprobs")
     return options
 
 
-def _integer(wire: dict[str, Any], field: str) -> int | None:
+def _get_integer(wire: dict[str, Any], field: str) -> int | None:
     """Return an integer, which clients of a number type may send as `40.0`."""
     value = get_number(wire, field)
     if value is not None and value != value // 1:
@@ -128,7 +293,7 @@ def _integer(wire: dict[str, Any], field: str) -> int | None:
     return None if value is None else int(value)
 
 
-def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
+def _read_output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
     """Return the form of the answer, and the fields that say it; None if it has no word."""
     kind = wire.get("responseMimeType")
     schema, own = get_object(wire, "responseJsonSchema"), get_object(wire, "responseSchema")
@@ -149,7 +314,7 @@ def _output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
     return None if kind is None else (OutputFormat("json_object"), {"responseMimeType"})
 
 
-def _reasoning(wire: dict[str, Any]) -> ReasoningOptions:
+def _read_reasoning(wire: dict[str, Any]) -> ReasoningOptions:
     known = {"thinkingBudget", "includeThoughts"}
     budget, shown = get_int(wire, "thinkingBudget"), get_bool(wire, "includeThoughts")
     level = wire.get("thinkingLevel")
@@ -158,7 +323,7 @@ def _reasoning(wire: dict[str, Any]) -> ReasoningOptions:
         effort = level.lower()
         known.add("thinkingLevel")
     show = None if shown is None else "auto" if shown else "none"
-    extra = extra_of(unknown_fields(wire, known, with_nulls=True))
+    extra = as_extra(unknown_fields(wire, known, with_nulls=True))
     if budget is None:
         return ReasoningOptions(None, effort, None, show, extra)
     if budget < 0:
@@ -223,165 +388,3 @@ def _reasoning_to_wire(
         if reasoning.show in ("concise", "detailed"):
             context.losses.add("reasoning_summary", "request", "written as includeThoughts")
     return wire
-
-
-_SYSTEM, _TOOLS = "systemInstruction", "tools"
-_STATE, _TIER = "cachedContent", "serviceTier"
-_MAPPED = frozenset({"contents", _SYSTEM, _TOOLS, TOOL_CONFIG, CONFIG, _STATE, _TIER, "model"})
-_PARTS: dict[str, tuple[str, ...]] = {
-    _SYSTEM: ("system",),
-    _TOOLS: ("tools",),
-    TOOL_CONFIG: ("tools", "tool_choice", "extra"),
-    CONFIG: (*OPTIONS, "extra"),
-}
-"""The fields of `Request` that each field of the body holds."""
-_ALL_PARTS = _PARTS | {
-    "contents": ("messages",),
-    "model": ("model",),
-    _STATE: ("state",),
-    _TIER: ("service_tier",),
-}
-FIELD_PARTS = _ALL_PARTS | {
-    re.sub("[A-Z]", lambda upper: f"_{upper[0].lower()}", name): parts
-    for name, parts in _ALL_PARTS.items()
-}
-"""The same of all fields, in both spellings."""
-_TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
-_RESOURCES = ("models/", "tunedModels/")
-
-
-def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the request that a body is.
-
-    Raises:
-        DecodeError: It is none of the dialect.
-    """
-    wire = with_arrays(camel(body), "contents", _TOOLS)
-    if get_array(wire, "contents") is None:
-        raise DecodeError("missing, expected an array", path="$.contents")
-    fields, extra = options_from_wire(wire)
-    choice, is_validated, calling = choice_from_wire(wire)
-    extra |= calling
-    extra |= unknown_fields(wire, _MAPPED, with_nulls=True)
-    tier = get_str(wire, _TIER)
-    if tier in _TIERS:
-        fields["service_tier"] = _TIERS[tier]
-    elif tier is not None:
-        extra[_TIER] = tier
-    cache = get_str(wire, _STATE)
-    path = context.path.partition("?")[0]
-    is_stream = ENDPOINTS.streams(path, None)
-    request = Request(
-        model=_model(path, wire),
-        system=_system(wire),
-        messages=_messages(wire),
-        tools=tools_from_wire(wire, strict=is_validated),
-        tool_choice=choice,
-        stream=is_stream if ENDPOINTS.model(path, None) else None,
-        state=None if cache is None else {_STATE: cache},
-        extra=extra_of(extra),
-        **fields,
-    )
-    return structs.replace(request, source=Source(DIALECT, body, request))
-
-
-def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
-    """Return the tools that a request offers.
-
-    Raises:
-        DecodeError: One is no tool of the dialect.
-    """
-    wire = with_arrays(camel(body), _TOOLS)
-    return tools_from_wire(wire, strict=choice_from_wire(wire)[1])
-
-
-def _model(path: str, wire: dict[str, Any]) -> str:
-    in_path = unquote(ENDPOINTS.model(path, None))
-    return in_path or (get_str(wire, "model") or "").removeprefix("models/")
-
-
-def _messages(wire: dict[str, Any]) -> tuple[InputMessage, ...]:
-    messages: list[InputMessage] = []
-    for number, content in enumerate(wire["contents"]):
-        try:
-            messages.append(message_from_wire(as_object(content, "$")))
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$.contents[{number}]") from None
-    return tuple(messages)
-
-
-def _system(wire: dict[str, Any]) -> tuple[Text, ...]:
-    """Return the system instruction; its role says nothing."""
-    content = get_object(wire, _SYSTEM)
-    if content is None:
-        return ()
-    texts: list[Text] = []
-    try:
-        for path, part in get_objects(with_arrays(content, "parts"), "parts"):
-            try:
-                texts.append(_instruction(camel(part)))
-            except DecodeError as exc:
-                raise prefix_path(exc, path) from None
-    except DecodeError as exc:
-        raise prefix_path(exc, f"$.{_SYSTEM}") from None
-    return tuple(texts)
-
-
-def _instruction(part: dict[str, Any]) -> Text:
-    text = require_str(part, "text")
-    others = {key: item for key, item in part.items() if key != "text" and item is not False}
-    return Text(text, extra=extra_of(others))
-
-
-def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body.
-
-    Raises:
-        EncodeError: A part has no legal form.
-    """
-    path = _path(request)
-    body: dict[str, Any] | None = unchanged_source(request, DIALECT, but="model")
-    if body is not None:
-        return Written(body, path)
-    for name in request.state or ():
-        if name != _STATE:
-            raise EncodeError("state of another provider, expected none", path=f"state.{name}")
-    known = _unchanged(request)
-    body = {"contents": ContentsWriter(context).write(request.messages)}
-    if request.system:
-        parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
-        body[_SYSTEM] = {"parts": parts}
-    if request.tools and _TOOLS not in known:
-        body[_TOOLS] = tools_to_wire(request.tools, context)
-    if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
-        body[TOOL_CONFIG] = choice
-    if CONFIG not in known and (options := options_to_wire(request, context)):
-        body[CONFIG] = options
-    body |= request.state or {}
-    if request.service_tier is not None:
-        tiers = context.capabilities.service_tiers
-        body[_TIER] = tiers.get(request.service_tier, request.service_tier)
-    return Written({**add_extra(body, request.extra), **known}, path)
-
-
-def _unchanged(request: Request) -> dict[str, Any]:
-    """Return the fields of the body that a changed request was decoded from and still has."""
-    source = request.source
-    if not isinstance(source, Source) or source.dialect != DIALECT:
-        return {}
-    wire, before = camel(source.value), source.part
-    return {
-        field: wire[field]
-        for field, names in _PARTS.items()
-        if field in wire and all(getattr(request, name) is getattr(before, name) for name in names)
-    }
-
-
-def _path(request: Request) -> str:
-    """Return the path of the endpoint; empty if the request names no model."""
-    if not request.model:
-        return ""
-    model = clean(request.model)
-    resource = model if model.startswith(_RESOURCES) else f"models/{quote(model, safe='')}"
-    method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return f"/v1beta/{resource}:{method}"

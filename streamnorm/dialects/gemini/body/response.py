@@ -48,12 +48,12 @@ from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import (
+    add_metadata_to,
     citations_to_wire,
     merge_citations,
-    with_metadata,
 )
 from streamnorm.dialects.gemini.decode import GeminiDecoder
-from streamnorm.dialects.gemini.encode import whole_part
+from streamnorm.dialects.gemini.encode import complete_part
 from streamnorm.dialects.gemini.opaque import (
     CHUNK_LEVEL_FIELDS,
     block_reason,
@@ -183,9 +183,9 @@ class _ResponseWriter:
     def _write(self, event: Event) -> None:
         match event:
             case BlockStart(index, block, _, extra):
-                own = _own(extra, _PART_FIELDS)
+                own = _select_fields(extra, _PART_FIELDS)
                 self._open[index] = _OpenBlock(block, own)
-                part = whole_part(block, extra, own)
+                part = complete_part(block, extra, own)
                 if part is not None:
                     self._parts.append(part)
             case TextDelta(index, text) | ReasoningDelta(index, text) | JSONDelta(index, text):
@@ -222,7 +222,7 @@ class _ResponseWriter:
         is_withdrawn = index in self._projector.withdrawn_calls
         match block.block:
             case Text() | Reasoning():
-                self._text(index, block)
+                self._stop_text(index, block)
             case ToolCall() as call if not is_withdrawn:
                 part = tool_call_to_wire(call, block.text, block.signature)
                 self._parts.append({**part, **block.extra})
@@ -231,7 +231,7 @@ class _ResponseWriter:
             case _:
                 pass
 
-    def _text(self, index: int, block: _OpenBlock) -> None:
+    def _stop_text(self, index: int, block: _OpenBlock) -> None:
         """Add text, to the last part if readers join the two."""
         before = self._projector.merged.get(index)
         if before is None:
@@ -253,8 +253,8 @@ class _ResponseWriter:
         """Return the response."""
         for number, texts in self._texts.items():
             self._parts[number]["text"] = "".join(texts)
-        chunk = _own(message.extra, CHUNK_LEVEL_FIELDS)
-        chunk |= _own(message.stop_extra, CHUNK_LEVEL_FIELDS)
+        chunk = _select_fields(message.extra, CHUNK_LEVEL_FIELDS)
+        chunk |= _select_fields(message.stop_extra, CHUNK_LEVEL_FIELDS)
         if created is not None:
             chunk["createTime"] = _time_to_wire(created)
         body: dict[str, Any] = {"responseId": message.id} if message.id else {}
@@ -264,20 +264,23 @@ class _ResponseWriter:
         if self._parts or not raw or raw != block_reason(chunk):  # a blocked prompt has none
             body["candidates"] = [self._candidate(message)]
         if self._usage != Usage():
-            extra = _own(self._usage.extra, _USAGE_FIELDS)
+            extra = _select_fields(self._usage.extra, _USAGE_FIELDS)
             usage = structs.replace(self._usage, extra=extra or None)
             body["usageMetadata"] = usage_to_wire(usage, extras=True)
         return {**body, **chunk}
 
     def _candidate(self, message: Message) -> dict[str, Any]:
         parts = self._parts or [{"text": ""}]
-        candidate: dict[str, Any] = {"index": 0, **_own(message.stop_extra, _CANDIDATE_FIELDS)}
+        candidate: dict[str, Any] = {
+            "index": 0,
+            **_select_fields(message.stop_extra, _CANDIDATE_FIELDS),
+        }
         end = self._end
         if isinstance(end, StreamError):
             candidate |= {"finishReason": end.code, "finishMessage": end.message}
         else:
             candidate["finishReason"] = stop_reason_to_wire(end)
-        cited = with_metadata(self._citations(), self._metadata)
+        cited = add_metadata_to(self._citations(), self._metadata)
         return {**candidate, "content": {"role": "model", "parts": parts}, **cited}
 
     def _citations(self) -> dict[str, Any]:
@@ -295,6 +298,6 @@ class _ResponseWriter:
         return merge_citations(cited)
 
 
-def _own(fields: dict[str, Any] | None, names: frozenset[str]) -> dict[str, Any]:
+def _select_fields(fields: dict[str, Any] | None, names: frozenset[str]) -> dict[str, Any]:
     """Return the fields that are Google's."""
     return {name: item for name, item in (fields or {}).items() if name in names}

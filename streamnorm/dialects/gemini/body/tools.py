@@ -27,7 +27,12 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
-from streamnorm.dialects.gemini.body.fields import add_extra, camel, extra_of, with_arrays
+from streamnorm.dialects.gemini.body.fields import (
+    add_unknown_fields,
+    as_extra,
+    to_camel_case,
+    wrap_single_objects,
+)
 from streamnorm.dialects.gemini.wire import DIALECT
 
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
@@ -43,89 +48,6 @@ _JSON_MAPS = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 )
 _VALUES = frozenset({"enum", "const", "default", "examples", "required"})
-
-
-def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as JSON Schema; keywords that Gemini does not have stay as they are.
-
-    Raises:
-        DecodeError: A schema within it is no object.
-    """
-    schema = camel(schema)
-    converted: dict[str, Any] = {}
-    for name, value in schema.items():
-        if name == "nullable" or value is None:
-            continue
-        try:
-            value = _keyword(name, value)
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$.{name}") from None
-        if value is not None:
-            converted[_RENAMED.get(name, name)] = value
-    return _nullable(converted) if schema.get("nullable") is True else converted
-
-
-def lower_case_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON Schema with its names of types in lower case.
-
-    Gemini CLI 0.61 sends those of Gemini's `Schema` also where the API has JSON Schema.
-    """
-    return {name: _lower_case(name, value) for name, value in schema.items()}
-
-
-def _lower_case(name: str, value: Any) -> Any:
-    if name == "type" and isinstance(value, str):
-        return value.lower() if value in _UPPER else value
-    if name in _VALUES:
-        return value
-    if name in _JSON_MAPS and is_object(value):
-        return {key: lower_case_types(one) if is_object(one) else one for key, one in value.items()}
-    if is_object(value):
-        return lower_case_types(value)
-    return [_lower_case(name, one) for one in value] if is_array(value) else value
-
-
-def _keyword(name: str, value: Any) -> Any:
-    """Return the value of a keyword; None if it says nothing."""
-    if name == "type":
-        # Clients of protocol buffers may send the number of a type.
-        value = _TYPES.get(value, value) if type(value) is int else value
-        if isinstance(value, str):
-            is_said = value != "TYPE_UNSPECIFIED"
-            return (value.lower() if value.isupper() else value) if is_said else None
-    if name in _BOUNDS and isinstance(value, str) and value.isdecimal() and len(value) < 20:
-        return int(value)
-    if name in _MAPS and is_object(value):
-        return {key: _within(item, f"$.{key}") for key, item in value.items()}
-    if name == "anyOf" and is_array(value):
-        return [_within(item, f"$[{number}]") for number, item in enumerate(value)]
-    if name == "items" or (name == "additionalProperties" and is_object(value)):
-        return _within(value, "$")
-    if name == "format" and value == "enum":
-        return None
-    return value
-
-
-def _within(value: Any, path: str) -> dict[str, Any]:
-    try:
-        return json_schema(as_object(value, "$"))
-    except DecodeError as exc:
-        raise prefix_path(exc, path) from None
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also accepts null."""
-    kind = schema.get("type")
-    if "anyOf" in schema:
-        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
-    if isinstance(kind, str) and kind != "null":
-        schema["type"] = [kind, "null"]
-    values = schema.get("enum")
-    if is_array(values) and None not in values:
-        schema["enum"] = [*values, None]
-    return schema
-
-
 TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _SERVER_CALLS = "includeServerSideToolInvocations"
 _FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
@@ -141,6 +63,7 @@ _KINDS = {
     "computerUse": "computer",
 }
 _FIELDS = {kind: field for field, kind in _KINDS.items()}
+_VALIDATED = "VALIDATED"
 
 
 def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...]:
@@ -156,35 +79,35 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
     tools: list[AnyTool] = []
     for path, entry in get_objects(body, "tools"):
         try:
-            entry = with_arrays(camel(entry), _FUNCTIONS, _MCP_SERVERS)
-            tools += _tools_of(entry, True if strict else None)
+            entry = wrap_single_objects(to_camel_case(entry), _FUNCTIONS, _MCP_SERVERS)
+            tools += _read_entry(entry, True if strict else None)
         except DecodeError as exc:
             raise prefix_path(exc, path) from None
     return tuple(tools)
 
 
-def _tools_of(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
+def _read_entry(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
     for field, value in entry.items():
         if value is None:
             continue
         if field == _FUNCTIONS:
             for path, declaration in get_objects(entry, field):
                 try:
-                    yield _function(declaration, strict)
+                    yield _read_function(declaration, strict)
                 except DecodeError as exc:
                     raise prefix_path(exc, path) from None
         elif field == _MCP_SERVERS:
             for path, server in get_objects(entry, field):
                 try:
-                    yield _mcp_server(server)
+                    yield _read_mcp_server(server)
                 except DecodeError as exc:
                     raise prefix_path(exc, path) from None
         else:
-            yield _server_tool(field, as_object(value, f"$.{field}"))
+            yield _read_server_tool(field, as_object(value, f"$.{field}"))
 
 
-def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
-    wire = camel(declaration)
+def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
+    wire = to_camel_case(declaration)
     schema = get_object(wire, "parametersJsonSchema")
     fields = unknown_fields(wire, _MAPPED, with_nulls=True)
     if schema is None:
@@ -198,14 +121,14 @@ def _function(declaration: dict[str, Any], strict: bool | None) -> Tool:
         if wire.get("parameters") is not None:
             fields["parameters"] = wire["parameters"]
     name, description = require_str(wire, "name"), get_str(wire, "description")
-    tool = Tool(name, description, schema, strict, extra=extra_of(fields))
+    tool = Tool(name, description, schema, strict, extra=as_extra(fields))
     source = Source(DIALECT, declaration, tool)
     return Tool(name, description, schema, strict, extra=tool.extra, source=source)
 
 
-def _mcp_server(server: dict[str, Any]) -> MCPServer:
-    wire = camel(server)
-    transport = camel(get_object(wire, "streamableHttpTransport") or {})
+def _read_mcp_server(server: dict[str, Any]) -> MCPServer:
+    wire = to_camel_case(server)
+    transport = to_camel_case(get_object(wire, "streamableHttpTransport") or {})
     headers = get_object(transport, "headers") or {}
     token: str | None = None
     others: dict[str, str] = {}
@@ -222,16 +145,16 @@ def _mcp_server(server: dict[str, Any]) -> MCPServer:
     tool = MCPServer(
         *(get_str(wire, "name") or "", get_str(transport, "url"), token, others),
         require_approval="never",
-        extra=extra_of(fields),
+        extra=as_extra(fields),
     )
     return structs.replace(tool, source=Source(DIALECT, server, tool))
 
 
-def _server_tool(field: str, value: dict[str, Any]) -> ServerTool:
+def _read_server_tool(field: str, value: dict[str, Any]) -> ServerTool:
     blocked = None
     if field == "googleSearch":
         try:
-            blocked = get_strings(camel(value), "excludeDomains")
+            blocked = get_strings(to_camel_case(value), "excludeDomains")
         except DecodeError as exc:
             raise prefix_path(exc, f"$.{field}") from None
     kind, data = _KINDS.get(field, field), {field: value}
@@ -270,7 +193,7 @@ def _function_to_wire(tool: Tool) -> dict[str, Any]:
         wire["description"] = tool.description
     if tool.input_schema is not None:
         wire["parametersJsonSchema"] = tool.input_schema
-    return add_extra(wire, tool.extra)
+    return add_unknown_fields(wire, tool.extra)
 
 
 def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, Any]:
@@ -282,7 +205,9 @@ def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, A
     transport: dict[str, Any] = {} if server.url is None else {"url": server.url}
     if headers:
         transport["headers"] = headers
-    return add_extra({"name": server.name, "streamableHttpTransport": transport}, server.extra)
+    return add_unknown_fields(
+        {"name": server.name, "streamableHttpTransport": transport}, server.extra
+    )
 
 
 def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
@@ -296,20 +221,17 @@ def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
     return {field: {}}
 
 
-_VALIDATED = "VALIDATED"
-
-
 def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dict[str, Any]]:
     """Return the choice of a request, whether arguments are validated, and the other fields.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    config = camel(get_object(body, TOOL_CONFIG) or {})
+    config = to_camel_case(get_object(body, TOOL_CONFIG) or {})
     own = unknown_fields(config, {_CALLING}, with_nulls=True)
     fields = {f"{TOOL_CONFIG}.{name}": value for name, value in own.items()}
     try:
-        calling = camel(get_object(config, _CALLING) or {})
+        calling = to_camel_case(get_object(config, _CALLING) or {})
     except DecodeError as exc:
         raise prefix_path(exc, f"$.{TOOL_CONFIG}") from None
     try:
@@ -371,3 +293,84 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
     ):
         config[_SERVER_CALLS] = True
     return config or None
+
+
+def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema as JSON Schema; keywords that Gemini does not have stay as they are.
+
+    Raises:
+        DecodeError: A schema within it is no object.
+    """
+    schema = to_camel_case(schema)
+    converted: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name == "nullable" or value is None:
+            continue
+        try:
+            value = _convert_keyword(name, value)
+        except DecodeError as exc:
+            raise prefix_path(exc, f"$.{name}") from None
+        if value is not None:
+            converted[_RENAMED.get(name, name)] = value
+    return _allow_null(converted) if schema.get("nullable") is True else converted
+
+
+def lower_case_types(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON Schema with its names of types in lower case.
+
+    Gemini CLI 0.61 sends those of Gemini's `Schema` also where the API has JSON Schema.
+    """
+    return {name: _lower_case_value(name, value) for name, value in schema.items()}
+
+
+def _lower_case_value(name: str, value: Any) -> Any:
+    if name == "type" and isinstance(value, str):
+        return value.lower() if value in _UPPER else value
+    if name in _VALUES:
+        return value
+    if name in _JSON_MAPS and is_object(value):
+        return {key: lower_case_types(one) if is_object(one) else one for key, one in value.items()}
+    if is_object(value):
+        return lower_case_types(value)
+    return [_lower_case_value(name, one) for one in value] if is_array(value) else value
+
+
+def _convert_keyword(name: str, value: Any) -> Any:
+    """Return the value of a keyword; None if it says nothing."""
+    if name == "type":
+        # Clients of protocol buffers may send the number of a type.
+        value = _TYPES.get(value, value) if type(value) is int else value
+        if isinstance(value, str):
+            is_said = value != "TYPE_UNSPECIFIED"
+            return (value.lower() if value.isupper() else value) if is_said else None
+    if name in _BOUNDS and isinstance(value, str) and value.isdecimal() and len(value) < 20:
+        return int(value)
+    if name in _MAPS and is_object(value):
+        return {key: _convert_inner(item, f"$.{key}") for key, item in value.items()}
+    if name == "anyOf" and is_array(value):
+        return [_convert_inner(item, f"$[{number}]") for number, item in enumerate(value)]
+    if name == "items" or (name == "additionalProperties" and is_object(value)):
+        return _convert_inner(value, "$")
+    if name == "format" and value == "enum":
+        return None
+    return value
+
+
+def _convert_inner(value: Any, path: str) -> dict[str, Any]:
+    try:
+        return json_schema(as_object(value, "$"))
+    except DecodeError as exc:
+        raise prefix_path(exc, path) from None
+
+
+def _allow_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that also accepts null."""
+    kind = schema.get("type")
+    if "anyOf" in schema:
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    if isinstance(kind, str) and kind != "null":
+        schema["type"] = [kind, "null"]
+    values = schema.get("enum")
+    if is_array(values) and None not in values:
+        schema["enum"] = [*values, None]
+    return schema

@@ -24,7 +24,7 @@ from typing import Any
 from streamnorm._core.codec import Checker
 from streamnorm._core.json import is_array, is_object, objects_of
 from streamnorm._core.shapes import changed_fields, is_count, parse_object, problems
-from streamnorm.dialects.gemini.stop_reasons import ending_word
+from streamnorm.dialects.gemini.stop_reasons import finish_reason_of
 from streamnorm.dialects.gemini.validate.shapes import CHUNK, DATA, ERROR, MODIFIERS, VALUES
 from streamnorm.sse import Frame
 
@@ -87,7 +87,7 @@ class GeminiChecker(Checker):
             yield f"chunk without {', '.join(_REQUIRED_ONE_OF)}, expected one of them"
         yield from changed_fields(self._constants, chunk, _CONSTANT)
         feedback = chunk.get("promptFeedback")
-        if is_object(feedback) and ending_word(feedback.get("blockReason")):
+        if is_object(feedback) and finish_reason_of(feedback.get("blockReason")):
             self._blocked = True
         found = chunk.get("candidates")
         candidates: list[object] = found if is_array(found) else []
@@ -158,7 +158,7 @@ class CandidateChecker:
         last = next((field for field in reversed(content_fields) if field), "")
         if last:
             self.finished = False
-        if ending_word(candidate.get("finishReason")):
+        if finish_reason_of(candidate.get("finishReason")):
             self.finished = last != "executableCode"  # its result follows
             yield from self.left_open("finishReason")
 

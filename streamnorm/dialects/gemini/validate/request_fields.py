@@ -28,6 +28,30 @@ _DATA = (
     "toolResponse",
 )
 """The fields of a part of which it has one."""
+_REQUEST = "GenerateContentRequest"
+_VERTEX_ALONE: Mapping[str, frozenset[str]] = {
+    _REQUEST: frozenset({"modelArmorConfig", "generationOutputConfig"}),
+    "FunctionCall": frozenset({"partialArgs", "willContinue"}),
+    "FunctionCallingConfig": frozenset({"streamFunctionCallArguments"}),
+    "GoogleSearch": frozenset({"blockingConfidence", "excludeDomains"}),
+    "SafetySetting": frozenset({"method"}),
+    "Tool": frozenset({"retrieval", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"}),
+    "GenerationConfig": frozenset({"audioTimestamp", "routingConfig", "modelSelectionConfig"}),
+}
+_GEMINI_ALONE: Mapping[str, frozenset[str]] = {
+    _REQUEST: frozenset({"store"}),
+    "Part": frozenset({"toolCall", "toolResponse", "partMetadata"}),
+    "FunctionResponse": frozenset({"willContinue"}),
+    "FunctionResponsePart": frozenset({"mediaProcessing"}),
+    "Tool": frozenset({"fileSearch", "mcpServers"}),
+    "ToolConfig": frozenset({"includeServerSideToolInvocations"}),
+    "GenerationConfig": frozenset({"enableEnhancedCivicAnswers"}),
+}
+# Both alphabets are read, and white space is left out.
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_SPACE = re.compile(r"[ \t\r\n]+")
+_MODES = frozenset({"MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
+_LEVELS = frozenset({"THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})
 
 
 class Field(NamedTuple):
@@ -98,10 +122,10 @@ def field_of(holder: dict[str, Any], name: str, path: str = "", location: str = 
     """
     spelt = snake_case(name)
     found = spelt if holder.get(name) is None and spelt in holder else name
-    return Field(_within(path, found), _within(location, spelt), holder.get(found))
+    return Field(_join_path(path, found), _join_path(location, spelt), holder.get(found))
 
 
-def _within(holder: str, name: str) -> str:
+def _join_path(holder: str, name: str) -> str:
     return f"{holder}.{name}" if holder else name
 
 
@@ -128,13 +152,13 @@ def contents_of(body: dict[str, Any]) -> list[Content]:
     for number, element in enumerate(elements_of(field_of(body, "contents"))):
         if is_object(element.value):
             role = element.value.get("role")
-            parts = _parts(field_of(element.value, "parts", element.path, element.location))
+            parts = _walk_parts(field_of(element.value, "parts", element.path, element.location))
             word = role if isinstance(role, str) and role else "user"
             found.append(Content(number, element.path, word, tuple(parts), element.value))
     return found
 
 
-def _parts(field: Field) -> Iterator[Part]:
+def _walk_parts(field: Field) -> Iterator[Part]:
     for element in elements_of(field):
         value = element.value
         if is_object(value):
@@ -151,7 +175,7 @@ def all_parts_of(body: dict[str, Any]) -> Iterator[Part]:
     """Yield the parts of the system instruction and of all contents."""
     system = field_of(body, "systemInstruction")
     if is_object(system.value):
-        yield from _parts(field_of(system.value, "parts", system.path, system.location))
+        yield from _walk_parts(field_of(system.value, "parts", system.path, system.location))
     for content in contents_of(body):
         yield from content.parts
 
@@ -172,23 +196,20 @@ def declarations_of(body: dict[str, Any]) -> Iterator[Field]:
                 yield declaration
 
 
-_REQUEST = "GenerateContentRequest"
-
-
-def _message(fields: str) -> Mapping[str, str]:
+def _fields_of_message(fields: str) -> Mapping[str, str]:
     """Return the fields of a message, each with the name of its own message, or ""."""
     names = (field.partition(":") for field in fields.split())
     return {name: message for name, _, message in names}
 
 
 _MESSAGES: Mapping[str, Mapping[str, str]] = {
-    _REQUEST: _message(
+    _REQUEST: _fields_of_message(
         "model contents:Content systemInstruction:Content tools:Tool toolConfig:ToolConfig "
         "safetySettings:SafetySetting generationConfig:GenerationConfig cachedContent labels "
         "serviceTier store continuationToken modelArmorConfig generationOutputConfig"
     ),
-    "Content": _message("parts:Part role"),
-    "Part": _message(
+    "Content": _fields_of_message("parts:Part role"),
+    "Part": _fields_of_message(
         "text thought thoughtSignature inlineData:Blob fileData:FileData "
         "functionCall:FunctionCall functionResponse:FunctionResponse "
         "executableCode:ExecutableCode codeExecutionResult:CodeExecutionResult "
@@ -196,38 +217,44 @@ _MESSAGES: Mapping[str, Mapping[str, str]] = {
         "mediaResolution mediaProcessing audioTranscription speechMetadata documentMetadata "
         "spreadsheetMetadata audioMetadata"
     ),
-    "Blob": _message("data displayName mimeType"),
-    "FileData": _message("displayName fileUri mimeType"),
-    "FunctionCall": _message("id name args partialArgs willContinue"),
-    "FunctionResponse": _message(
+    "Blob": _fields_of_message("data displayName mimeType"),
+    "FileData": _fields_of_message("displayName fileUri mimeType"),
+    "FunctionCall": _fields_of_message("id name args partialArgs willContinue"),
+    "FunctionResponse": _fields_of_message(
         "id name response parts:FunctionResponsePart willContinue scheduling"
     ),
-    "FunctionResponsePart": _message(
+    "FunctionResponsePart": _fields_of_message(
         "inlineData:Blob fileData:FileData mediaProcessing mediaResolution videoMetadata "
         "documentMetadata spreadsheetMetadata audioMetadata"
     ),
-    "ExecutableCode": _message("code language id"),
-    "CodeExecutionResult": _message("outcome output id"),
-    "ToolCall": _message("id toolType args"),
-    "ToolResponse": _message("id toolType response"),
-    "Tool": _message(
+    "ExecutableCode": _fields_of_message("code language id"),
+    "CodeExecutionResult": _fields_of_message("outcome output id"),
+    "ToolCall": _fields_of_message("id toolType args"),
+    "ToolResponse": _fields_of_message("id toolType response"),
+    "Tool": _fields_of_message(
         "functionDeclarations:FunctionDeclaration googleSearch:GoogleSearch "
         "googleSearchRetrieval codeExecution urlContext fileSearch googleMaps computerUse "
         "mcpServers:McpServer retrieval enterpriseWebSearch parallelAiSearch exaAiSearch"
     ),
-    "FunctionDeclaration": _message(
+    "FunctionDeclaration": _fields_of_message(
         "name description parameters parametersJsonSchema response responseJsonSchema behavior"
     ),
-    "GoogleSearch": _message("searchTypes blockingConfidence excludeDomains timeRangeFilter"),
-    "McpServer": _message("name streamableHttpTransport:StreamableHttpTransport"),
-    "StreamableHttpTransport": _message("url headers timeout sseReadTimeout terminateOnClose"),
-    "ToolConfig": _message(
+    "GoogleSearch": _fields_of_message(
+        "searchTypes blockingConfidence excludeDomains timeRangeFilter"
+    ),
+    "McpServer": _fields_of_message("name streamableHttpTransport:StreamableHttpTransport"),
+    "StreamableHttpTransport": _fields_of_message(
+        "url headers timeout sseReadTimeout terminateOnClose"
+    ),
+    "ToolConfig": _fields_of_message(
         "functionCallingConfig:FunctionCallingConfig retrievalConfig "
         "includeServerSideToolInvocations"
     ),
-    "FunctionCallingConfig": _message("mode allowedFunctionNames streamFunctionCallArguments"),
-    "SafetySetting": _message("category threshold method"),
-    "GenerationConfig": _message(
+    "FunctionCallingConfig": _fields_of_message(
+        "mode allowedFunctionNames streamFunctionCallArguments"
+    ),
+    "SafetySetting": _fields_of_message("category threshold method"),
+    "GenerationConfig": _fields_of_message(
         "temperature topP topK seed candidateCount maxOutputTokens stopSequences "
         "presencePenalty frequencyPenalty responseLogprobs logprobs responseMimeType "
         "responseSchema responseJsonSchema _responseJsonSchema responseFormat "
@@ -235,36 +262,20 @@ _MESSAGES: Mapping[str, Mapping[str, str]] = {
         "mediaResolution audioTranscriptionConfig translationConfig enableAffectiveDialog "
         "enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig"
     ),
-    "ThinkingConfig": _message("includeThoughts thinkingBudget thinkingLevel"),
+    "ThinkingConfig": _fields_of_message("includeThoughts thinkingBudget thinkingLevel"),
 }
+
+
 _KNOWN: Mapping[str, Mapping[str, str]] = {
     message: {spelt: name for name in fields for spelt in (name, snake_case(name))}
     for message, fields in _MESSAGES.items()
 }
 """The names of fields in `lowerCamelCase`, by those of both spellings."""
-_VERTEX_ALONE: Mapping[str, frozenset[str]] = {
-    _REQUEST: frozenset({"modelArmorConfig", "generationOutputConfig"}),
-    "FunctionCall": frozenset({"partialArgs", "willContinue"}),
-    "FunctionCallingConfig": frozenset({"streamFunctionCallArguments"}),
-    "GoogleSearch": frozenset({"blockingConfidence", "excludeDomains"}),
-    "SafetySetting": frozenset({"method"}),
-    "Tool": frozenset({"retrieval", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"}),
-    "GenerationConfig": frozenset({"audioTimestamp", "routingConfig", "modelSelectionConfig"}),
-}
-_GEMINI_ALONE: Mapping[str, frozenset[str]] = {
-    _REQUEST: frozenset({"store"}),
-    "Part": frozenset({"toolCall", "toolResponse", "partMetadata"}),
-    "FunctionResponse": frozenset({"willContinue"}),
-    "FunctionResponsePart": frozenset({"mediaProcessing"}),
-    "Tool": frozenset({"fileSearch", "mcpServers"}),
-    "ToolConfig": frozenset({"includeServerSideToolInvocations"}),
-    "GenerationConfig": frozenset({"enableEnhancedCivicAnswers"}),
-}
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that no protocol buffer of the vendor has."""
-    for holder, message in _objects(Field("", "", facts.body), _REQUEST):
+    for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, value in holder.value.items():
             if value is not None and name not in _KNOWN[message]:
                 yield _unknown(holder, name)
@@ -272,16 +283,16 @@ def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 def fields_of_vertex(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that Vertex AI alone has."""
-    yield from _foreign(facts, _VERTEX_ALONE)
+    yield from _find_foreign(facts, _VERTEX_ALONE)
 
 
 def fields_of_gemini(facts: RequestFacts) -> Iterator[Finding]:
     """Yield fields that Vertex AI does not have."""
-    yield from _foreign(facts, _GEMINI_ALONE)
+    yield from _find_foreign(facts, _GEMINI_ALONE)
 
 
-def _foreign(facts: RequestFacts, names: Mapping[str, frozenset[str]]) -> Iterator[Finding]:
-    for holder, message in _objects(Field("", "", facts.body), _REQUEST):
+def _find_foreign(facts: RequestFacts, names: Mapping[str, frozenset[str]]) -> Iterator[Finding]:
+    for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         foreign = names.get(message)
         for name, value in holder.value.items() if foreign else ():
             if value is not None and _KNOWN[message].get(name) in (foreign or ()):
@@ -295,19 +306,19 @@ def _unknown(holder: Field, name: str) -> Finding:
     return Finding(path, name=name, context=context)
 
 
-def _objects(field: Field, message: str) -> Iterator[tuple[Field, str]]:
+def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
     """Yield an object and all messages within it, each with the name of its type."""
     yield field, message
     for name, inner in _MESSAGES[message].items():
         if inner:
             for element in elements_of(field_of(field.value, name, field.path, field.location)):
                 if is_object(element.value):
-                    yield from _objects(element, inner)
+                    yield from _walk_messages(element, inner)
 
 
 def messages(facts: RequestFacts) -> Iterator[Finding]:
     """Yield values that are no object where a message stands."""
-    for holder, message in _objects(Field("", "", facts.body), _REQUEST):
+    for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, inner in _MESSAGES[message].items():
             found = field_of(holder.value, name, holder.path, holder.location)
             values = [found]
@@ -340,24 +351,19 @@ def arguments(facts: RequestFacts) -> Iterator[Finding]:
                         yield Finding(found.path, found.value, context=found.location)
 
 
-# Both alphabets are read, and white space is left out.
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
-_SPACE = re.compile(r"[ \t\r\n]+")
-
-
 def encodings(facts: RequestFacts) -> Iterator[Finding]:
     """Yield bytes that are no Base64: signatures, and files within the request."""
     for content in contents_of(facts.body):
         for part in content.parts:
-            yield from _undecodable(
+            yield from _find_undecodable(
                 field_of(part.value, "thoughtSignature", part.path, part.location)
             )
             file = part.data.get("inlineData")
             if file is not None and is_object(file.value):
-                yield from _undecodable(field_of(file.value, "data", file.path, file.location))
+                yield from _find_undecodable(field_of(file.value, "data", file.path, file.location))
 
 
-def _undecodable(field: Field) -> Iterator[Finding]:
+def _find_undecodable(field: Field) -> Iterator[Finding]:
     if isinstance(field.value, str):
         text = _SPACE.sub("", field.value)
         is_whole = len(text.rstrip("=")) % 4 != 1
@@ -365,25 +371,21 @@ def _undecodable(field: Field) -> Iterator[Finding]:
             yield Finding(field.path, field.value, context=field.location)
 
 
-_MODES = frozenset({"MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
-_LEVELS = frozenset({"THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})
-
-
 def mode_words(facts: RequestFacts) -> Iterator[Finding]:
     """Yield a mode of calling functions that does not exist."""
-    yield from _no_word(
+    yield from _find_unknown_word(
         option_of(facts.body, "toolConfig", "functionCallingConfig", "mode"), _MODES
     )
 
 
 def thinking_words(facts: RequestFacts) -> Iterator[Finding]:
     """Yield a level of thinking that does not exist."""
-    yield from _no_word(
+    yield from _find_unknown_word(
         option_of(facts.body, "generationConfig", "thinkingConfig", "thinkingLevel"), _LEVELS
     )
 
 
-def _no_word(field: Field, words: frozenset[str]) -> Iterator[Finding]:
+def _find_unknown_word(field: Field, words: frozenset[str]) -> Iterator[Finding]:
     # Words are read in any case; numbers are those of the protocol buffers.
     value: Any = field.value
     if isinstance(value, str) and value.upper() not in words:

@@ -117,7 +117,7 @@ def signatures(facts: RequestFacts) -> Iterator[Finding]:
     The current turn begins with the last content of the user that is more than responses.
     """
     contents = contents_of(facts.body)
-    for content in contents[_begin_of_turn(contents) :]:
+    for content in contents[_start_of_turn(contents) :]:
         calls = content.with_data(_CALL) if content.role == MODEL else []
         if calls and field_of(calls[0].value, _SIGNATURE).value is None:
             call = calls[0].data[_CALL].value
@@ -125,7 +125,7 @@ def signatures(facts: RequestFacts) -> Iterator[Finding]:
             yield Finding(calls[0].path, name=name, count=content.number + 1)
 
 
-def _begin_of_turn(contents: list[Content]) -> int:
+def _start_of_turn(contents: list[Content]) -> int:
     begin = 0
     for number, content in enumerate(contents):
         if content.role != MODEL and any(_RESPONSE not in part.data for part in content.parts):
