@@ -1,4 +1,10 @@
-"""Whole bodies of Gemini's `generateContent`."""
+"""Whole bodies of Gemini's `generateContent`.
+
+Read `fields.py` first (the two spellings of a field, unknown fields), then `request.py` (a
+request field by field), `messages.py` and `content.py` (the conversation) and `tools.py`;
+`response.py` is the answer, `auxiliary.py` token counts and model lists.  `fitting.py` signs
+calls in bodies of Gemini's own clients.
+"""
 
 from __future__ import annotations
 

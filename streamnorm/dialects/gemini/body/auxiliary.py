@@ -1,4 +1,4 @@
-"""Endpoints beside those of messages: numbers of tokens, and lists of models.
+"""Auxiliary endpoints: token counts and model lists.
 
 https://ai.google.dev/api/tokens and https://ai.google.dev/api/models (read 2026-11-23).
 """
@@ -28,9 +28,9 @@ class _Count(CountCodec, frozen=True):
     """The codec of `countTokens`."""
 
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the request within, or the body itself.
+        """Return `generateContentRequest`, or the body itself if it has none.
 
-        Vertex AI has the fields of the request beside `contents`.
+        Vertex AI has the fields of the request at the top level, as `generateContent` has them.
         """
         request = get_object(to_camel_case(body), _REQUEST)
         return body if request is None else request
@@ -39,7 +39,8 @@ class _Count(CountCodec, frozen=True):
         resource, _, _ = written.path.rpartition(":")
         if not resource:
             raise EncodeError("no model, expected one", path="model")
-        # Beside `contents` the Gemini API takes neither tools nor the system instruction.
+        # At the top level the Gemini API reads `contents` alone: tools and the system
+        # instruction count only within `generateContentRequest`.
         model = unquote(resource.removeprefix(_VERSION))
         body = {_REQUEST: {"model": model, **written.body}}
         return structs.replace(written, body=body, path=f"{resource}:countTokens")
@@ -60,11 +61,11 @@ _MODEL_FIELDS = {
     "inputTokenLimit": ModelField("max_input_tokens", count_of, int),
     "outputTokenLimit": ModelField("max_output_tokens", count_of, int),
 }
-_PREFIX = "models/"  # which the name of a tuned model has not
+_PREFIX = "models/"  # tuned models are named `tunedModels/…`
 
 
 def _new_model(model: ModelInfo) -> dict[str, Any]:
-    # What is translated for every model; clients offer only models that have the first.
+    # Both methods are translated for every model; clients hide models without `generateContent`.
     methods = ["generateContent", "countTokens"]
     return {"name": _PREFIX + model.id, "supportedGenerationMethods": methods}
 

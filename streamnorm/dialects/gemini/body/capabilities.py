@@ -14,7 +14,7 @@ CAPABILITIES = BodyCapabilities(
     system="blocks",
     inline_system="text",
     prefill=False,
-    # gif: microsoft/vscode#286628
+    # The API refuses image/gif (microsoft/vscode#286628).
     images=frozenset({"image/heic", "image/heif", "image/jpeg", "image/png", "image/webp"}),
     image_details=frozenset({"low", "high", "original"}),
     audio=True,

@@ -1,7 +1,9 @@
-"""Parts of a request's contents as blocks, and back.
+"""Parts of a request's contents as blocks, in both directions.
 
-https://ai.google.dev/api/caching#Part (read 2026-11-23).  A part has one datum and any number
-of modifiers, among them the signature of what the model wrote.
+https://ai.google.dev/api/caching#Part (read 2026-11-23).  A part has one data field and any
+number of modifiers, such as `thought` and `thoughtSignature`.  First parts of any kind, then
+files, calls (`functionCall`) and results (`functionResponse`).  Modifiers and unknown fields
+stand in `extra`; mapped fields win when both are written.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ _FREQUENT = ("functionCall", "functionResponse")
 _PLACEHOLDERS = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 )
-"""Documented values that stand for a signature, and are none."""
+"""Values that Google documents for calls without a signature."""
 File: TypeAlias = Image | Document | Audio | Video
 
 ISSUER = "google"
@@ -105,8 +107,8 @@ _DEFAULT_TYPES: dict[type, str] = {
     Video: "video/mp4",
 }
 _MAPPED_OF_CALLS = frozenset({"id", "name", "args", "partialArgs"})
-# A double holds any number of fifteen digits.  To search for many digits, or for an exponent,
-# among bytes that are either costs a tenth of what the expression does.
+# A double holds any number of fifteen digits exactly.  Bytes are first mapped to digit, exponent
+# sign or other: searching the result for a fixed pattern costs a tenth of the expression below.
 _CHARACTER_KINDS = bytes(
     ord("0") if chr(byte) in "0123456789." else ord("e") if chr(byte) in "eE" else ord(" ")
     for byte in range(256)
@@ -121,11 +123,11 @@ _FILES = ("inlineData", "fileData")
 
 
 def read_part(part: Any, blocks: list[InputBlock]) -> None:
-    """Append the blocks of one part.
+    """Append the blocks of one part: two if text carries another vendor's redacted reasoning.
 
     Raises:
-        DecodeError: It is no part, has several data, or a field of another type than the
-            vendor's.
+        DecodeError: The part is no object, has several data fields, or a field of another type
+            than the vendor's.
     """
     if not is_object(part):
         raise unexpected(part, "an object", "$")
@@ -144,7 +146,7 @@ def read_part(part: Any, blocks: list[InputBlock]) -> None:
 
 
 def _split_part(part: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
-    """Return the field with the data of a part, its value, and the other fields."""
+    """Return the data field of a part, its value, and the other fields."""
     for field in _FREQUENT:
         value = part.get(field)
         if value is None:
@@ -185,14 +187,14 @@ def _block_from_wire(field: str, value: Any, modifiers: dict[str, Any]) -> Input
 
 
 def _signature_of(value: object) -> Signed | None:
-    """Return the signature in a field, and who issued it; None if it has none."""
+    """Return a signature with its issuer; None for a missing one and for a placeholder."""
     if not isinstance(value, str) or not value or value in _PLACEHOLDERS:
         return None
     return signature_from_wire(value)
 
 
 def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
-    """Return the blocks of text or of a thought."""
+    """Return the blocks of a part with text, which may be a thought."""
     text = get_str({"text": value}, "text") or ""
     thought, wire = others.get("thought") is True, others.get("thoughtSignature")
     redacted = redacted_from_wire(wire) if isinstance(wire, str) else None
@@ -210,10 +212,10 @@ def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
 
 
 def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
-    """Return a block that is no call and no result as a part.
+    """Return a block other than a tool call or result as a part.
 
     Raises:
-        EncodeError: The dialect has no part for it.
+        EncodeError: The dialect has no part for the block.
     """
     match block:
         case Text(text):
@@ -242,7 +244,7 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
 
 
 def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
-    """Add the signature of a block; another vendor's is of no use to Google, nor a cut one."""
+    """Add the signature of a block; Google can use neither another vendor's nor a cut one."""
     if block.issuer == ISSUER and is_decodable(block.signature or ""):
         part["thoughtSignature"] = block.signature
     else:
@@ -252,12 +254,12 @@ def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) 
 def file_from_wire(
     field: str, value: dict[str, Any], modifiers: dict[str, Any]
 ) -> File | OpaqueBlock:
-    """Return a file as a block: opaque if no other block can hold it.
+    """Return a file as a block; opaque if it has neither Base64 data with a type nor a URI.
 
     Args:
         field: `inlineData` or `fileData`.
-        value: Its object.
-        modifiers: The other fields of the part, for the block to keep.
+        value: Value of the field.
+        modifiers: The other fields of the part.
     """
     wire = to_camel_case(value)
     media_type, data, uri = wire.get("mimeType"), wire.get("data"), wire.get("fileUri")
@@ -290,7 +292,7 @@ def _file_by_uri(media_type: str | None, uri: str, fields: dict[str, Any]) -> Fi
 
 
 def _inline_file(media_type: str, data: str, fields: dict[str, Any]) -> File | None:
-    data += "=" * (-len(data) % 4)
+    data += "=" * (-len(data) % 4)  # Google reads Base64 without padding, too
     kind = _kind_of(media_type)
     if kind is Image:
         detail = _take_detail(fields)
@@ -308,7 +310,7 @@ def _kind_of(media_type: str) -> type[File]:
 
 
 def _take_detail(fields: dict[str, Any]) -> str | None:
-    """Take the resolution out of the fields of a part, if it has a unified word."""
+    """Remove and return the resolution of a part as an image detail, if there is such a detail."""
     resolution = fields.get("mediaResolution")
     if not is_object(resolution) or len(resolution) != 1:
         return None
@@ -320,7 +322,7 @@ def _take_detail(fields: dict[str, Any]) -> str | None:
 
 
 def _guess_media_type(uri: str) -> str | None:
-    """Return the media type that the suffix of a URI's path stands for."""
+    """Return the media type that the suffix of a URI's path implies; None if it implies none."""
     address = uri.partition("?")[0].partition("#")[0]
     host, _, path = address.partition("://")[2].partition("/")
     if host in _VIDEO_HOSTS:
@@ -353,7 +355,7 @@ def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]
         return {"mimeType": block.media_type, "fileUri": uri}
     guessed = _guess_media_type(uri)
     if uri.partition("://")[2].partition("/")[0] in _VIDEO_HOSTS:
-        return {"fileUri": uri}  # as the API has it
+        return {"fileUri": uri}  # the API knows the type of videos on YouTube
     if guessed is None or _kind_of(guessed) is not type(block):
         guessed = _DEFAULT_TYPES[type(block)]
     context.losses.add("media_type_guessed", "messages", f"written as {guessed}")
@@ -363,12 +365,12 @@ def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]
 def call_from_wire(
     value: dict[str, Any], signed: Signed | None, modifiers: dict[str, Any]
 ) -> InputBlock:
-    """Return a `functionCall` as a call; opaque if it is a fragment of one.
+    """Return a `functionCall` as a tool call; opaque if it is a fragment of a call.
 
     Args:
         value: The `functionCall`.
-        signed: Its signature; None if it has none.
-        modifiers: The other fields of its part, for the call to keep.
+        signed: Signature of the part; None if it has none.
+        modifiers: The other fields of the part.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
@@ -380,18 +382,18 @@ def call_from_wire(
         return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=as_extra(modifiers))
     args = get_object(wire, "args")
     arguments = "" if args is None else compact(args)
-    if args is None and wire.get("partialArgs"):
+    if args is None and wire.get("partialArgs"):  # Vertex streams arguments; clients echo them
         arguments = _join_arguments(objects_of(wire["partialArgs"]))
-    own = {} if is_plain else unknown_fields(wire, _MAPPED_OF_CALLS, with_nulls=True)
-    if own:
-        modifiers = {f"functionCall.{key}": item for key, item in own.items()} | modifiers
+    unknown = {} if is_plain else unknown_fields(wire, _MAPPED_OF_CALLS, with_nulls=True)
+    if unknown:
+        modifiers = {f"functionCall.{key}": item for key, item in unknown.items()} | modifiers
     signature, issuer, _ = signed or (None, None, None)
     extra = as_extra(modifiers)
     return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)
 
 
 def _join_arguments(entries: list[dict[str, Any]]) -> str:
-    """Return the arguments that came in fragments."""
+    """Return the JSON text of arguments that came as `partialArgs`."""
     arguments = PartialArguments(Limits(), StoredBytes())
     try:
         text = "".join([arguments.write(entry) for entry in entries]) + arguments.finish()
@@ -405,11 +407,11 @@ def _join_arguments(entries: list[dict[str, Any]]) -> str:
 
 
 def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
-    """Return a call as a part.
+    """Return a tool call as a part.
 
     Args:
-        call: The call.
-        context: Reads the arguments, and counts what a double cannot hold.
+        call: The tool call.
+        context: Capabilities of the target, and its losses.
 
     Raises:
         EncodeError: The arguments are no JSON object.
@@ -431,7 +433,10 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
 
 
 def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
-    """Count the numbers of a JSON text that change as doubles, as Google stores them."""
+    """Count as losses the numbers of a JSON text that change as doubles.
+
+    Google stores arguments in a protocol buffer whose only number is the double.
+    """
     kinds = arguments.encode("utf-8", "replace").translate(_CHARACTER_KINDS)
     if _MANY_DIGITS not in kinds and _EXPONENT not in kinds:
         return
@@ -447,7 +452,7 @@ def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
     try:
         json.loads(arguments, parse_int=check, parse_float=check)
     except (ValueError, RecursionError):
-        return  # broken arguments are an error, or have been repaired
+        return  # `context.arguments_of` has refused or repaired broken arguments
     for _ in inexact:
         context.losses.add("number_precision", "messages", "stored as a double")
 
@@ -461,11 +466,11 @@ def _is_exact(text: str) -> bool:
 
 
 def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolResult:
-    """Return a `functionResponse` as a result.
+    """Return a `functionResponse` as a tool result.
 
     Args:
         value: The `functionResponse`.
-        modifiers: The other fields of its part, for the result to keep.
+        modifiers: The other fields of the part.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
@@ -480,16 +485,19 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
         return ToolResult(id, content, is_error, name, original, extra=as_extra(modifiers))
     parts = get_array(wire, "parts") or ()
     content += tuple([_file_of_result(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
-    own = {
+    unknown = {
         f"functionResponse.{key}": item
         for key, item in unknown_fields(wire, _MAPPED_OF_RESULTS, with_nulls=True).items()
     }
-    extra = as_extra({**own, **modifiers})
+    extra = as_extra({**unknown, **modifiers})
     return ToolResult(id, content, is_error, name, original, extra=extra)
 
 
 def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
-    """Return whether a response is an error, its text, and its JSON unless the text says all."""
+    """Return whether a response is an error, its text, and its JSON if the text loses anything.
+
+    By convention a response holds its value under `output` or `error` alone.
+    """
     if len(response) != 1:
         text = compact(response)
         return False, text, text
@@ -503,7 +511,7 @@ def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 
 
 def _file_of_result(part: object, path: str) -> Any:
-    """Return a file of a result; opaque if it is none."""
+    """Return an entry of a result's `parts` as a file; opaque if it has no file."""
     try:
         wire = to_camel_case(as_object(part, "$"))
     except DecodeError as exc:
@@ -518,15 +526,15 @@ def _file_of_result(part: object, path: str) -> Any:
 
 
 def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict[str, Any]:
-    """Return a result as a part.
+    """Return a tool result as a part.
 
     Args:
-        result: The result.
+        result: The tool result.
         name: Name of the tool.
-        context: Counts what the response cannot carry.
+        context: Capabilities of the target, and its losses.
 
     Raises:
-        EncodeError: Its value, or a file of it, is no JSON.
+        EncodeError: The value of the result, or the data of an opaque block, are no JSON.
     """
     texts: list[str] = []
     files: list[dict[str, Any]] = []

@@ -1,10 +1,11 @@
-"""Fields of Google's JSON: their two spellings, and those without a unified field.
+"""Fields of Google's JSON: their two spellings, and unknown fields.
 
 https://protobuf.dev/programming-guides/json/ (read 2026-11-23).  Readers accept `lowerCamelCase`
 and the `snake_case` of the protocol buffers; several clients mix both in one request.
 
-A field of an inner object stands in `extra` under its path, such as
-`generationConfig.speechConfig`, so that a loss names the field.
+An unknown field of an inner object stands in `extra` under its path, such as
+`generationConfig.speechConfig`, so that a loss names the field.  Where an unknown field and a
+mapped field have one name, the mapped value stays.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ _INNER = frozenset(
     {"functionCall", "functionResponse", "inlineData", "fileData", "streamableHttpTransport"}
     | {"generationConfig", "toolConfig", "functionCallingConfig"}
 )
-"""Inner objects whose fields are in `extra`."""
-_MAX_STEPS = 2  # to an inner object: a client may name a field of its own like a path
+"""Inner objects whose unknown fields stand in `extra` under a path."""
+_MAX_STEPS = 2  # from the outer object: a client may give a field of its own a dotted name
 _SNAKE = re.compile(r"_([a-z0-9])")
 _SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
 def to_camel_case(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with its own fields in `lowerCamelCase`.
+    """Return an object with its field names in `lowerCamelCase`; inner objects stay as they are.
 
     Raises:
-        DecodeError: A field is there in both spellings.
+        DecodeError: A field is present in both spellings.
     """
     for name in value:
         if "_" in name:
@@ -39,9 +40,9 @@ def to_camel_case(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrap_single_objects(wire: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return an object in which an object stands in an array where the field is repeated.
+    """Return an object whose repeated fields are arrays, also where they are single objects.
 
-    The API accepts one object for an array of one; examples of the vendor have `contents` and
+    The API accepts one object for an array of one; the vendor's examples write `contents` and
     `parts` so (https://ai.google.dev/gemini-api/docs/system-instructions, read 2026-11-23).
 
     Args:
@@ -67,21 +68,21 @@ def _to_upper(match: re.Match[str]) -> str:
 
 
 def as_extra(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """Return fields as the `extra` of a part; None if there are none."""
+    """Return unknown fields as the `extra` of a part; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
 def add_unknown_fields(
     wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None
 ) -> dict[str, Any]:
-    """Add the fields that were kept in `extra`, except those that are there, and return `wire`."""
+    """Add the unknown fields of `extra` to `wire` and return it; mapped fields stay."""
     for path, item in extra.get(DIALECT, {}).items() if extra else ():
-        target, name = wire, path
+        holder, name = wire, path
         for _ in range(_MAX_STEPS):
             outer, dot, inner = name.partition(".")
-            found = target.setdefault(outer, {}) if dot and outer in _INNER else None
+            found = holder.setdefault(outer, {}) if dot and outer in _INNER else None
             if not is_object(found):
                 break
-            target, name = found, inner
-        target.setdefault(name, item)
+            holder, name = found, inner
+        holder.setdefault(name, item)
     return wire

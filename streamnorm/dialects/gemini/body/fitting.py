@@ -1,8 +1,8 @@
-"""Contents of Gemini's own clients, fitted to the server that they go to.
+"""Bodies of Gemini's own clients, changed where a named server would refuse them.
 
-https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI refuses the
-first call of a step without a signature, as the Gemini API does; to that, such a content is the
-client's affair.
+https://ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11-23).  Vertex AI and the
+Gemini API refuse the first call of a step without a signature.  A server that the caller names
+gets Google's documented placeholder there; the nameless vendor gets the body as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIGNATURE = "thoughtSignature"
 
 
 def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
-    """Return a body whose calls are signed, for a server that is known by its name."""
+    """Return a body with a signature on the first call of each content, for a named server."""
     placeholder, contents = context.capabilities.signature_placeholder, body.get(_CONTENTS)
     if not context.named or placeholder is None or not is_array(contents):
         return body
@@ -30,7 +30,10 @@ def fit_body(body: dict[str, Any], context: WriteContext) -> dict[str, Any]:
 
 
 def _sign_first_call(content: Any, placeholder: str, context: WriteContext) -> Any:
-    """Return a content of the model whose first call is signed."""
+    """Return a content; if the model wrote it, its first call has a signature.
+
+    Parallel calls need one signature alone, on the first.
+    """
     if not is_object(content) or content.get("role") != "model":
         return content
     parts: Any = content.get(_PARTS)

@@ -1,8 +1,8 @@
-"""Contents of a request as messages, and back.
+"""Contents of a request as messages, in both directions.
 
-https://ai.google.dev/api/caching#Content (read 2026-11-23).  What the model wrote is the piece
-of a stream in each part: clients send back what they received, so that parts of one kind are
-one block.
+https://ai.google.dev/api/caching#Content (read 2026-11-23).  Clients send the parts of a stream
+back as they received them, each a fragment of a text or a thought: adjacent parts of one kind
+are one block.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from streamnorm.dialects.gemini.body.fields import (
 from streamnorm.dialects.gemini.wire import DIALECT
 
 _MAPPED = frozenset({"role", "parts"})
-# `function` is what the role of results was called before; the SDKs of third parties send it.
+# Results had the role `function` in former revisions; SDKs of third parties still send it.
 _ROLES: dict[str | None, Role] = {
     None: "user",
     "": "user",
@@ -57,40 +57,41 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     """Return a content as a message.
 
     Raises:
-        DecodeError: It is none of the dialect.
+        DecodeError: The role is unknown, or a field has another type than the vendor's.
     """
-    word, parts = content.get("role"), content.get("parts")
-    fields: dict[str, Any] = {}
-    if len(content) != 2 or not isinstance(word, str) or not is_array(parts):
+    name, parts = content.get("role"), content.get("parts")
+    unknown: dict[str, Any] = {}
+    if len(content) != 2 or not isinstance(name, str) or not is_array(parts):
         wire = wrap_single_objects(to_camel_case(content), "parts")
-        word, parts = wire.get("role"), get_array(wire, "parts") or []
-        fields = unknown_fields(wire, _MAPPED, with_nulls=True)
-    role = _ROLES.get(word) if isinstance(word, str | None) else None
+        name, parts = wire.get("role"), get_array(wire, "parts") or []
+        unknown = unknown_fields(wire, _MAPPED, with_nulls=True)
+    role = _ROLES.get(name) if isinstance(name, str | None) else None
     if role is None:
-        raise unexpected(word, "user or model", "$.role")
+        raise unexpected(name, "user or model", "$.role")
     blocks: list[InputBlock] = []
     for number, part in enumerate(parts):
         try:
             read_part(part, blocks)
         except DecodeError as exc:
             raise prefix_path(exc, f"$.parts[{number}]") from None
-    if word in _FORMER_ROLES:
-        fields["role"] = word
+    if name in _FORMER_ROLES:
+        unknown["role"] = name
     if role == "assistant" and len(blocks) > 1:
         kinds = set(map(type, blocks))
         if ToolResult in kinds:
             blocks = _mark_server_calls(blocks, parts)
         if len(kinds) < len(blocks):
             blocks = _join_fragments(blocks)
-    message = InputMessage(role, tuple(blocks), extra=as_extra(fields))
+    message = InputMessage(role, tuple(blocks), extra=as_extra(unknown))
     source = Source(DIALECT, content, message)
     return InputMessage(role, message.blocks, None, message.extra, source)
 
 
 def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[InputBlock]:
-    """Return the blocks of the model with the calls that it has the results of as the server's.
+    """Return the blocks of a model's content, with calls that have their result as server calls.
 
-    With `mcpServers` the provider itself calls functions, and reports both.
+    With `mcpServers` the provider itself calls functions and reports call and result in one
+    content; a call of the client has its result in the next content.
     """
     answered = {
         block.tool_call_id or block.name for block in blocks if isinstance(block, ToolResult)
@@ -114,7 +115,7 @@ def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[Input
 
 
 def _join_fragments(blocks: list[InputBlock]) -> list[InputBlock]:
-    """Return the blocks of the model with adjacent pieces of one text or thought as one."""
+    """Return the blocks of a model's content, with adjacent fragments joined."""
     joined: list[InputBlock] = []
     run: list[InputBlock] = []
     for block in blocks:
@@ -125,11 +126,12 @@ def _join_fragments(blocks: list[InputBlock]) -> list[InputBlock]:
     return [*joined, _join_run(run)]
 
 
-def _join_run(pieces: list[InputBlock]) -> InputBlock:
-    last = pieces[-1]
-    if len(pieces) == 1:
+def _join_run(fragments: list[InputBlock]) -> InputBlock:
+    """Return the block of consecutive fragments; the last one has the signature."""
+    last = fragments[-1]
+    if len(fragments) == 1:
         return last
-    text = "".join([piece.text for piece in pieces if isinstance(piece, Text | Reasoning)])
+    text = "".join([block.text for block in fragments if isinstance(block, Text | Reasoning)])
     if isinstance(last, Reasoning):
         parts = (text,) if text else ()
         return Reasoning(parts, last.signature, last.issuer, last.id, extra=last.extra)
@@ -137,32 +139,36 @@ def _join_run(pieces: list[InputBlock]) -> InputBlock:
 
 
 def _continues(last: InputBlock, block: InputBlock) -> bool:
-    """Return whether a block of the model is a piece of the last one."""
+    """Return whether a block of the model continues the last one.
+
+    A signature ends its block: a signed part must not be merged with unsigned parts when it is
+    sent back (https://ai.google.dev/gemini-api/docs/thought-signatures).
+    """
     match last, block:
         case (Text(), Text()):
-            is_piece = block.signature is None and block.extra is None
+            is_fragment = block.signature is None and block.extra is None
         case (Reasoning(), Reasoning()):
-            # Google's own signature stays on the part that it came with.
-            is_piece = block.signature is None or block.issuer != ISSUER
+            # The encoder writes another issuer's signature on an empty part behind the thought.
+            is_fragment = block.signature is None or block.issuer != ISSUER
         case _:
             return False
-    return is_piece and last.signature is None and last.extra is None
+    return is_fragment and last.signature is None and last.extra is None
 
 
 class ContentsWriter:
-    """Write the messages of one request, in order.
+    """Writer of the messages of one request.
 
     Args:
-        context: Capabilities and losses.
+        context: Capabilities of the target, and its losses.
     """
 
     def __init__(self, context: WriteContext) -> None:
         self._context = context
         self._placeholder = context.capabilities.signature_placeholder
-        self._names: dict[str, str] = {}  # of tools, by the ids of their calls
+        self._tool_names: dict[str, str] = {}  # by call id; a result must name its tool
 
     def write(self, messages: tuple[InputMessage, ...]) -> list[dict[str, Any]]:
-        """Return the contents.
+        """Return messages as contents.
 
         Raises:
             EncodeError: A message has no legal form.
@@ -172,10 +178,11 @@ class ContentsWriter:
             if message.role == "assistant":
                 for block in message.blocks:
                     if isinstance(block, ToolCall) and block.id:
-                        self._names[block.id] = block.name
+                        self._tool_names[block.id] = block.name
             content: dict[str, Any] | None = unchanged_source(message, DIALECT)
             if content is None:
-                if message.role == "assistant" and not message.blocks:  # the API wants parts
+                if message.role == "assistant" and not message.blocks:
+                    # The API refuses a content without parts.
                     losses = self._context.losses
                     losses.add("empty_message_dropped", "messages", "nothing in it was written")
                     continue
@@ -207,7 +214,7 @@ class ContentsWriter:
             case ToolCall():
                 return call_to_wire(block, self._context)
             case ToolResult():
-                name = self._names.get(block.tool_call_id) or block.name
+                name = self._tool_names.get(block.tool_call_id) or block.name
                 if not name:
                     raise EncodeError("result of no call, expected the name of its tool", path="")
                 return result_to_wire(block, name, self._context)
@@ -215,7 +222,10 @@ class ContentsWriter:
                 return block_to_wire(block, self._context)
 
     def _complete_turn(self, blocks: tuple[InputBlock, ...], parts: list[dict[str, Any]]) -> None:
-        """Sign the first call of a turn, and count the blocks that readers join."""
+        """Sign the first call of a turn, and count adjacent blocks, which readers join.
+
+        Gemini 3 refuses the first call of a turn without a signature; parallel calls need none.
+        """
         losses = self._context.losses
         for last, block in pairwise(blocks):
             if _continues(last, block):

@@ -1,7 +1,7 @@
-"""Requests to Gemini's `generateContent`, both directions.
+"""Requests to Gemini's `generateContent`, in both directions: the body, then `generationConfig`.
 
-https://ai.google.dev/api/generate-content (read 2026-11-23).  The model and whether the answer
-is a stream stand in the path.
+https://ai.google.dev/api/generate-content (read 2026-11-23).  The path names the model and
+whether the answer is a stream.  Unknown fields are added after the mapped ones, which win.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     TOOL_CONFIG: ("tools", "tool_choice", "extra"),
     CONFIG: (*OPTIONS, "extra"),
 }
-"""The fields of `Request` that each field of the body holds."""
+"""Fields of `Request` by the field of the body that holds them; `_unchanged_fields` uses these."""
 _ALL_PARTS = _PARTS | {
     "contents": ("messages",),
     "model": ("model",),
@@ -102,16 +102,16 @@ FIELD_PARTS = _ALL_PARTS | {
     re.sub("[A-Z]", lambda upper: f"_{upper[0].lower()}", name): parts
     for name, parts in _ALL_PARTS.items()
 }
-"""The same of all fields, in both spellings."""
+"""Fields of `Request` by every field of the body, in both spellings."""
 _TIERS = {"standard": "default", "flex": "flex", "priority": "priority"}
 _RESOURCES = ("models/", "tunedModels/")
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the request that a body is.
+    """Return the unified request of a body.
 
     Raises:
-        DecodeError: It is none of the dialect.
+        DecodeError: The body is no request of Gemini.
     """
     wire = wrap_single_objects(to_camel_case(body), "contents", _TOOLS)
     if get_array(wire, "contents") is None:
@@ -146,7 +146,7 @@ def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     """Return the tools that a request offers.
 
     Raises:
-        DecodeError: One is no tool of the dialect.
+        DecodeError: An entry is no tool of the dialect.
     """
     wire = wrap_single_objects(to_camel_case(body), _TOOLS)
     return tools_from_wire(wire, strict=choice_from_wire(wire)[1])
@@ -168,7 +168,7 @@ def _read_messages(wire: dict[str, Any]) -> tuple[InputMessage, ...]:
 
 
 def _read_system(wire: dict[str, Any]) -> tuple[Text, ...]:
-    """Return the system instruction; its role says nothing."""
+    """Return the system instruction; the vendor ignores its role."""
     content = get_object(wire, _SYSTEM)
     if content is None:
         return ()
@@ -222,7 +222,10 @@ def write_request(request: Request, context: WriteContext) -> Written:
 
 
 def _unchanged_fields(request: Request) -> dict[str, Any]:
-    """Return the fields of the body that a changed request was decoded from and still has."""
+    """Return fields of the original body whose fields of `Request` were not replaced since.
+
+    They are written as they were, so that one replaced option does not respell its neighbours.
+    """
     source = request.source
     if not isinstance(source, Source) or source.dialect != DIALECT:
         return {}
@@ -245,7 +248,7 @@ def _path(request: Request) -> str:
 
 
 def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of a request as fields of `Request`, and the fields that are none.
+    """Return `generationConfig` as fields of `Request`, and its unknown fields by path.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
@@ -286,7 +289,7 @@ def _read_options(wire: dict[str, Any]) -> dict[str, Any]:
 
 
 def _get_integer(wire: dict[str, Any], field: str) -> int | None:
-    """Return an integer, which clients of a number type may send as `40.0`."""
+    """Return an integer field; clients whose language has one number type send `40.0`."""
     value = get_number(wire, field)
     if value is not None and value != value // 1:
         raise unexpected(value, "an integer", f"$.{field}")
@@ -294,7 +297,7 @@ def _get_integer(wire: dict[str, Any], field: str) -> int | None:
 
 
 def _read_output(wire: dict[str, Any]) -> tuple[OutputFormat, set[str]] | None:
-    """Return the form of the answer, and the fields that say it; None if it has no word."""
+    """Return the output format, and the fields that hold it; None if no unified format matches."""
     kind = wire.get("responseMimeType")
     schema, own = get_object(wire, "responseJsonSchema"), get_object(wire, "responseSchema")
     if kind == _TEXT and schema is None and own is None:
@@ -326,7 +329,7 @@ def _read_reasoning(wire: dict[str, Any]) -> ReasoningOptions:
     extra = as_extra(unknown_fields(wire, known, with_nulls=True))
     if budget is None:
         return ReasoningOptions(None, effort, None, show, extra)
-    if budget < 0:
+    if budget < 0:  # -1
         return ReasoningOptions("adaptive", effort, None, show, extra)
     if budget == 0:
         return ReasoningOptions("off", effort, None, show, extra)
@@ -334,7 +337,7 @@ def _read_reasoning(wire: dict[str, Any]) -> ReasoningOptions:
 
 
 def options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    """Return the options of a request as `generationConfig`; empty if it has none."""
+    """Return the options of a request as `generationConfig`; {} if it has none."""
     wire: dict[str, Any] = {}
     for name, field in _FIELDS.items():
         value = getattr(request, name)
@@ -343,7 +346,8 @@ def options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if request.output is not None:
         wire |= _output_to_wire(request.output, context)
     if request.reasoning is not None:
-        # A client of the dialect says so itself, whatever the model.
+        # `thinkingBudget: -1` asks a model with budgets to think as it likes; models with levels
+        # do that anyway.  A request of this dialect keeps it, whatever the model.
         modes = context.capabilities.thinking == "budget" or is_same_dialect(request, DIALECT)
         thinking = _reasoning_to_wire(request.reasoning, context, modes=modes)
         if thinking:

@@ -1,7 +1,7 @@
-"""Whole responses of Gemini's `generateContent`, both directions.
+"""Whole responses of Gemini's `generateContent`, in both directions.
 
 https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse (read 2026-11-23).  A
-response is a stream of one chunk.
+response is read as a stream of one chunk, and written from the events of a projected message.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.sse import Frame
 
-# A message does not say whose its other fields are; these are Google's alone.
+# The extra fields of a message do not name their dialect; fields of these names are Google's.
 _CANDIDATE_FIELDS = frozenset(
     {"finishMessage", "safetyRatings", "urlContextMetadata", "avgLogprobs", "tokenCount"}
     | {"continuationToken"}
@@ -81,10 +81,10 @@ _OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | _PART_FIE
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
-    """Return the events of a response, as its stream would give them.
+    """Return the events of a response: those that its stream would have.
 
     Raises:
-        DecodeError: It is none of the dialect, or not whole.
+        DecodeError: The body is no response of Gemini, or has no finish reason.
     """
     decoder = GeminiDecoder(server=context.server, limits=context.limits)
     events = [*decoder.feed_frame(Frame("message", compact(body))), *decoder.close()]
@@ -104,11 +104,11 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 
     Args:
         message: The message.
-        created: When it was made, in seconds since 1970; None = as it says.
-        losses: Counts what the dialect cannot carry.
+        created: Creation time in seconds since 1970; None = the message's own `createTime`.
+        losses: Losses of the projection.
 
     Raises:
-        EncodeError: The message has not ended.
+        EncodeError: The message has not ended, or a value nests too deep.
     """
     if message.stop_reason is None:
         raise EncodeError(
@@ -127,7 +127,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
 def revise_response(
     body: dict[str, Any], model: str | None, created: float | None
 ) -> dict[str, Any]:
-    """Return a response with another model and another time, each if it is not None."""
+    """Return a response with another model and creation time; None leaves each as it is."""
     body = body if model is None else {**body, "modelVersion": model}
     return body if created is None else {**body, "createTime": _time_to_wire(created)}
 
@@ -140,12 +140,12 @@ class _OpenBlock(Struct):
     """A block of the message.
 
     Attributes:
-        block: Its start.
-        extra: Google's own fields of its part.
-        text: Its text or arguments.
-        signature: Its signature, in its wire form.
-        citations: Citations of its text.
-        part: Number of its part.
+        block: Unified block of the start.
+        extra: Google's fields of the part.
+        text: Text or arguments so far.
+        signature: Signature as it is written.
+        citations: Citations of the text.
+        part: Number of the part.
         start: First character of the block in the part.
     """
 
@@ -159,7 +159,7 @@ class _OpenBlock(Struct):
 
 
 class _ResponseWriter:
-    """Collect the projected events of one message as parts."""
+    """Writer of one message: collects its projected events as parts."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -168,9 +168,9 @@ class _ResponseWriter:
         self._metadata: dict[str, Any] = {}  # fields of the candidate that are no citations
         self._parts: list[dict[str, Any]] = []
         self._open: dict[int, _OpenBlock] = {}
-        self._part_of: dict[int, int] = {}  # by the indexes of blocks of text
-        self._texts: dict[int, list[str]] = {}  # of the parts, by their numbers
-        self._chars: dict[int, int] = {}  # lengths of these
+        self._part_of: dict[int, int] = {}  # by index of a text block
+        self._texts: dict[int, list[str]] = {}  # by number of the part
+        self._chars: dict[int, int] = {}  # length of the text, by number of the part
         self._cited: list[_OpenBlock] = []
         self._usage = Usage()
         self._end: MessageStop | StreamError = MessageStop("other")  # replaced by the last event
@@ -209,9 +209,9 @@ class _ResponseWriter:
                 pass
 
     def _add_opaque(self, event: Opaque) -> None:
-        """Add data of this dialect to the candidate or as a part of its own."""
+        """Add opaque data of this dialect to the candidate, or as a new part."""
         target, fields = opaque_to_wire(event)
-        if target == "candidate":  # a stream repeats what has grown
+        if target == "candidate":  # a stream repeats metadata that has grown: the last is complete
             self._metadata |= fields
         elif target == "part":
             self._parts.append({"text": "", **fields})
@@ -232,7 +232,7 @@ class _ResponseWriter:
                 pass
 
     def _stop_text(self, index: int, block: _OpenBlock) -> None:
-        """Add text, to the last part if readers join the two."""
+        """Add text; to an earlier part if the projection merged the two blocks."""
         before = self._projector.merged.get(index)
         if before is None:
             thought = {"thought": True} if isinstance(block.block, Reasoning) else {}
@@ -261,7 +261,7 @@ class _ResponseWriter:
         if message.model:
             body["modelVersion"] = message.model
         raw = message.raw_stop_reason
-        if self._parts or not raw or raw != block_reason(chunk):  # a blocked prompt has none
+        if self._parts or not raw or raw != block_reason(chunk):  # else the prompt was blocked
             body["candidates"] = [self._candidate(message)]
         if self._usage != Usage():
             extra = _select_fields(self._usage.extra, _USAGE_FIELDS)
@@ -284,13 +284,13 @@ class _ResponseWriter:
         return {**candidate, "content": {"role": "model", "parts": parts}, **cited}
 
     def _citations(self) -> dict[str, Any]:
-        starts = [0]  # of the parts, in the bytes of all text
+        starts = [0]  # first byte of each part in all text: `citationMetadata` counts from there
         for part in self._parts:
             text = "" if "thought" in part else part.get("text", "")
             starts.append(starts[-1] + len(text.encode("utf-8", "replace")))
         cited: list[tuple[int, dict[str, Any]]] = []
         for block in self._cited:
-            # A citation of its whole block ends with the block, as in a stream.
+            # A citation without an end ends with its block, also where the part goes on.
             text = self._parts[block.part]["text"][: block.start + len(block.text)]
             start = starts[block.part]
             fields = citations_to_wire(block.citations, text, block.start, start, extras=True)
@@ -299,5 +299,5 @@ class _ResponseWriter:
 
 
 def _select_fields(fields: dict[str, Any] | None, names: frozenset[str]) -> dict[str, Any]:
-    """Return the fields that are Google's."""
+    """Return the fields with one of `names`."""
     return {name: item for name, item in (fields or {}).items() if name in names}

@@ -1,7 +1,9 @@
-"""Tools of a request and the choice among them, both directions.
+"""Tools of a request and the choice among them, in both directions, and Google's schemas.
 
-https://ai.google.dev/api/caching#Tool (read 2026-11-23).  One tool of Google's holds any number
-of functions and MCP servers, and each kind of server tool once.
+https://ai.google.dev/api/caching#Tool (read 2026-11-23).  One entry of `tools` holds any number
+of functions and MCP servers, and each kind of server tool once.  `parameters` is Google's own
+`Schema`, which is read as JSON Schema; `parametersJsonSchema` is written.  Unknown fields are
+added after the mapped ones, which win.
 """
 
 from __future__ import annotations
@@ -71,10 +73,10 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
 
     Args:
         body: The request.
-        strict: Whether its mode makes arguments follow their schemas.
+        strict: Whether the mode `VALIDATED` makes arguments follow their schemas.
 
     Raises:
-        DecodeError: One is no tool of the dialect.
+        DecodeError: An entry is no tool of the dialect.
     """
     tools: list[AnyTool] = []
     for path, entry in get_objects(body, "tools"):
@@ -109,19 +111,19 @@ def _read_entry(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]
 def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
     wire = to_camel_case(declaration)
     schema = get_object(wire, "parametersJsonSchema")
-    fields = unknown_fields(wire, _MAPPED, with_nulls=True)
+    unknown = unknown_fields(wire, _MAPPED, with_nulls=True)
     if schema is None:
-        own = get_object(wire, "parameters")
+        parameters = get_object(wire, "parameters")
         try:
-            schema = _NO_PARAMETERS if own is None else json_schema(own)
+            schema = _NO_PARAMETERS if parameters is None else json_schema(parameters)
         except DecodeError as exc:
             raise prefix_path(exc, "$.parameters") from None
     else:
         schema = lower_case_types(schema)
         if wire.get("parameters") is not None:
-            fields["parameters"] = wire["parameters"]
+            unknown["parameters"] = wire["parameters"]
     name, description = require_str(wire, "name"), get_str(wire, "description")
-    tool = Tool(name, description, schema, strict, extra=as_extra(fields))
+    tool = Tool(name, description, schema, strict, extra=as_extra(unknown))
     source = Source(DIALECT, declaration, tool)
     return Tool(name, description, schema, strict, extra=tool.extra, source=source)
 
@@ -139,13 +141,13 @@ def _read_mcp_server(server: dict[str, Any]) -> MCPServer:
             token = value.removeprefix("Bearer ")
         else:
             others[name] = value
-    fields = unknown_fields(wire, {"name", "streamableHttpTransport"}, with_nulls=True)
+    unknown = unknown_fields(wire, {"name", "streamableHttpTransport"}, with_nulls=True)
     for name, value in unknown_fields(transport, {"url", "headers"}, with_nulls=True).items():
-        fields[f"streamableHttpTransport.{name}"] = value
+        unknown[f"streamableHttpTransport.{name}"] = value
     tool = MCPServer(
         *(get_str(wire, "name") or "", get_str(transport, "url"), token, others),
         require_approval="never",
-        extra=as_extra(fields),
+        extra=as_extra(unknown),
     )
     return structs.replace(tool, source=Source(DIALECT, server, tool))
 
@@ -163,10 +165,10 @@ def _read_server_tool(field: str, value: dict[str, Any]) -> ServerTool:
 
 
 def tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[dict[str, Any]]:
-    """Return tools as the dialect groups them: neighbours of one kind in one entry.
+    """Return the entries of `tools`: adjacent functions share an entry, as do MCP servers.
 
     Raises:
-        EncodeError: One has no form in the dialect.
+        EncodeError: A tool has no form in the dialect.
     """
     entries: list[dict[str, Any]] = []
     for number, tool in enumerate(tools):
@@ -222,14 +224,14 @@ def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
 
 
 def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dict[str, Any]]:
-    """Return the choice of a request, whether arguments are validated, and the other fields.
+    """Return the tool choice, whether arguments are validated, and unknown fields by path.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
     config = to_camel_case(get_object(body, TOOL_CONFIG) or {})
-    own = unknown_fields(config, {_CALLING}, with_nulls=True)
-    fields = {f"{TOOL_CONFIG}.{name}": value for name, value in own.items()}
+    others = unknown_fields(config, {_CALLING}, with_nulls=True)
+    unknown = {f"{TOOL_CONFIG}.{name}": value for name, value in others.items()}
     try:
         calling = to_camel_case(get_object(config, _CALLING) or {})
     except DecodeError as exc:
@@ -246,7 +248,7 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         case "ANY":
             choice = ToolChoice("required", names)
         case "VALIDATED" if not names:
-            pass  # the default, with validation
+            pass  # the default choice, but with validation
         case "AUTO" | "VALIDATED":
             choice = ToolChoice("auto", names)
         case "NONE" if not names:
@@ -254,16 +256,16 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         case _:
             known.clear()
     for name, value in unknown_fields(calling, known, with_nulls=True).items():
-        fields[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
-    return choice, mode == _VALIDATED, fields
+        unknown[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
+    return choice, mode == _VALIDATED, unknown
 
 
 def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | None:
-    """Return the choice of a request as `toolConfig`; None if the API's default is meant."""
+    """Return the choice of a request as `toolConfig`; None for the API's default."""
     choice, losses = request.tool_choice, context.losses
     functions = [tool for tool in request.tools if isinstance(tool, Tool)]
     strict = [tool for tool in functions if tool.strict]
-    if not functions:
+    if not functions:  # the API refuses `functionCallingConfig` without functions
         if choice is not None and choice.mode != "auto":
             losses.add("tool_choice", "request", "dropped without functions")
         return None
@@ -277,6 +279,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
         case ToolChoice("none"):
             calling = {"mode": "NONE"}
         case ToolChoice("auto", names):
+            # The API refuses `allowedFunctionNames` in the mode `AUTO`.
             calling = {"mode": _VALIDATED if strict or names else "AUTO"}
         case _:
             calling = {"mode": "ANY"}
@@ -296,10 +299,10 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
 
 
 def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as JSON Schema; keywords that Gemini does not have stay as they are.
+    """Return Google's `Schema` as JSON Schema; keywords unknown to Google stay as they are.
 
     Raises:
-        DecodeError: A schema within it is no object.
+        DecodeError: An inner schema is no object.
     """
     schema = to_camel_case(schema)
     converted: dict[str, Any] = {}
@@ -316,9 +319,9 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def lower_case_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON Schema with its names of types in lower case.
+    """Return a JSON Schema with the names of its types in lower case.
 
-    Gemini CLI 0.61 sends those of Gemini's `Schema` also where the API has JSON Schema.
+    Gemini CLI 0.61 writes the upper case names of Google's `Schema` in JSON Schema, too.
     """
     return {name: _lower_case_value(name, value) for name, value in schema.items()}
 
@@ -336,7 +339,7 @@ def _lower_case_value(name: str, value: Any) -> Any:
 
 
 def _convert_keyword(name: str, value: Any) -> Any:
-    """Return the value of a keyword; None if it says nothing."""
+    """Return the value of a keyword in JSON Schema; None if the keyword is left out."""
     if name == "type":
         # Clients of protocol buffers may send the number of a type.
         value = _TYPES.get(value, value) if type(value) is int else value
@@ -344,14 +347,14 @@ def _convert_keyword(name: str, value: Any) -> Any:
             is_said = value != "TYPE_UNSPECIFIED"
             return (value.lower() if value.isupper() else value) if is_said else None
     if name in _BOUNDS and isinstance(value, str) and value.isdecimal() and len(value) < 20:
-        return int(value)
+        return int(value)  # protocol buffers write 64-bit integers as strings
     if name in _MAPS and is_object(value):
         return {key: _convert_inner(item, f"$.{key}") for key, item in value.items()}
     if name == "anyOf" and is_array(value):
         return [_convert_inner(item, f"$[{number}]") for number, item in enumerate(value)]
     if name == "items" or (name == "additionalProperties" and is_object(value)):
         return _convert_inner(value, "$")
-    if name == "format" and value == "enum":
+    if name == "format" and value == "enum":  # Google's mark of an enumeration
         return None
     return value
 
