@@ -1,7 +1,11 @@
-"""Content blocks: from wire events to unified blocks.
+"""Content blocks of one message: from wire events to unified events.
 
-Read `message.py` first (which block an event belongs to), then `open_block.py` (a block
-between its start and its stop).
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  `OpenBlock` is
+a block between its start and its stop, `MessageBlocks` finds the block of each event.
+
+Compatible servers deviate: deltas without an index or at the index of another block, text in
+the start and again in the first delta, starts and signatures sent twice, stops that never come.
+What is unambiguous is accepted and noted; what is not ends the stream as malformed.
 """
 
 from __future__ import annotations
@@ -59,7 +63,7 @@ from streamnorm.dialects.anthropic.tool_calls import (
 )
 
 MAX_FRESH = 64
-"""Fragments of a call's input that are packed and counted at once."""
+"""Number of fragments of a call's input that are packed and counted at once."""
 _KINDS: dict[type[Block], tuple[type[Block], ...]] = {
     Text: (Text,),
     Reasoning: (Reasoning,),
@@ -90,13 +94,12 @@ class OpenBlock(Struct):
         start_input: Input in the start; deltas replace it.
         start_citations: Citations in the start.
         index: Unified index; -1 while the `BlockStart` is held.
-        delta: An empty delta of the block; None before `BlockStart` and if it does not grow.
+        delta: Empty delta of the block; None before `BlockStart`, and for a block without deltas.
         has_deltas: Whether a delta with text, thinking or input has arrived.
         fragments: Input of a call so far; empty for other blocks.
         carry: High surrogate at the end of the last delta.
         signature: Signature of the last signature delta, as spelt on the wire.
-        stored_bytes: Bytes that are counted as stored until the block stops, but for
-            `fragments`.
+        stored_bytes: Bytes counted as stored until the block stops, without `fragments`.
     """
 
     unified: Block
@@ -114,9 +117,10 @@ class OpenBlock(Struct):
     stored_bytes: int = 0
 
     def append_fragment(self, text: str, stored: StoredBytes) -> bool:
-        """Store a fragment of a call's input; False, and nothing changes, if it is too much.
+        """Store a fragment of a call's input; False, and nothing changes, beyond the bound.
 
-        Fragments are counted in batches, so that the one that ends the next batch is refused.
+        Fragments are counted in batches: the fragment that ends a batch may exceed the bound,
+        and the one that ends the next batch is refused.
         """
         fresh = self.fragments.fresh
         if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
@@ -130,7 +134,11 @@ class OpenBlock(Struct):
 
 
 def open_block(block: dict[str, Any], raw_input: str | None, server: str | None) -> OpenBlock:
-    """Return the block of a `content_block_start`, not yet numbered."""
+    """Return the block of a `content_block_start`, without a unified index.
+
+    Raises:
+        Fatal: The block lacks its type or a required field.
+    """
     match block:
         case {"type": "text"}:
             return OpenBlock(
@@ -168,7 +176,7 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
 
 
 def malformed(message: str) -> Fatal:
-    """Return the error of a stream whose blocks violate the protocol."""
+    """Return the error for blocks that violate the protocol."""
     return Fatal(StreamError("malformed", message))
 
 
@@ -179,15 +187,15 @@ class MessageBlocks:
     count the blocks in the order of their starts.
 
     Args:
-        server: Name of the server, which decides who issued signatures.
-        limits: Bounds.
+        server: Name of the server, which decides the issuer of signatures.
+        limits: Bounds on blocks, calls and stored bytes.
         note: Called with each deviation that is accepted.
 
     Attributes:
         has_client_call: Whether the message contains a client tool call.
         unfinished_calls: Number of client tool calls that stopped with incomplete arguments.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
-        opener: Opens the blocks, and counts what is stored.
+        opener: Opener of the blocks, and counter of stored bytes.
     """
 
     def __init__(
@@ -200,17 +208,17 @@ class MessageBlocks:
         self.opener = BlockOpener(limits, note)
         self._note = note
         self._open: dict[object, OpenBlock] = {}
-        self._indexes: dict[object, int] = {}  # unified by wire index, stopped blocks too
-        self._contents: dict[object, int] = {}  # hash of what a stopped block holds, by wire index
+        self._indexes: dict[object, int] = {}  # unified index by wire index, also after the stop
+        self._contents: dict[object, int] = {}  # hash of a stopped block's content, by wire index
         self._implied: tuple[object, object] | None = None  # key of the open block without a start
         self._call_ids: set[str] = set()
 
     def begin_message(self, id: str) -> None:
-        """Mint ids of calls from the id of the message."""
+        """Seed the minted ids of calls with the id of the message."""
         self.opener.seed = (id,)
 
     def is_unknown(self, wire_index: object) -> bool:
-        """Return whether the open block at an index is of a type that has no unified block."""
+        """Return whether the open block at an index has an unknown type."""
         block = self._open.get(wire_index)
         return block is not None and isinstance(block.unified, OpaqueBlock)
 
@@ -232,14 +240,14 @@ class MessageBlocks:
         """Open the block of a `content_block_start`.
 
         Args:
-            wire_index: Its index on the wire; None if it has none.
+            wire_index: Index on the wire; None if the event has none.
             block: The content block.
-            raw_input: Its input as spelt on the wire.
-            events: Where to append.
+            raw_input: Input of the block as spelt on the wire.
+            events: List to append to.
 
         Raises:
-            Fatal: It lacks a required field, its index or the id of its call was used
-                before, or it passes a bound.
+            Fatal: The block lacks a required field, its index or the id of its call was used
+                before, or a limit is exceeded.
         """
         opened = open_block(block, raw_input, self._server)
         self._stop_implied(events)
@@ -248,7 +256,8 @@ class MessageBlocks:
         key = object() if wire_index is None else wire_index
         self._open[key] = opened
         if isinstance(opened.unified, OpaqueBlock) and opened.unified.kind == "compaction":
-            # Held until its delta, which completes it; blocks are numbered as they start.
+            # Held until its delta, which completes the block: the API sends the summary of a
+            # compaction in one `compaction_delta`, and opaque blocks have no unified deltas.
             self._store(opened, value_bytes(block) + OBJECT_BYTES)
             return
         self._store(opened, max(value_bytes(block) - USUAL_FIELDS_BYTES, 0))
@@ -260,9 +269,10 @@ class MessageBlocks:
     def whole(
         self, position: int, block: dict[str, Any], raw_input: str | None, events: list[Event]
     ) -> None:
-        """Emit a block of `message_start`, which has no events of its own.
+        """Emit a complete block of `message_start`, for which no further events arrive.
 
-        Blocks that follow have later indexes: the SDKs append them.
+        The API sends whole blocks there after programmatic tool calls.  Blocks that follow have
+        later indexes, since the SDKs append them.
         """
         self.start(position, block, raw_input, events)
         self.stop(position, events)
@@ -280,7 +290,7 @@ class MessageBlocks:
             events.append(TextDelta(block.index, text))
 
     def thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
-        """Append a thinking delta, in a new block if the open one is signed."""
+        """Append a thinking delta, in a new block if the open block is signed."""
         if not text:
             return
         block = self._open.get(wire_index)
@@ -352,7 +362,7 @@ class MessageBlocks:
         return block.unified
 
     def unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
-        """Emit an event of an unknown type, with the block that its `index` names."""
+        """Emit an event of an unknown type, with the unified index of its block, if any."""
         index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
         events.append(event_from_wire(name, value, index))
 
@@ -369,7 +379,7 @@ class MessageBlocks:
             self._stop_implied(events)
 
     def finish(self, events: list[Event]) -> None:
-        """Close all blocks that are still open, at the end of the message."""
+        """Close all open blocks at the end of the message."""
         self._stop_implied(events)
         for key, block in sorted(self._open.items(), key=lambda item: item[1].index):
             self._note("missing_block_stop", "block")
@@ -378,7 +388,7 @@ class MessageBlocks:
             self._note("unfinished_arguments", "tool call")
 
     def _store(self, block: OpenBlock, size: int) -> None:
-        """Count what is stored of a block until it stops."""
+        """Count bytes of a block that are stored until it stops."""
         self.opener.store(size)
         block.stored_bytes += size
 
@@ -416,16 +426,20 @@ class MessageBlocks:
         events.append(BlockStop(block.index))
 
     def _complete_input(self, call: OpenBlock) -> str:
-        """Return the input of a call that stops, and count a client call with broken input."""
+        """Return the input of a call that stops, and count a client call with broken input.
+
+        Kimi and the API's programmatic calls send the input in the start alone, other servers
+        in the deltas, some in both: then the two must be the same JSON.
+        """
         self.opener.store(call.fragments.pack())
-        told, whole = call.start_input, call.fragments.text()
-        self.opener.stored.release(text_bytes(whole))
-        if told and whole and not same_input(told, whole):
+        in_start, in_deltas = call.start_input, call.fragments.text()
+        self.opener.stored.release(text_bytes(in_deltas))
+        if in_start and in_deltas and not same_input(in_start, in_deltas):
             raise malformed("deltas of another input than that of the start, expected the same")
-        whole = whole or told
-        if isinstance(call.unified, ToolCall) and whole and not is_json(whole):
+        arguments = in_deltas or in_start
+        if isinstance(call.unified, ToolCall) and arguments and not is_json(arguments):
             self.unfinished_calls += 1
-        return whole
+        return arguments
 
     def _continue_unsigned(self, signed: OpenBlock, events: list[Event]) -> OpenBlock:
         """Replace a signed block by a new one: a signature covers only what precedes it."""
@@ -443,7 +457,7 @@ class MessageBlocks:
             self._emit_stop(key, self._open.pop(key), events)
 
     def _repeats(self, wire_index: object, kind: type[Block], content: str) -> bool:
-        """Return whether a delta only repeats what a stopped block holds, and note that."""
+        """Return whether a delta repeats the content of a stopped block, and note it."""
         held = self._contents.get(wire_index)
         if held is None or held != hash((_DELTAS[kind], content)):
             return False
@@ -451,7 +465,11 @@ class MessageBlocks:
         return True
 
     def _find_only_open(self, wire_index: object, kind: type[Block]) -> OpenBlock:
-        """Return the block of a delta without an index: the only open one of its kind."""
+        """Return the only open block of a kind, for a delta that has no index.
+
+        Raises:
+            Fatal: The delta has an index, or several such blocks are open.
+        """
         alike = [block for block in self._open.values() if isinstance(block.unified, _KINDS[kind])]
         if wire_index is not None or len(alike) != 1:
             raise malformed(f"delta of no open {_NAMES[kind]} block, expected one at its index")
@@ -461,11 +479,11 @@ class MessageBlocks:
     def _open_implied(
         self, wire_index: object, kind: type[Text | Reasoning], events: list[Event]
     ) -> OpenBlock:
-        """Return the block of text or thinking at the index of an open block of another kind.
+        """Return the block for text or thinking at the index of an open block of another kind.
 
         SGLang sends text amid a tool's input (sgl-project/sglang#24293), LiteLLM thinking amid
-        text (BerriAI/litellm#33224): that is a block of its own, until the next block starts,
-        if no other block of the kind is open.
+        text (BerriAI/litellm#33224).  If no block of the kind is open, a new one is opened that
+        ends when the next block starts.
         """
         key = (kind, wire_index)
         if key not in self._open:
@@ -481,7 +499,10 @@ class MessageBlocks:
         return self._open[key]
 
     def _drop_repeated_text(self, block: OpenBlock, text: str) -> str:
-        """Return `text`, or "" if it is a first delta that repeats the text of the start."""
+        """Return `text`, or "" if the first delta repeats the text of the start, as MiniMax does.
+
+        cline/cline#9215
+        """
         if block.has_deltas:
             return text
         block.has_deltas = True

@@ -1,4 +1,8 @@
-"""Citations of text blocks, in both directions."""
+"""Citations of text blocks, in both directions.
+
+A citation covers its whole text block and has no range within it.  The fields that locate its
+source stay unknown fields, which win over mapped ones when both are written.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ _NULLABLE = {
 
 
 def citation_from_wire(citation: dict[str, Any]) -> Citation:
-    """Return a citation, which covers its whole block."""
+    """Return a `citation` object as a citation of its whole block."""
     kind = string_of(citation, "type")
     extra = unknown_fields(citation, "type")
 

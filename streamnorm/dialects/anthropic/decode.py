@@ -1,7 +1,7 @@
 """Decoder of Anthropic Messages: frames and the message level.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21) and the
-deviations of compatible servers.  `blocks` reads the content blocks.
+deviations of compatible servers.  `blocks.py` reads the content blocks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from streamnorm.dialects.anthropic.tool_calls import raw_input, raw_inputs
 from streamnorm.dialects.anthropic.usage import UsageReader
 from streamnorm.sse import Frame
 
-# Frames of these names are no deltas, unless the server misnames them.
+# Frames of these names are read in full at once: only a server that misnames its frames sends
+# deltas under them.
 _NOT_DELTAS = EVENT_TYPES - {"content_block_delta"}
 
 _Value: TypeAlias = dict[str, Any]
@@ -60,10 +61,10 @@ class AnthropicDecoder(Decoder):
         self._delta_run = AnthropicRun(self._blocks)
         self._usage = UsageReader()
         self._id: str | None = None  # None before message_start
-        self._content: Any = None  # of message_start
-        self._last_start: _Value | None = None  # content_block_start that was the last event
+        self._content: Any = None  # content in message_start
+        self._last_start: _Value | None = None  # the last event, if it was a content_block_start
         self._stop_reason: str | None = None
-        # Whether `message_delta` has said why the message stops, and no block was open or started.
+        # Whether a stop reason has arrived while no block was open, and no block started since.
         self._has_stopped = False
         self._stop_sequence: str | None = None
         self._stop_extra: _Value = {}
@@ -118,7 +119,7 @@ class AnthropicDecoder(Decoder):
         self.note("no_event_line" if frame.event == "message" else "wrong_event_line", "frame")
 
     def _read_any(self, frame: Frame, events: list[Event]) -> None:
-        """Read a frame that is no plain delta."""
+        """Read a frame other than a plain delta."""
         data = frame.data
         try:
             value = decode_any(
@@ -165,7 +166,8 @@ class AnthropicDecoder(Decoder):
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         if self._id is not None:
-            if id and self._id and id != self._id:  # of a gateway that retries
+            # Gateways that retry may splice a second message into the stream.
+            if id and self._id and id != self._id:
                 raise self.malformed("second message_start with another id, expected one message")
             if (message.get("content") or None) != self._content:
                 raise self.malformed("second message_start with other content, expected the same")
@@ -178,7 +180,7 @@ class AnthropicDecoder(Decoder):
         self._merge_usage(message.get("usage"), events)
         self.first_usage = self._usage.usage
         if not is_array(self._content):
-            return  # a stop reason of nothing is none
+            return  # a stop reason of a message without content is not yet its stop reason
         self._merge_stop({key: message[key] for key in wire.STOP_FIELDS if key in message})
         inputs = raw_inputs(frame.data)
         for position, block in enumerate(self._content):
@@ -280,7 +282,7 @@ class AnthropicDecoder(Decoder):
         self._store_stop_extra(wire.unknown_fields(fields, "stop_reason", "stop_sequence"))
 
     def _store_stop_extra(self, fields: _Value) -> None:
-        # A stream may repeat the event, with other unknown fields each time.
+        # A stream may repeat `message_delta`, with other unknown fields each time.
         self._blocks.opener.store_fields(self._stop_extra, fields)
 
     _READERS: ClassVar[

@@ -1,4 +1,4 @@
-"""Delta runs: consecutive deltas of text, thinking and tool input of open blocks."""
+"""Reader of delta runs: consecutive deltas of text, thinking and tool input of open blocks."""
 
 from __future__ import annotations
 

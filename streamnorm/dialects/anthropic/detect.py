@@ -1,4 +1,4 @@
-"""Detection of Anthropic frames, of the terminal, and of whole bodies."""
+"""Detection of Anthropic's frames, of the terminal frame, and of whole bodies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TYPE: msgspec.json.Decoder[_TypeOnly] = msgspec.json.Decoder(_TypeOnly)
 
 
 def recognises(frame: Frame) -> bool:
-    """Return whether the `type` of a frame's payload is an event of Anthropic."""
+    """Return whether the `type` of a frame's payload is one of Anthropic's events."""
     try:
         return _TYPE.decode(frame.data).type in EVENT_TYPES
     except FAST_ERRORS:

@@ -52,10 +52,10 @@ _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _DELTA_END = b"}}\n\n"
 
-# Fields of the `delta` of `message_delta`; those that are unknown stand beside it.
+# Fields within the `delta` of `message_delta`; unknown fields stand at the level of `usage`.
 _DELTA_FIELDS = ("stop_details", "container", "safeguard_results")
 
-_BEDROCK = "amazon-bedrock-"  # prefix of the fields that Bedrock adds to `message_stop`
+_BEDROCK = "amazon-bedrock-"  # prefix of fields that Bedrock adds to `message_stop`
 
 
 class AnthropicEncoder(Encoder):
@@ -71,10 +71,10 @@ class AnthropicEncoder(Encoder):
     def __init__(self, **options: Unpack[EncodeOptions]) -> None:
         super().__init__(**options)
         self._next_index = 0
-        self._indexes: dict[int, int] = {}  # on the wire, by block
-        # By block: the constant start of its delta frames, up to the text.
+        self._indexes: dict[int, int] = {}  # wire index by unified index
+        # Start of a block's delta frames, up to the text, by unified index.
         self._delta_heads: dict[int, bytes] = {}
-        self._without_input: dict[int, None] = {}  # open calls that no input was written of
+        self._without_input: dict[int, None] = {}  # open calls without any input so far
         self._written_usage = Usage()  # the snapshot in `message_start`
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
@@ -125,12 +125,12 @@ class AnthropicEncoder(Encoder):
         if not isinstance(block, ToolCall | ServerToolCall):
             return start
         self._without_input[event.index] = None
-        # The API opens every input with an empty delta.
+        # The API begins the deltas of every call with an empty one.
         return start + self._delta_heads[event.index] + b'""' + _DELTA_END
 
     def _block_stop(self, event: BlockStop) -> bytes:
         arguments = b""
-        if event.index in self._without_input:  # clients parse an empty input as null
+        if event.index in self._without_input:  # clients parse an input of no text as null
             arguments = self._json(JSONDelta(event.index, "{}"))
         self._delta_heads.pop(event.index, None)
         return arguments + _frame("content_block_stop", {"index": self._indexes[event.index]})
@@ -157,6 +157,7 @@ class AnthropicEncoder(Encoder):
             "stop_reason": stop_reason_to_wire(event.reason, event.raw_reason),
             "stop_sequence": event.stop_sequence,
         }
+        # The API sends `stop_details` with every refusal; another dialect has none to write.
         if event.reason == "refusal" and not self.extras:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
         rest = self._vendor_fields(event.extra)
@@ -168,7 +169,7 @@ class AnthropicEncoder(Encoder):
         )
 
     def _error(self, event: StreamError) -> bytes:
-        if self._usage != self._written_usage:  # an error event has no counts
+        if self._usage != self._written_usage:  # an `error` event has no `usage`
             self._losses.add("usage", "failed stream", "dropped")
         return _frame("error", {"error": error_to_wire(event, extras=self.extras)})
 
@@ -177,7 +178,7 @@ class AnthropicEncoder(Encoder):
         return event_to_wire(event, index)
 
     def _counts(self) -> dict[str, Any]:
-        """Return the `usage` object, with fields of the same dialect and the service tier."""
+        """Return the `usage` object, with unknown fields of the same dialect and the tier."""
         extra = self._vendor_fields(self._usage.extra)
         return {**extra, **usage_to_wire(self._usage), **self._tier_field()}
 

@@ -1,6 +1,7 @@
 """Errors in a stream, in both directions.
 
-Frames with the event line or type `error` are read by `_core.provider_errors` alone.
+`_core.failures` reads frames with the event line or the type `error`; this module reads errors
+that have neither, and writes all.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.failures import find_error
 from streamnorm._core.json import is_object
 
-# Claude Code compacts the conversation at the first words, and asks for fewer tokens at the
-# numbers behind the second (musistudio/claude-code-router#1799, anthropics/claude-code#86507).
+# Claude Code compacts the conversation at the first text, and requests fewer tokens at the
+# numbers after the second (musistudio/claude-code-router#1799, anthropics/claude-code#86507).
 _PROMPT = "prompt is too long"
 _LIMIT = "exceed context limit"
 _ADVICE = "decrease input length or `max_tokens` and try again"
@@ -34,10 +35,10 @@ _TYPES = {
 
 
 def untyped_error_from_wire(value: Any) -> StreamError | None:
-    """Return the error in a payload of an unknown type, in the form of any vendor.
+    """Return the error in a payload of an unknown type, in the form of any vendor; None if none.
 
-    Compatible servers and proxies send such errors without a `type`.  A payload that has
-    one is an event, unless it has an `error` as well.
+    Compatible servers and proxies send errors of other vendors, without a `type`.  A payload
+    with a `type` is an event, unless it has an `error` as well.
     """
     if is_object(value) and isinstance(value.get("type"), str) and not value.get("error"):
         return None
@@ -45,24 +46,24 @@ def untyped_error_from_wire(value: Any) -> StreamError | None:
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return the `error` object, its type by the status that the error stands for.
+    """Return the `error` object; its type follows from the HTTP status of the error.
 
     Args:
         error: The error.
-        extras: Whether to write the API's `details` back, by which the SDK decides.
+        extras: Whether to write the API's `details` back, which the SDKs read.
     """
     overflow = context_overflow(error)
     if overflow is not None:
         message = _overflow_message(error.message, overflow)
         return {"type": "invalid_request_error", "message": message}
     details = (error.extra or {}).get("details") if extras else None
-    told = {"details": details} if is_object(details) else {}
-    return {"type": _type_of(error), "message": error.message, **told}
+    fields = {"details": details} if is_object(details) else {}
+    return {"type": _type_of(error), "message": error.message, **fields}
 
 
 def _overflow_message(message: str, overflow: ContextOverflow) -> str:
-    """Return the API's own words for a request that is too long, by which clients decide."""
-    if any(words in message.lower() for words in (_PROMPT, _LIMIT)):
+    """Return the API's message for a request that is too long: clients match its text."""
+    if any(text in message.lower() for text in (_PROMPT, _LIMIT)):
         return message
     size = f"{overflow.input_tokens} + {overflow.output_tokens} > {overflow.limit}"
     if overflow.input_fits:

@@ -1,4 +1,7 @@
-"""Events and blocks that have no unified counterpart, in both directions."""
+"""Events and blocks of unknown types, and `compaction` blocks, in both directions.
+
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ _LINE_ENDS = re.compile("[\r\n\0]")
 
 
 def event_from_wire(name: str, value: Any, index: int | None) -> Opaque:
-    """Return an event of an unknown type; `index` is the block that it belongs to."""
+    """Return an event of an unknown type; `index` is the unified index of its block."""
     return Opaque(DIALECT, name, compact(value), index)
 
 
 def event_to_wire(event: Opaque, index: int | None) -> bytes:
-    """Return the frame of an event; `index` is the one its block has on the wire."""
+    """Return the frame of an event; `index` is the wire index of its block."""
     data = event.data if event.index is None else _with_index(event.data, index)
-    # A name with a line end would forge further lines; no client knows it.
+    # A name with a line end would forge further lines of the frame.
     return encode_frame(data, event=None if _LINE_ENDS.search(event.name) else event.name)
 
 
@@ -34,7 +37,7 @@ def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
 
 
 def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlock:
-    """Return a `compaction` block with the fields of its delta."""
+    """Return a `compaction` block with the fields of its `compaction_delta` added."""
     return OpaqueBlock(
         block.dialect, block.kind, compact({**msgspec.json.decode(block.data), **fields})
     )
@@ -42,12 +45,12 @@ def complete_compaction(block: OpaqueBlock, fields: dict[str, Any]) -> OpaqueBlo
 
 def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
     """Return the block of a `content_block_start`, and the delta that follows it, if any."""
-    # A line end, which JSON has only between its tokens, would end the frame's line.
+    # A line end, which JSON has only between its tokens, would end the `data` line.
     line = block.data.replace("\r", " ").replace("\n", " ").encode("utf-8", "replace")
     if block.kind != "compaction":
         return msgspec.Raw(line), None
-    # The API starts a compaction without its summary, and sends that in one delta, if it has made
-    # one.  No other field is one of the delta: the SDKs assign these two alone.
+    # The API starts a compaction without its summary and sends the summary, if there is one, in
+    # one delta.  The SDKs assign these two fields of the delta and no other.
     fields: dict[str, Any] = msgspec.json.decode(line)
     names: tuple[str, ...] = ("content", "encrypted_content")
     summary = {name: fields.pop(name) for name in names if name in fields}
@@ -58,7 +61,7 @@ def opaque_to_wire(block: OpaqueBlock) -> tuple[object, dict[str, Any] | None]:
 
 
 def _with_index(data: str, index: int | None) -> str:
-    """Return the payload of an event with its `index` replaced, if it has one."""
+    """Return the payload of an event with its `index`, if any, replaced."""
     try:
         value = msgspec.json.decode(data)
     except FAST_ERRORS:

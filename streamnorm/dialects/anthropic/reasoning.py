@@ -9,11 +9,11 @@ from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import clean
 
 SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
-"""Servers that sign by themselves; all others pass on signatures of Anthropic."""
+"""Servers that issue signatures themselves; all others relay Anthropic's."""
 
 
 def signature_from_wire(value: str, server: str | None) -> Signed:
-    """Return a signature and its issuer: the one tagged on it, the server, or Anthropic."""
+    """Return a signature and its issuer: the issuer in its tag, a signing server, or Anthropic."""
     tagged = untag_signature(value)
     if tagged is not None:
         return tagged
@@ -21,14 +21,17 @@ def signature_from_wire(value: str, server: str | None) -> Signed:
 
 
 def signature_to_wire(signed: Signed, verifier: str | None = "anthropic") -> str:
-    """Return a signature; one that the verifier did not issue is tagged with its issuer.
+    """Return a signature for the wire, tagged with its issuer unless the verifier issued it.
+
+    The API refuses a foreign signature ("Invalid `signature` in `thinking` block"); the tag
+    lets this room find the issuer when a client sends the signature back.
 
     Args:
         signed: The signature.
-        verifier: Vendor whose own signatures are written as they are.
+        verifier: Issuer whose signatures are written without a tag.
     """
-    is_own = signed.issuer is not None and signed.issuer == verifier
-    return signed.signature if is_own else tag_signature(*signed)
+    is_verifiable = signed.issuer is not None and signed.issuer == verifier
+    return signed.signature if is_verifiable else tag_signature(*signed)
 
 
 def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
@@ -39,6 +42,6 @@ def redacted_from_wire(data: str, server: str | None) -> RedactedReasoning:
 def redacted_to_wire(
     block: RedactedReasoning, verifier: str | None = "anthropic"
 ) -> dict[str, Any]:
-    """Return the `redacted_thinking` block; `verifier` is that of `signature_to_wire`."""
+    """Return the `redacted_thinking` block; for `verifier`, see `signature_to_wire`."""
     data = signature_to_wire(Signed(block.data, block.issuer, block.id), verifier)
     return {"type": "redacted_thinking", "data": data}

@@ -1,4 +1,7 @@
-"""Stop reasons, in both directions."""
+"""Stop reasons, in both directions.
+
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,19 @@ def stop_reason_from_wire(
     Args:
         raw: `stop_reason` as spelt on the wire; None if none was sent.
         has_client_call: Whether the message contains a client tool call.
-        has_unfinished_call: Whether one has incomplete arguments.
+        has_unfinished_call: Whether a client tool call has incomplete arguments.
     """
     if raw is None and has_unfinished_call:
         return "other"
     reason = "end_turn" if raw is None else _STOP_REASONS.get(raw, "other")
+    # Compatible servers end a message with calls by `end_turn`, and one without by `tool_use`.
     if reason in ("end_turn", "tool_use"):
         return "tool_use" if has_client_call else "end_turn"
     return reason
 
 
 def stop_reason_to_wire(reason: StopReason, raw: str | None) -> str:
-    """Return Anthropic's stop reason: `raw` if Anthropic spells `reason` so."""
+    """Return the `stop_reason`: `raw` if it maps to the same unified reason."""
     if raw is not None and _STOP_REASONS.get(raw) == reason:
         return raw
     return "pause_turn" if reason == "pause" else reason

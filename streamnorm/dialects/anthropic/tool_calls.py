@@ -1,7 +1,7 @@
 """Tool calls and results of server tools, in both directions.
 
-`tool_use` is a call of the client's; `server_tool_use` and `mcp_tool_use` are run by the
-provider, whose results stand in the stream as well.
+The client executes `tool_use`.  The provider executes `server_tool_use` and `mcp_tool_use`, and
+sends their results in the same message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | ServerToolCall:
-    """Return the call that a block starts, without its input."""
+    """Return the call of a block's start, without its input."""
     id = string_of(block, "id")
     if kind == "tool_use":
         return ToolCall(unescape_id(id), clean(name))
@@ -37,14 +37,14 @@ def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | Se
 
 
 def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
-    """Return the block that starts a call; its input follows by deltas."""
+    """Return the block for the start of a call; its input follows in deltas."""
     if isinstance(call, ToolCall):
         return {"type": "tool_use", "id": escape_id(call.id), "name": call.name, "input": {}}
     return {"type": call.kind, "id": call.id, "name": call.name, "input": {}}
 
 
 def result_from_wire(kind: str, call_id: str, block: dict[str, Any]) -> ServerToolResult:
-    """Return the result of a server tool, which is whole in its block's start."""
+    """Return the result of a server tool; the start of its block holds all of it."""
     return ServerToolResult(clean(call_id), clean(kind), block.get("content"))
 
 
@@ -58,7 +58,7 @@ def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
 
     Args:
         block: The content block.
-        raw: Its input as spelt on the wire; None if that could not be extracted.
+        raw: Input as spelt on the wire; None if it could not be extracted.
     """
     value = block.get("input")
     if isinstance(value, str):
@@ -67,12 +67,12 @@ def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
 
 
 def same_input(one: str, other: str) -> bool:
-    """Return whether two texts of an input are the same JSON value; "" and {} are."""
+    """Return whether two inputs are the same JSON value; "" equals `{}`."""
     return one == other or _sorted_json(one) == _sorted_json(other) is not None
 
 
 def _sorted_json(text: str) -> bytes | None:
-    """Return JSON text with its keys sorted; None if it is no JSON."""
+    """Return a text as JSON with sorted keys; None if the text is no JSON."""
     try:
         return _dumps_sorted(decode_any(text or "{}", max_depth=Limits().max_json_depth))
     except (InvalidJSON, UnicodeEncodeError):

@@ -1,8 +1,9 @@
 """Token usage, in both directions.
 
-Anthropic's `input_tokens` excludes tokens read from the cache or written to it.  Every
-count covers the whole message so far: a later count replaces an earlier one, even by a
-smaller number, as after a compaction.
+https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  Anthropic's
+`input_tokens` excludes tokens read from the cache or written to it.  Every count covers the
+whole message so far: a later count replaces an earlier one, even by a smaller number, as after
+a compaction.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class UsageReader:
 
     def merge(self, counts: dict[str, Any]) -> bool:
         """Merge a `usage` object and return whether the snapshot changed."""
-        # Servers that send input counts at the start send zeros at the end.  A zero beside
-        # another count is one: after 55,096 cached tokens the API has said 181 and 0 cached.
-        says_input = any(count_of(counts.get(key)) for key in _INPUTS)
+        # Servers that count the input in `message_start` send zeros for it in `message_delta`.
+        # A zero next to another input count is genuine: the API has replaced 55,096 cached
+        # tokens by 181 uncached and 0 cached ones.
+        has_input = any(count_of(counts.get(key)) for key in _INPUTS)
         for key, value in counts.items():
             count = count_of(value)
             if key == "output_tokens_details" and is_object(value):
@@ -41,19 +43,19 @@ class UsageReader:
             elif count is None or key not in (*_INPUTS, "output_tokens"):
                 if value is not None:
                     self._extra[key] = value
-            elif says_input or key == "output_tokens" or not self._counts.get(key):
+            elif has_input or key == "output_tokens" or not self._counts.get(key):
                 self._counts[key] = count
         before, self.usage = self.usage, self._snapshot()
         return self.usage != before
 
     def _merge_details(self, details: dict[str, Any]) -> None:
-        rest = unknown_fields(details)
-        count = count_of(rest.get(_THINKING))
+        unknown = unknown_fields(details)
+        count = count_of(unknown.get(_THINKING))
         if count is not None:
             self._counts[_THINKING] = count
-            del rest[_THINKING]
-        if rest:
-            self._extra["output_tokens_details"] = rest
+            del unknown[_THINKING]
+        if unknown:
+            self._extra["output_tokens_details"] = unknown
 
     def _snapshot(self) -> Usage:
         counts = self._counts
@@ -69,7 +71,10 @@ class UsageReader:
 
 
 def usage_to_wire(usage: Usage) -> dict[str, Any]:
-    """Return the `usage` object of a snapshot; unknown counts are 0."""
+    """Return the `usage` object of a snapshot; unknown counts are 0.
+
+    Claude Code crashes without input and output tokens (glidea/claude-worker-proxy#19).
+    """
     read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
     counts: dict[str, Any] = {
         "input_tokens": max((usage.input_tokens or 0) - read - write, 0),

@@ -1,4 +1,4 @@
-"""Structs and field sets of Anthropic's streaming format.
+"""Wire structs and field sets of Anthropic's streams.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21).  Only
 deltas, of which most of a stream consists, and the source text of tool input have
@@ -19,22 +19,24 @@ from streamnorm._core.shapes import found
 DIALECT = "anthropic"
 
 DELTA_TEXT_FIELDS = frozenset({"delta", "text", "thinking", "partial_json"})
-"""The fields of deltas that may end in half a surrogate pair, and the one that holds them."""
+"""Fields whose text may end in half a surrogate pair, and the field that leads to them."""
 
 STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
 MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "usage", *STOP_FIELDS})
 
 
 def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
-    """Return the fields of an object that are neither null nor `mapped` to a unified field."""
+    """Return the fields of an object that are neither null nor mapped to a unified field."""
     return {key: item for key, item in value.items() if key not in mapped and item is not None}
 
 
 def text_of(value: dict[str, Any], field: str) -> str:
-    """Return a field that is text, halves of surrogate pairs included; "" if it is null.
+    """Return a text field, halves of surrogate pairs included; "" for null.
+
+    Some servers send null for an empty delta.
 
     Raises:
-        Fatal: It is something else.
+        Fatal: The field has another type.
     """
     text = value.get(field)
     if text is None or isinstance(text, str):
@@ -55,10 +57,10 @@ class InputJSONDelta(Struct, gc=False, tag_field="type", tag="input_json_delta")
 
 
 class ThinkingDelta(Struct, gc=False, tag_field="type", tag="thinking_delta"):
-    """A delta of a thinking block, which says no more than its text.
+    """A delta of a thinking block with nothing but text.
 
-    The beta `thinking-token-count-2026-05-13` adds an estimate to some deltas: they are read in
-    full.
+    The beta `thinking-token-count-2026-05-13` adds an estimate to some deltas, which are
+    therefore read in full.
     """
 
     text: str = field(name="thinking")
@@ -80,13 +82,13 @@ decode_delta = _DELTA.decode
 
 
 class RawBlock(Struct):
-    """A content block, reduced to the source text of its input."""
+    """A content block: the JSON text of its input."""
 
     input: msgspec.Raw = msgspec.Raw()
 
 
 class RawBlockStart(Struct):
-    """A `content_block_start`, reduced likewise."""
+    """A `content_block_start`: the JSON text of the block's input."""
 
     content_block: RawBlock
 
@@ -96,13 +98,13 @@ decode_raw_start = _RAW_START.decode
 
 
 class RawMessage(Struct):
-    """The message of a `message_start`, reduced to the input of its blocks."""
+    """The message of a `message_start`: the JSON text of its blocks' inputs."""
 
     content: list[RawBlock] = []
 
 
 class RawMessageStart(Struct):
-    """A `message_start`, reduced likewise."""
+    """A `message_start`: the JSON text of the blocks' inputs."""
 
     message: RawMessage
 
