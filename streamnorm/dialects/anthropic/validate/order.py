@@ -49,7 +49,7 @@ class AnthropicChecker(Checker):
     """Strict validator of one Messages stream."""
 
     def __init__(self) -> None:
-        self._walk_blocks = BlockChecker()
+        self._blocks = BlockChecker()
         self._has_begun = False  # message_start has arrived, or its absence was reported
         self._has_message = False
         self._is_ending = False  # message_delta has arrived
@@ -81,7 +81,7 @@ class AnthropicChecker(Checker):
             return []
         if not self._has_begun:
             return ["no message_start, expected it first"]
-        missing = list(self._walk_blocks.left_open("the stream ends"))
+        missing = list(self._blocks.report_open("the stream ends"))
         if self._stop_reason is None:
             missing.append("no stop_reason, expected a message_delta with one")
         return [*missing, "no message_stop, expected it last"]
@@ -96,21 +96,21 @@ class AnthropicChecker(Checker):
     def _check_event(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
         match kind:
             case "content_block_delta":
-                yield from self._walk_blocks.delta(event)
+                yield from self._blocks.check_delta(event)
             case "content_block_start":
-                yield from self._walk_blocks.start(event)
+                yield from self._blocks.check_start(event)
             case "content_block_stop":
-                yield from self._walk_blocks.stop(event)
+                yield from self._blocks.check_stop(event)
             case "message_start":
-                yield from self._message_start(event)
+                yield from self._check_message_start(event)
             case "message_delta":
-                yield from self._message_delta(event)
+                yield from self._check_message_delta(event)
             case "message_stop":
-                yield from self._message_stop()
+                yield from self._check_message_stop()
             case _:
                 return
 
-    def _message_start(self, event: dict[str, Any]) -> Iterator[str]:
+    def _check_message_start(self, event: dict[str, Any]) -> Iterator[str]:
         if self._has_message:
             yield "second message_start, expected one"
             return
@@ -121,13 +121,13 @@ class AnthropicChecker(Checker):
         content = message.get("content")
         blocks: list[object] = content if is_array(content) else []
         for index, block in enumerate(blocks):
-            yield from self._walk_blocks.whole(index, block)
+            yield from self._blocks.check_complete(index, block)
         self._stop_reason = _string_or_none(message.get("stop_reason"))
         if self._stop_reason is not None and not blocks:
             yield "message.stop_reason without content, expected null"
 
-    def _message_delta(self, event: dict[str, Any]) -> Iterator[str]:
-        yield from self._walk_blocks.left_open("message_delta")
+    def _check_message_delta(self, event: dict[str, Any]) -> Iterator[str]:
+        yield from self._blocks.report_open("message_delta")
         self._is_ending = True
         delta = event.get("delta")
         if not is_object(delta):
@@ -143,8 +143,8 @@ class AnthropicChecker(Checker):
             yield f"delta.stop_sequence is {found(matched)}, expected null by stop_reason"
         yield from self._check_stop()
 
-    def _message_stop(self) -> Iterator[str]:
-        yield from self._walk_blocks.left_open("message_stop")
+    def _check_message_stop(self) -> Iterator[str]:
+        yield from self._blocks.report_open("message_stop")
         if self._stop_reason is None:
             yield "message_stop without a stop_reason, expected a message_delta with one"
         yield from self._check_stop()
@@ -154,15 +154,15 @@ class AnthropicChecker(Checker):
         if self._stop_is_checked:
             return
         self._stop_is_checked = True
-        yield from self._walk_blocks.check_message(self._stop_reason)
-        if self._stop_reason == "tool_use" and not self._walk_blocks.client_tools:
+        yield from self._blocks.check_message(self._stop_reason)
+        if self._stop_reason == "tool_use" and not self._blocks.client_tools:
             yield "stop_reason is tool_use without a tool_use block, expected another"
-        if self._stop_reason == "end_turn" and self._walk_blocks.client_tools:
+        if self._stop_reason == "end_turn" and self._blocks.client_tools:
             yield "stop_reason is end_turn with a tool_use block, expected tool_use"
 
 
 def _string_or_none(value: object) -> str | None:
-    """Return a string or None as it is; "" for another type, which `problems` reports."""
+    """Return a string or None unchanged; "" for another type, which `problems` reports."""
     return value if value is None or isinstance(value, str) else ""
 
 
@@ -184,18 +184,18 @@ class BlockChecker:
 
     def __init__(self) -> None:
         self.client_tools = 0
-        self._count = 0  # of starts
+        self._count = 0  # number of starts
         self._next_index = 0
         self._started: set[int] = set()
         self._open: dict[int, _CheckedBlock] = {}
         # Open blocks whose missing stop has not been reported.
         self._unreported: dict[int, None] = {}
         self._ids_of: set[str] = set()
-        self._blank_index: int | None = None  # of a block of white space
+        self._blank_index: int | None = None  # index of a block of white space
         self._has_text = False
         self._bad_inputs: dict[int, tuple[int, int]] = {}  # position and size, by index
 
-    def whole(self, index: int, block: object) -> Iterator[str]:
+    def check_complete(self, index: int, block: object) -> Iterator[str]:
         """Yield the problems of a block in `message_start`, which has no events."""
         self._started.add(index)
         self._next_index = index + 1
@@ -207,13 +207,13 @@ class BlockChecker:
         if kind == "text" and isinstance(text, str):
             yield from self._check_text(index, text != "", not text.strip())
 
-    def start(self, event: dict[str, Any]) -> Iterator[str]:
+    def check_start(self, event: dict[str, Any]) -> Iterator[str]:
         """Yield the problems of a `content_block_start` beyond its fields."""
         index = event["index"] if is_count(event.get("index")) else self._next_index
-        # A lower index that is unused fills a gap, which was reported at the gap.
+        # A lower, unused index fills a gap, which has been reported.
         if index > self._next_index or index in self._started:
             yield f"block {index} starts, expected {self._next_index}"
-        yield from self.left_open("content_block_start")
+        yield from self.report_open("content_block_start")
         block = event.get("content_block")
         kind = ""
         if is_object(block):
@@ -226,7 +226,7 @@ class BlockChecker:
         self._started.add(index)
         self._next_index = max(self._next_index, index + 1)
 
-    def delta(self, event: dict[str, Any]) -> Iterator[str]:
+    def check_delta(self, event: dict[str, Any]) -> Iterator[str]:
         """Yield the problems of a `content_block_delta` beyond its fields."""
         index = event.get("index")
         if not is_count(index):
@@ -252,7 +252,7 @@ class BlockChecker:
         if isinstance(fragment := delta.get("partial_json"), str):
             block.input.append(fragment)
 
-    def stop(self, event: dict[str, Any]) -> Iterator[str]:
+    def check_stop(self, event: dict[str, Any]) -> Iterator[str]:
         """Yield the problems of a `content_block_stop`, and of the text of its block."""
         index = event.get("index")
         if not is_count(index):
@@ -268,7 +268,7 @@ class BlockChecker:
         if text and not holds_object(text):
             self._bad_inputs[index] = (block.position, len(text))
 
-    def left_open(self, event: str) -> Iterator[str]:
+    def report_open(self, event: str) -> Iterator[str]:
         """Yield, once each, the blocks that should have stopped before `event`."""
         for index in self._unreported:
             yield f"{event} while block {index} is open, expected content_block_stop"
@@ -284,7 +284,7 @@ class BlockChecker:
             yield f"block {self._blank_index} is white space, all the text there is, expected none"
 
     def _check_call(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
-        """Count a call, whose id must be one that the API accepts as input."""
+        """Count a call and check its id, which clients send back as input."""
         if kind not in TOOLS:
             return
         self.client_tools += kind == "tool_use"
@@ -298,7 +298,7 @@ class BlockChecker:
         self._ids_of.add(id)
 
     def _check_empty(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
-        """Yield content of the start that belongs in deltas."""
+        """Yield content of the start: Claude Code ignores it there, it belongs in deltas."""
         for name in _EMPTY_AT_START.get(kind, ()):
             if isinstance(text := block.get(name), str) and text:
                 yield f"block {index} starts with {name} of {len(text)} characters, expected none"

@@ -1,6 +1,8 @@
-"""Checks of what Anthropic refuses: fields, content, the order of messages, and options.
+"""Parts of a request that checks visit, and checks of its fields: unknown, beta, missing.
 
-Parts of a request that several checks visit are in `parts.py`.
+https://platform.claude.com/docs/en/api/messages and the types of the official SDK, beta types
+included (read 2026-11-22).  A part has two addresses: its path in the body, and its location as
+the vendor's messages spell it, such as `messages.0.content.1.text`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
 
-# Fields of the body by the beginnings of the names of the betas that know them.
+# Fields of the body that need a beta, by prefixes of the betas' names.
 _BODY_BETAS = {
     "billing_policy": ("user-profiles-",),
     "compaction": ("compact-",),
@@ -59,7 +61,7 @@ _SOURCES: Mapping[str, frozenset[str]] = {
     "content": frozenset({"type", "content"}),
 }
 _MARK = frozenset({"type", "ttl"})
-# `scope` is a field of Claude Code's.
+# Claude Code sends `scope`.
 _MARK_BETAS = {"scope": ("prompt-caching-scope-",)}
 _TOOL_CHOICES: Mapping[str, frozenset[str]] = {
     "auto": frozenset({"type", "disable_parallel_tool_use"}),
@@ -83,9 +85,9 @@ class Message(NamedTuple):
     """A message of a request.
 
     Attributes:
-        number: Its position.
-        role: Its role; "" if it has none.
-        blocks: Its content blocks; those of text content are one text block.
+        number: Position in `messages`.
+        role: Role; "" if it is missing.
+        blocks: Content blocks; a string content is one text block.
         value: The JSON object.
     """
 
@@ -99,12 +101,12 @@ class Block(NamedTuple):
     """A content block of a request.
 
     Attributes:
-        path: Its path.
-        location: Its location, without its type.
-        type: Its type; "" if it has none.
+        path: Path in the body.
+        location: Location in the vendor's spelling, without the type.
+        type: Type; "" if it is missing.
         value: The JSON object.
-        role: Role of its message; `system` in the system prompt.
-        in_result: Whether it stands in the content of a `tool_result`.
+        role: Role of the message; `system` in the system prompt.
+        in_result: Whether the block stands in the content of a `tool_result`.
     """
 
     path: str
@@ -116,7 +118,7 @@ class Block(NamedTuple):
 
     @property
     def typed_location(self) -> str:
-        """The location with the type, as the vendor writes it before a field."""
+        """Location with the type, as the vendor spells it before the name of a field."""
         return f"{self.location}.{self.type}"
 
 
@@ -127,7 +129,7 @@ def type_of(block: dict[str, Any]) -> str:
 
 
 def messages_of(body: dict[str, Any]) -> list[Message]:
-    """Return the messages of a request; what is no object is left out."""
+    """Return the messages of a request; entries that are no object are left out."""
     found: list[Message] = []
     values = body.get("messages")
     for number, value in enumerate(values if is_array(values) else ()):
@@ -161,19 +163,20 @@ def _walk_blocks(content: Any, path: str, location: str, role: str) -> Iterator[
     for number, value in enumerate(content if is_array(content) else ()):
         if not is_object(value):
             continue
-        place = f"{path}[{number}]", f"{location}.{number}"
-        block = Block(*place, type_of(value), value, role)
+        block = Block(f"{path}[{number}]", f"{location}.{number}", type_of(value), value, role)
         yield block
         if block.type == "tool_result":
-            path_within = f"{block.path}.content"
             for inner in _walk_blocks(
-                value.get("content"), path_within, f"{block.typed_location}.content", role
+                value.get("content"),
+                f"{block.path}.content",
+                f"{block.typed_location}.content",
+                role,
             ):
                 yield inner._replace(in_result=True)
 
 
 def tools_of(body: dict[str, Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield the position, the type and the value of each tool; without a type it is `custom`."""
+    """Yield position, type and value of each tool; a tool without a type is `custom`."""
     tools = body.get("tools")
     for number, value in enumerate(tools if is_array(tools) else ()):
         if is_object(value):
@@ -205,7 +208,7 @@ _BODY = _names(
 )
 
 
-# Clouds name the version in the body; the model stands in their URL.
+# Clouds want the version in the body and the model in their URL.
 _CLOUD_BODY = {"vertex": (_BODY | {"anthropic_version"}) - {"model"}}
 
 
@@ -248,9 +251,12 @@ _TOOL = _names(
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that the vendor does not know, with its location of each as the name."""
+    """Yield fields that the vendor does not know; the name of each is its location.
+
+    The API refuses them: "Extra inputs are not permitted" (anthropics/claude-code#19513).
+    """
     body = facts.body
-    if facts.server != "bedrock":  # which has a list of its own
+    if facts.server != "bedrock":  # a rule of its own lists the fields of Bedrock's body
         known = _CLOUD_BODY.get(facts.server or "", _BODY) | _BODY_BETAS.keys()
         yield from _find_unknown(body, known, "", "")
     for message in messages_of(body):
@@ -317,7 +323,7 @@ def _join_path(holder: str, name: str) -> str:
 
 
 def beta_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that the vendor knows only with a beta that the request does not enable."""
+    """Yield fields whose beta the request does not enable."""
     body = facts.body
     yield from _find_missing_betas(facts, body, _BODY_BETAS, "", "")
     for message in messages_of(body):
@@ -336,7 +342,7 @@ def beta_fields(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _cacheable_parts(body: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the parts that may have a cache mark: path, location and value."""
+    """Yield the parts that can have a cache mark: path, location and value."""
     yield "", "", body
     for number, kind, tool in tools_of(body):
         yield f"tools[{number}]", f"tools.{number}.{kind}", tool
@@ -358,7 +364,7 @@ def _find_missing_betas(
 
 
 def missing_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that the vendor demands and that are not there."""
+    """Yield required fields that are missing or null."""
     body = facts.body
     in_url = facts.server in ("bedrock", "vertex")
     names = ("messages", "anthropic_version" if in_url else "model", "max_tokens")
@@ -367,7 +373,8 @@ def missing_fields(facts: RequestFacts) -> Iterator[Finding]:
     for number, value in enumerate(values if is_array(values) else ()):
         if is_object(value):
             place = f"messages[{number}]", f"messages.{number}"
-            is_system = value.get("role") == "system"  # which may change its fields alone
+            # A system message without content may change the effort alone.
+            is_system = value.get("role") == "system"
             yield from _find_missing(value, ("role",) if is_system else ("role", "content"), *place)
     for block in blocks_of(body):
         names_within = _REQUIRED_IN_BLOCKS.get(block.type, ())

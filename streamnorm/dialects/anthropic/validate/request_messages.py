@@ -1,4 +1,8 @@
-"""The order of messages and of their calls and results, as Anthropic demands it."""
+"""Checks of messages: their order, calls and results, contents, cache marks, media and ids.
+
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22), and the errors that the API
+answers with.  The vendor joins consecutive messages of one role to one turn.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,9 @@ class _Turn(NamedTuple):
     """Consecutive messages of one role, which the vendor joins.
 
     Attributes:
-        role: Their role.
-        number: Position of the first one.
-        blocks: Their blocks, each with its path.
+        role: Role of the messages.
+        number: Position of the first message.
+        blocks: Content blocks of the messages, each with its path.
     """
 
     role: str
@@ -45,24 +49,30 @@ def _join_turns(messages: list[Message]) -> list[_Turn]:
     for message in messages:
         if not turns or turns[-1].role != message.role:
             turns.append(_Turn(message.role, message.number, []))
-        path = f"messages[{message.number}].content"
-        content = message.value.get("content")
-        for number, block in enumerate(content if is_array(content) else ()):
-            if is_object(block):
-                turns[-1].blocks.append((f"{path}[{number}]", block))
-        if isinstance(content, str):
-            turns[-1].blocks.extend((path, block) for block in message.blocks)
+        turns[-1].blocks.extend(_blocks_with_paths(message))
     return turns
+
+
+def _blocks_with_paths(message: Message) -> list[tuple[str, dict[str, Any]]]:
+    path = f"messages[{message.number}].content"
+    content = message.value.get("content")
+    if isinstance(content, str):
+        return [(path, block) for block in message.blocks]
+    return [
+        (f"{path}[{number}]", block)
+        for number, block in enumerate(content if is_array(content) else ())
+        if is_object(block)
+    ]
 
 
 def _is_result(block: dict[str, Any]) -> bool:
     return type_of(block) == "tool_result"
 
 
-def _ids_of(turn: _Turn, kind: str, field: str) -> list[str]:
+def _ids_of(blocks: list[tuple[str, dict[str, Any]]], kind: str, field: str) -> list[str]:
     return [
         id
-        for _, block in turn.blocks
+        for _, block in blocks
         if type_of(block) == kind and isinstance(id := block.get(field), str)
     ]
 
@@ -71,7 +81,7 @@ def missing_results(facts: RequestFacts) -> Iterator[Finding]:
     """Yield turns that call tools and have no results at the beginning of the next turn."""
     turns = _join_turns(messages_of(facts.body))
     for turn, after in zip_longest(turns, turns[1:]):
-        calls = _ids_of(turn, "tool_use", "id")
+        calls = _ids_of(turn.blocks, "tool_use", "id")
         if turn.role != "assistant" or not calls:
             continue
         answered: list[object] = []
@@ -85,7 +95,7 @@ def missing_results(facts: RequestFacts) -> Iterator[Finding]:
 
 def unexpected_results(facts: RequestFacts) -> Iterator[Finding]:
     """Yield results of calls that the turn before them does not have."""
-    if is_object(facts.body.get("thread")):  # whose first turns the vendor has
+    if is_object(facts.body.get("thread")):  # the vendor stores the first turns of a thread
         return
     before: list[str] = []
     for turn in _join_turns(messages_of(facts.body)):
@@ -93,11 +103,33 @@ def unexpected_results(facts: RequestFacts) -> Iterator[Finding]:
             id = block.get("tool_use_id")
             if _is_result(block) and isinstance(id, str) and id not in before:
                 yield Finding(path, name=id)
-        before = _ids_of(turn, "tool_use", "id")
+        before = _ids_of(turn.blocks, "tool_use", "id")
+
+
+def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield results of calls that no earlier message has."""
+    known: set[str] = set()
+    for message in messages_of(facts.body):
+        blocks = _blocks_with_paths(message)
+        for path, block in blocks:
+            id = block.get("tool_use_id")
+            if _is_result(block) and isinstance(id, str) and id not in known:
+                yield Finding(f"{path}.tool_use_id", id, name=id)
+        known.update(_ids_of(blocks, "tool_use", "id"))
+
+
+def text_after_result(facts: RequestFacts) -> Iterator[Finding]:
+    """Yield texts after a tool result in one message, which MiniMax refuses."""
+    for message in messages_of(facts.body):
+        has_result = False
+        for path, block in _blocks_with_paths(message):
+            has_result = has_result or _is_result(block)
+            if has_result and type_of(block) == "text":
+                yield Finding(path)
 
 
 def duplicate_uses(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield calls with the id of an earlier one."""
+    """Yield calls with the id of an earlier call."""
     seen: set[str] = set()
     for turn in _join_turns(messages_of(facts.body)):
         for path, block in turn.blocks:
@@ -123,9 +155,9 @@ def duplicate_results(facts: RequestFacts) -> Iterator[Finding]:
 def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
     """Yield calls of server tools that have no result although the conversation went on.
 
-    A call may wait while nothing but calls and results follow it.
+    A call may wait for its result while only calls and results follow it.
     """
-    blocks = [place for turn in _join_turns(messages_of(facts.body)) for place in turn.blocks]
+    blocks = [pair for turn in _join_turns(messages_of(facts.body)) for pair in turn.blocks]
     last_other = max(
         (number for number, (_, block) in enumerate(blocks) if not _may_wait(block)), default=-1
     )
@@ -151,31 +183,31 @@ def _is_any_result(block: dict[str, Any]) -> bool:
 
 
 def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the first block of an answer that goes on and begins with no thinking.
+    """Yield the first block of the last answer if it is no thinking, but must be.
 
-    With a budget, the vendor wants thinking first where calls of the last answer were made, and
-    where the answer is to be continued.
+    With a thinking budget the API demands thinking first in an answer with tool calls, and in an
+    answer that is to be continued (anthropics/claude-code#20727).
     """
     thinking = facts.body.get("thinking")
     if not is_object(thinking) or thinking.get("type") != "enabled":
         return
     messages = messages_of(facts.body)
     turns = [turn for turn in _join_turns(messages) if turn.role == "assistant" and turn.blocks]
-    if turns and (_ids_of(turns[-1], "tool_use", "id") or _is_prefilled(messages)):
+    if turns and (_ids_of(turns[-1].blocks, "tool_use", "id") or _is_prefilled(messages)):
         path, block = turns[-1].blocks[0]
         if type_of(block) not in _THINKING:
             yield Finding(f"{path}.type", name=type_of(block))
 
 
 def prefill(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last message of the assistant, unless it waits for tools of the server."""
+    """Yield a last message of the assistant, unless it waits for server tools."""
     messages = messages_of(facts.body)
     if _is_prefilled(messages):
         yield Finding(f"messages[{messages[-1].number}]")
 
 
 def _is_prefilled(messages: list[Message]) -> bool:
-    """Return whether the last message is an answer that waits for nothing."""
+    """Return whether the last message is an answer that the model is to continue."""
     if not messages or messages[-1].role != "assistant":
         return False
     blocks = messages[-1].blocks
@@ -185,7 +217,7 @@ def _is_prefilled(messages: list[Message]) -> bool:
 
 
 def system_after_user(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the system that stand after none of the user."""
+    """Yield system messages that follow neither a user message nor a server tool's result."""
     before = ""
     is_paused = False
     for message in messages_of(facts.body):
@@ -197,7 +229,7 @@ def system_after_user(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def system_before_assistant(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the system that stand neither before one of the assistant nor last."""
+    """Yield system messages that are neither last nor followed by an assistant message."""
     messages = messages_of(facts.body)
     for message, after in pairwise(messages):
         if message.role == "system" and after.role != "assistant":
@@ -205,9 +237,9 @@ def system_before_assistant(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield messages of the user or the assistant whose content is empty.
+    """Yield user and assistant messages with empty content.
 
-    The last message may be of the assistant and empty.
+    An assistant message may be empty if it is the last.
     """
     messages = messages_of(facts.body)
     for message in messages:
@@ -218,14 +250,14 @@ def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield text blocks without a character, named by the field that they stand in."""
+    """Yield empty text blocks, named by the top-level field that holds them."""
     for block in blocks_of(facts.body):
         if block.type == "text" and block.value.get("text") == "":
             yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
 
 
 def blank_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield texts of white space alone, named by the field that they stand in."""
+    """Yield texts of white space alone, named by the top-level field that holds them."""
     for block in blocks_of(facts.body):
         if block.type == "text" and _is_blank(block.value.get("text")):
             yield Finding(f"{block.path}.text", name=block.path.partition("[")[0])
@@ -250,7 +282,7 @@ def trailing_space(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield tool results whose content is an array without elements."""
+    """Yield tool results whose content is an empty array."""
     for block in blocks_of(facts.body):
         if block.type == "tool_result" and block.value.get("content") == []:
             yield Finding(f"{block.path}.content", name=f"{block.typed_location}.content")
@@ -264,20 +296,20 @@ def _cache_marks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         mark = holder.get("cache_control")
         if is_object(mark):
             yield f"{path}.cache_control", mark
-    mark = body.get("cache_control")  # stands for one on the last block
+    mark = body.get("cache_control")  # the vendor puts it on the last block that it can cache
     if is_object(mark):
         yield "cache_control", mark
 
 
 def max_marks(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the first cache mark that is one too many."""
+    """Yield the first cache mark beyond the vendor's maximum."""
     marks = list(_cache_marks(facts.body))
     if len(marks) > _MAX_MARKS:
         yield Finding(marks[_MAX_MARKS][0], count=len(marks), limit=_MAX_MARKS)
 
 
 def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield cache marks of an hour after one of five minutes, the default."""
+    """Yield cache marks of one hour after a mark of five minutes, the default."""
     is_short = False
     for path, mark in _cache_marks(facts.body):
         if mark.get("ttl") == "1h":
@@ -288,7 +320,7 @@ def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def top_level_lifetime(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a mark of the request with another lifetime than the mark of the last block."""
+    """Yield a top-level mark whose lifetime differs from the mark of the last block."""
     whole = facts.body.get("cache_control")
     messages = messages_of(facts.body)
     blocks = messages[-1].blocks if messages else ()
@@ -309,7 +341,7 @@ def nested_marks(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def marked_empty_texts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield text blocks without a character that have a cache mark."""
+    """Yield empty text blocks with a cache mark."""
     for block in blocks_of(facts.body):
         is_empty = block.type == "text" and block.value.get("text") == ""
         if is_empty and block.value.get("cache_control") is not None:
@@ -317,12 +349,12 @@ def marked_empty_texts(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def image_media_types(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inline images of other types than the vendor's four."""
+    """Yield inline images of a media type other than the vendor's four."""
     yield from _find_media_types(facts, "image", _IMAGES)
 
 
 def document_media_types(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield documents in Base64 that are no PDF."""
+    """Yield Base64 documents other than PDF."""
     yield from _find_media_types(facts, "document", frozenset({"application/pdf"}))
 
 
@@ -347,7 +379,7 @@ def tool_ids(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def inputs(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield inputs of calls that are no objects."""
+    """Yield inputs of calls that are no JSON object."""
     for block in blocks_of(facts.body):
         value = block.value.get("input") if block.type in _CALLS else None
         if value is not None and not is_object(value):
@@ -355,12 +387,12 @@ def inputs(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def signatures(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield signatures of thinking that the vendor cannot have issued."""
+    """Yield signatures of thinking that are no Base64: the vendor cannot have issued them."""
     yield from _find_forged(facts, "thinking", "signature")
 
 
 def redacted_data(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield data of redacted thinking that the vendor cannot have issued."""
+    """Yield data of redacted thinking that are no Base64: the vendor cannot have issued them."""
     yield from _find_forged(facts, "redacted_thinking", "data")
 
 

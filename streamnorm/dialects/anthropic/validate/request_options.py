@@ -1,4 +1,8 @@
-"""Options that Anthropic refuses beside each other."""
+"""Checks of options and tools that Anthropic refuses in combination.
+
+https://platform.claude.com/docs/en/api/messages (read 2026-11-22), and the errors that the API
+answers with.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,9 @@ def _thinks(body: dict[str, Any]) -> bool:
 
 
 def budget_below_max_tokens(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a budget that is not below the tokens of the answer.
+    """Yield a thinking budget that is not below `max_tokens`.
 
-    Thinking between calls may have more.
+    With the beta `interleaved-thinking` the budget may be larger.
     """
     body = facts.body
     thinking = body.get("thinking")
@@ -45,35 +49,35 @@ def budget_below_max_tokens(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def temperature_and_top_p(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a nucleus beside a temperature."""
+    """Yield `top_p` in a request that has a temperature, too."""
     body = facts.body
     if body.get("temperature") is not None and body.get("top_p") is not None:
         yield Finding("top_p")
 
 
 def temperature_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a temperature other than 1 of a model that thinks."""
+    """Yield a temperature other than 1 while the model thinks."""
     temperature = facts.body.get("temperature")
     if _thinks(facts.body) and temperature is not None and temperature != 1:
         yield Finding("temperature", temperature)
 
 
 def top_p_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a narrow nucleus of a model that thinks."""
+    """Yield a `top_p` below 0.95 while the model thinks."""
     top_p = _number(facts.body.get("top_p"))
     if _thinks(facts.body) and top_p is not None and top_p < _LEAST_TOP_P:
         yield Finding("top_p", top_p, limit=_LEAST_TOP_P)
 
 
 def top_k_while_thinking(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a bound on the number of candidates of a model that thinks."""
+    """Yield `top_k` while the model thinks."""
     top_k = facts.body.get("top_k")
     if _thinks(facts.body) and top_k is not None:
         yield Finding("top_k", top_k)
 
 
 def fields_of_old_versions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield what version 2026-10-21 has no longer, if that is the version of the request."""
+    """Yield fields and blocks that version 2026-10-21 has removed, if the request names it."""
     body = facts.body
     version = facts.headers.get("anthropic-version") or body.get("anthropic_version")
     if version != _VERSION:
@@ -92,13 +96,13 @@ def fields_of_old_versions(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def choice_without_tools(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a choice among no tools."""
+    """Yield a tool choice in a request without tools."""
     if is_object(facts.body.get("tool_choice")) and not facts.body.get("tools"):
         yield Finding("tool_choice")
 
 
 def unknown_choice(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the name of a tool that is chosen and not offered."""
+    """Yield the name of a chosen tool that is not offered."""
     choice = facts.body.get("tool_choice")
     name = choice.get("name") if is_object(choice) and choice.get("type") == "tool" else None
     offered = [tool.get("name") for _, _, tool in tools_of(facts.body)]
@@ -107,7 +111,7 @@ def unknown_choice(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _has_toolset(facts: RequestFacts) -> bool:
-    """Return whether tools are offered whose names the request does not say."""
+    """Return whether a toolset is offered: the request does not name the tools of a toolset."""
     return any(_TOOLSET.match(kind) for _, kind, _ in tools_of(facts.body))
 
 
@@ -124,17 +128,17 @@ def tool_references(facts: RequestFacts) -> Iterator[Finding]:
         return
     offered = [tool.get("name") for _, _, tool in tools_of(facts.body)]
     for block in blocks_of(facts.body):
-        places = [(block.path, block.value)]
+        references = [(block.path, block.value)]
         content = block.value.get("content")
         if block.type == "tool_search_tool_result" and is_object(content):
             found = content.get("tool_references")
             path = f"{block.path}.content.tool_references"
-            places = [
+            references = [
                 (f"{path}[{number}]", reference)
                 for number, reference in enumerate(found if is_array(found) else ())
                 if is_object(reference)
             ]
-        for path, value in places:
+        for path, value in references:
             name = value.get("tool_name") if value.get("type") == "tool_reference" else None
             if isinstance(name, str) and name not in offered:
                 yield Finding(f"{path}.tool_name", name=name)

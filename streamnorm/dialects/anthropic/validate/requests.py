@@ -1,61 +1,15 @@
-"""Checks of requests that only this dialect has, by the names that its rules use.
+"""Table of the request checks that Anthropic alone has, by the names that rules use.
 
-A check is written from what the vendor refuses, shares no code with the encoders, and accepts
-any JSON: what has another type than the vendor's is the affair of another rule.
+A check states what the vendor or a compatible server refuses.  It shares no code with the
+encoders and accepts any JSON: other rules report values of a wrong type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.codec import RequestCheck
 from streamnorm.dialects.anthropic.validate import request_fields, request_messages, request_options
-
-
-def _blocks_by_message(facts: RequestFacts) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """Yield the blocks of each message, each with its path."""
-    messages = facts.body.get("messages")
-    for number, message in enumerate(messages if is_array(messages) else []):
-        content = message.get("content") if is_object(message) else None
-        yield [
-            (f"messages[{number}].content[{place}]", block)
-            for place, block in enumerate(content if is_array(content) else [])
-            if is_object(block)
-        ]
-
-
-def orphan_results(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield results of uses that no message before them has."""
-    known: set[object] = set()
-    for blocks in _blocks_by_message(facts):
-        for path, block in blocks:
-            id = block.get("tool_use_id")
-            if block.get("type") == "tool_result" and isinstance(id, str) and id not in known:
-                yield Finding(f"{path}.tool_use_id", id, name=id)
-        known.update(
-            id
-            for _, block in blocks
-            if block.get("type") == "tool_use" and isinstance(id := block.get("id"), str)
-        )
-
-
-def text_after_result(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield texts that follow the result of a tool in one message."""
-    for blocks in _blocks_by_message(facts):
-        has_result = False
-        for path, block in blocks:
-            if block.get("type") == "tool_result":
-                has_result = True
-            elif has_result and block.get("type") == "text":
-                yield Finding(path)
-
-
-SERVER_CHECKS: Mapping[str, RequestCheck] = {
-    check.__name__: check for check in (orphan_results, text_after_result)
-}
-
 
 _CHECKS: Mapping[str, RequestCheck] = {
     check.__name__: check
@@ -71,6 +25,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         request_messages.marked_empty_texts,
         request_messages.max_marks,
         request_messages.nested_marks,
+        request_messages.orphan_results,
         request_messages.redacted_data,
         request_messages.signatures,
         request_messages.tool_ids,
@@ -96,6 +51,7 @@ _CHECKS: Mapping[str, RequestCheck] = {
         request_messages.prefill,
         request_messages.system_after_user,
         request_messages.system_before_assistant,
+        request_messages.text_after_result,
         request_messages.thinking_first,
         request_messages.unexpected_results,
     )
@@ -104,4 +60,4 @@ _CHECKS: Mapping[str, RequestCheck] = {
 
 def request_checks() -> Mapping[str, RequestCheck]:
     """Return the checks by name."""
-    return {**_CHECKS, **SERVER_CHECKS}
+    return _CHECKS
