@@ -11,9 +11,9 @@ without other fields.
     call        = {name, args} | {name, …, willContinue} {partialArgs, willContinue}* end
 
 Older models repeat the finishReason in every chunk, and any model may send token counts after
-it; more content needs another.  A blocked prompt has no candidates.  In the JSON array that
-the API sends without `alt=sse` every line is a violation, and so is every event of the
-Interactions API.
+it; content after a finishReason needs a new one.  A blocked prompt has no candidates.  In the
+JSON array that the API sends without `alt=sse` every line is a violation, and so is every event
+of the Interactions API.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class GeminiChecker(Checker):
                 yield f"error beside {len(chunk) - 1} fields, expected it alone"
             return
         yield from problems(CHUNK, chunk, "")
-        yield from self._chunk(chunk)
+        yield from self._check_chunk(chunk)
 
     def missing(self) -> list[str]:
         if self._failed or self._blocked:
@@ -77,12 +77,12 @@ class GeminiChecker(Checker):
             return ["no candidate, expected one"]
         lacking: list[str] = []
         for index, candidate in self._candidates.items():
-            lacking += candidate.left_open("the stream ends")
+            lacking += candidate.report_open("the stream ends")
             if not candidate.finished:
                 lacking.append(f"no finishReason of candidate {index}, expected one")
         return lacking
 
-    def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
+    def _check_chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
         if not any(name in chunk for name in _REQUIRED_ONE_OF):
             yield f"chunk without {', '.join(_REQUIRED_ONE_OF)}, expected one of them"
         yield from changed_fields(self._constants, chunk, _CONSTANT)
@@ -99,11 +99,11 @@ class GeminiChecker(Checker):
                 if index in seen:
                     yield f"candidates[{number}].index is {index} again, expected another"
                 seen.add(index)
-                yield from self._candidate(index, candidate, f"candidates[{number}]")
+                yield from self._check_candidate(index, candidate, f"candidates[{number}]")
         if is_object(usage := chunk.get("usageMetadata")):
             yield from _check_counts(usage)
 
-    def _candidate(self, index: int, candidate: dict[str, Any], where: str) -> Iterator[str]:
+    def _check_candidate(self, index: int, candidate: dict[str, Any], where: str) -> Iterator[str]:
         known = self._candidates.get(index)
         if known is None:
             known = self._candidates[index] = CandidateChecker(index)
@@ -114,7 +114,7 @@ class GeminiChecker(Checker):
 
 
 def _check_counts(usage: dict[str, Any]) -> Iterator[str]:
-    """Yield the counts that contradict each other."""
+    """Yield token counts that contradict each other."""
     counts = [usage.get(name, 0) for name in _SUMMED]
     total = usage.get("totalTokenCount", 0)
     if is_count(total) and all(is_count(count) for count in counts) and total != sum(counts):
@@ -137,10 +137,10 @@ class CandidateChecker:
     def __init__(self, index: int) -> None:
         self.finished = False
         self._index = index
-        self._call_goes_on = False
+        self._call_is_open = False
 
     def read(self, candidate: dict[str, Any], where: str) -> Iterator[str]:
-        """Yield the violations of the candidate in the next chunk, except those of its shape.
+        """Yield the violations of a candidate in the next chunk; its shape is checked elsewhere.
 
         Args:
             candidate: An entry of `candidates`.
@@ -150,7 +150,7 @@ class CandidateChecker:
         parts = content.get("parts") if is_object(content) else None
         for number, part in enumerate(parts if is_array(parts) else ()):
             if is_object(part):
-                yield from self._part(part, f"{where}.content.parts[{number}]")
+                yield from self._check_part(part, f"{where}.content.parts[{number}]")
         grounding = candidate.get("groundingMetadata")
         if is_object(grounding):
             yield from _check_sources(grounding, f"{where}.groundingMetadata")
@@ -160,39 +160,39 @@ class CandidateChecker:
             self.finished = False
         if finish_reason_of(candidate.get("finishReason")):
             self.finished = last != "executableCode"  # its result follows
-            yield from self.left_open("finishReason")
+            yield from self.report_open("finishReason")
 
-    def left_open(self, what: str) -> Iterator[str]:
+    def report_open(self, what: str) -> Iterator[str]:
         """Yield a violation, once, if a call has not ended before `what`."""
-        if self._call_goes_on:
-            self._call_goes_on = False
+        if self._call_is_open:
+            self._call_is_open = False
             yield f"{what} while a call of candidate {self._index} goes on, expected its end"
 
-    def _part(self, part: dict[str, Any], where: str) -> Iterator[str]:
+    def _check_part(self, part: dict[str, Any], where: str) -> Iterator[str]:
         data = [name for name in DATA if name in part]
         if len(data) > 1:
             yield f"{where} holds {' and '.join(data)}, expected one of them"
         elif part.keys() <= MODIFIERS.keys():
             yield f"{where} holds no data, expected one field of it"
         if is_object(call := part.get("functionCall")):
-            yield from self._call(call, f"{where}.functionCall")
+            yield from self._check_call(call, f"{where}.functionCall")
 
-    def _call(self, call: dict[str, Any], where: str) -> Iterator[str]:
+    def _check_call(self, call: dict[str, Any], where: str) -> Iterator[str]:
         if "name" in call:
-            yield from self.left_open("another call")
-        elif not self._call_goes_on:
+            yield from self.report_open("another call")
+        elif not self._call_is_open:
             yield f"{where}.name is missing, expected one, since no call goes on"
-        pieces = call.get("partialArgs")
-        goes_on = call.get("willContinue") is True
-        for number, piece in enumerate(pieces if is_array(pieces) else ()):
-            if not is_object(piece):
+        entries = call.get("partialArgs")
+        continues = call.get("willContinue") is True
+        for number, entry in enumerate(entries if is_array(entries) else ()):
+            if not is_object(entry):
                 continue
-            goes_on = goes_on or piece.get("willContinue") is True
-            values = [name for name in VALUES if name in piece]
+            continues = continues or entry.get("willContinue") is True
+            values = [name for name in VALUES if name in entry]
             if len(values) > 1:
                 found = f"{where}.partialArgs[{number}] holds {' and '.join(values)}"
                 yield f"{found}, expected one of them"
-        self._call_goes_on = goes_on
+        self._call_is_open = continues
 
 
 def _content_of(part: dict[str, Any]) -> str:
@@ -201,7 +201,7 @@ def _content_of(part: dict[str, Any]) -> str:
 
 
 def _check_sources(grounding: dict[str, Any], where: str) -> Iterator[str]:
-    """Yield the supports that name a missing source."""
+    """Yield supports that name a missing source."""
     chunks, supports = grounding.get("groundingChunks", []), grounding.get("groundingSupports")
     if not is_array(chunks) or not is_array(supports):
         return

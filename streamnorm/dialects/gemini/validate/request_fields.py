@@ -1,6 +1,8 @@
-"""Checks of what Google refuses: fields, parts, the order of turns, tools and options.
+"""Parts of a request that checks visit, and checks of its fields: unknown, mistyped, misspelt.
 
-Parts of a request that several checks visit are in `parts.py`.
+https://ai.google.dev/api/generate-content and the types of the official SDK (read 2026-11-22).
+A part has two addresses: its path as the client wrote it, and its location as the vendor's
+messages spell it, in `snake_case`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _DATA = (
     "toolCall",
     "toolResponse",
 )
-"""The fields of a part of which it has one."""
+"""Data fields, of which a part has one."""
 _REQUEST = "GenerateContentRequest"
 _VERTEX_ALONE: Mapping[str, frozenset[str]] = {
     _REQUEST: frozenset({"modelArmorConfig", "generationOutputConfig"}),
@@ -47,7 +49,7 @@ _GEMINI_ALONE: Mapping[str, frozenset[str]] = {
     "ToolConfig": frozenset({"includeServerSideToolInvocations"}),
     "GenerationConfig": frozenset({"enableEnhancedCivicAnswers"}),
 }
-# Both alphabets are read, and white space is left out.
+# The vendor reads both alphabets and skips white space.
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _SPACE = re.compile(r"[ \t\r\n]+")
 _MODES = frozenset({"MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"})
@@ -90,8 +92,8 @@ class Content(NamedTuple):
     Attributes:
         number: Position in `contents`.
         path: Path of the content.
-        role: Its role; the user's if it has none.
-        parts: Its parts.
+        role: Role; `user` if it is missing.
+        parts: Parts of the content.
         value: The JSON object.
     """
 
@@ -107,7 +109,7 @@ class Content(NamedTuple):
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a field as the protocol buffers spell it."""
+    """Return a field name in the spelling of protocol buffers."""
     return _UPPER.sub(lambda upper: f"_{upper[0].lower()}", name)
 
 
@@ -130,7 +132,7 @@ def _join_path(holder: str, name: str) -> str:
 
 
 def option_of(body: dict[str, Any], *names: str) -> Field:
-    """Return a field that objects lead to, in either spelling; its value is None without them."""
+    """Return the field at the end of a chain of names, in either spelling; None if it breaks."""
     field = Field("", "", body)
     for name in names:
         holder: dict[str, Any] = field.value if is_object(field.value) else {}
@@ -139,7 +141,7 @@ def option_of(body: dict[str, Any], *names: str) -> Field:
 
 
 def elements_of(field: Field) -> Iterator[Field]:
-    """Yield the elements of a repeated field; the vendor takes one object for such an array."""
+    """Yield the elements of a repeated field; the vendor reads one object as an array of one."""
     if is_object(field.value):
         yield field
     for number, value in enumerate(field.value if is_array(field.value) else ()):
@@ -147,14 +149,14 @@ def elements_of(field: Field) -> Iterator[Field]:
 
 
 def contents_of(body: dict[str, Any]) -> list[Content]:
-    """Return the contents of a request; what is no object is left out."""
+    """Return the contents of a request; entries that are no object are left out."""
     found: list[Content] = []
     for number, element in enumerate(elements_of(field_of(body, "contents"))):
         if is_object(element.value):
             role = element.value.get("role")
             parts = _walk_parts(field_of(element.value, "parts", element.path, element.location))
-            word = role if isinstance(role, str) and role else "user"
-            found.append(Content(number, element.path, word, tuple(parts), element.value))
+            role = role if isinstance(role, str) and role else "user"
+            found.append(Content(number, element.path, role, tuple(parts), element.value))
     return found
 
 
@@ -197,7 +199,7 @@ def declarations_of(body: dict[str, Any]) -> Iterator[Field]:
 
 
 def _fields_of_message(fields: str) -> Mapping[str, str]:
-    """Return the fields of a message, each with the name of its own message, or ""."""
+    """Return the fields of a message, each with the type of its value, "" if it is no message."""
     names = (field.partition(":") for field in fields.split())
     return {name: message for name, _, message in names}
 
@@ -270,7 +272,7 @@ _KNOWN: Mapping[str, Mapping[str, str]] = {
     message: {spelt: name for name in fields for spelt in (name, snake_case(name))}
     for message, fields in _MESSAGES.items()
 }
-"""The names of fields in `lowerCamelCase`, by those of both spellings."""
+"""Field names in `lowerCamelCase` by message, and by name in either spelling."""
 
 
 def unknown_fields(facts: RequestFacts) -> Iterator[Finding]:
@@ -300,14 +302,14 @@ def _find_foreign(facts: RequestFacts, names: Mapping[str, frozenset[str]]) -> I
 
 
 def _unknown(holder: Field, name: str) -> Finding:
-    """Return the finding of a name; the vendor does not say where the request itself has it."""
+    """Return the finding of an unknown name; the vendor gives no location at the top level."""
     path = f"{holder.path}.{name}" if holder.path else name
     context = f" at '{holder.location}'" if holder.location else ""
     return Finding(path, name=name, context=context)
 
 
 def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
-    """Yield an object and all messages within it, each with the name of its type."""
+    """Yield an object and all messages within it, each with its type."""
     yield field, message
     for name, inner in _MESSAGES[message].items():
         if inner:
@@ -317,7 +319,7 @@ def _walk_messages(field: Field, message: str) -> Iterator[tuple[Field, str]]:
 
 
 def messages(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield values that are no object where a message stands."""
+    """Yield values of another type where the vendor expects a message."""
     for holder, message in _walk_messages(Field("", "", facts.body), _REQUEST):
         for name, inner in _MESSAGES[message].items():
             found = field_of(holder.value, name, holder.path, holder.location)
@@ -330,7 +332,7 @@ def messages(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def call_ids(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the ids of calls and of their responses."""
+    """Yield the ids of calls and of their responses, for servers that have no such field."""
     for content in contents_of(facts.body):
         for part in content.parts:
             for name in ("functionCall", "functionResponse"):
@@ -340,7 +342,7 @@ def call_ids(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def arguments(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield arguments of calls, and responses, that are no objects."""
+    """Yield arguments of calls, and responses, that are no JSON object."""
     for content in contents_of(facts.body):
         for part in content.parts:
             for name, inner in (("functionCall", "args"), ("functionResponse", "response")):
@@ -352,7 +354,7 @@ def arguments(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def encodings(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield bytes that are no Base64: signatures, and files within the request."""
+    """Yield signatures and inline files that are no Base64."""
     for content in contents_of(facts.body):
         for part in content.parts:
             yield from _find_undecodable(
@@ -386,7 +388,7 @@ def thinking_words(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def _find_unknown_word(field: Field, words: frozenset[str]) -> Iterator[Finding]:
-    # Words are read in any case; numbers are those of the protocol buffers.
+    # The vendor reads names in any case, and the numbers that protocol buffers have for them.
     value: Any = field.value
     if isinstance(value, str) and value.upper() not in words:
         yield Finding(field.path, value, context=field.location)

@@ -1,4 +1,8 @@
-"""The order of turns, of calls and of their responses, and what each part needs."""
+"""Checks of contents: roles, parts, the order of calls and responses, signatures.
+
+https://ai.google.dev/api/caching#Content (read 2026-11-23), and the errors that the API answers
+with.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +21,25 @@ from streamnorm.dialects.gemini.validate.request_fields import (
     option_of,
 )
 
-# Results had the role `function` before, which several SDKs go on sending.
+# Results had the role `function` in former revisions; several SDKs still send it.
 _ROLES = frozenset({"user", MODEL, "function", "tool"})
 _CALL, _RESPONSE = "functionCall", "functionResponse"
 _SIGNATURE = "thoughtSignature"
-# What else a part may have alone; a signature comes so at the end of a stream.
+# Fields that a part may have without data; a stream ends in a part with a signature alone.
 _RARE_DATA = (_SIGNATURE, "audioTranscription", "mediaProcessing", "partMetadata")
-# The other placeholder that Google documents.
+# Google documents two placeholders; Vertex AI knows the other one alone.
 _GEMINI_PLACEHOLDER = "context_engineering_is_the_way_to_go"
 
 
 def missing_contents(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield contents that are not there, or empty."""
+    """Yield `contents` if it is missing or empty."""
     field = option_of(facts.body, "contents")
     if field.value is None or field.value == []:
         yield Finding(field.path)
 
 
 def roles(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield roles that contents cannot have."""
+    """Yield unknown roles of contents."""
     for content in contents_of(facts.body):
         if content.role not in _ROLES:
             yield Finding(f"{content.path}.role", content.role)
@@ -50,7 +54,7 @@ def empty_contents(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def empty_parts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield parts without data or a signature, in the system instruction, too."""
+    """Yield parts without data or a signature, also in the system instruction."""
     for part in all_parts_of(facts.body):
         others = (field_of(part.value, name).value for name in _RARE_DATA)
         if not part.data and all(value is None for value in others):
@@ -72,7 +76,7 @@ def _is_cached(facts: RequestFacts) -> bool:
 
 
 def call_turns(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield turns with calls that come first, or after another turn of the model."""
+    """Yield contents with calls that are first, or follow another content of the model."""
     before = "user" if _is_cached(facts) else ""
     for content in contents_of(facts.body):
         if content.with_data(_CALL) and content.role == MODEL and before in ("", MODEL):
@@ -81,7 +85,7 @@ def call_turns(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def response_turns(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield turns with responses that come after none with calls."""
+    """Yield contents with responses that do not follow a content with calls."""
     contents = contents_of(facts.body)
     calls = _is_cached(facts)
     for content in contents:
@@ -91,19 +95,20 @@ def response_turns(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def response_counts(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield turns after calls with more responses, or fewer, than there are calls."""
+    """Yield contents that follow calls with another number of responses than there are calls."""
     for content, after in pairwise(contents_of(facts.body)):
         calls = content.with_data(_CALL)
         responses = after.with_data(_RESPONSE)
         if content.role == MODEL and calls and after.role != MODEL:
-            # With `mcpServers` the vendor makes calls itself, and has their responses beside.
+            # With `mcpServers` the vendor makes calls itself, with their responses in the same
+            # content.
             made = len(content.with_data(_RESPONSE))
             if len(responses) != len(calls) - made:
                 yield Finding(after.path, count=len(responses), limit=len(calls))
 
 
 def last_turn(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a last turn of the model that does not end in a response."""
+    """Yield a last content of the model that does not end in a response."""
     contents = contents_of(facts.body)
     if contents and contents[-1].role == MODEL:
         parts = contents[-1].parts
@@ -112,9 +117,9 @@ def last_turn(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def signatures(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the first call of each step of the current turn, if it is not signed.
+    """Yield the first call of each step of the current turn, if it has no signature.
 
-    The current turn begins with the last content of the user that is more than responses.
+    The current turn begins with the last user content that holds more than responses.
     """
     contents = contents_of(facts.body)
     for content in contents[_start_of_turn(contents) :]:
@@ -134,7 +139,7 @@ def _start_of_turn(contents: list[Content]) -> int:
 
 
 def placeholders(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the placeholder of signatures that Vertex AI does not know."""
+    """Yield the placeholder for signatures that Vertex AI does not know."""
     for content in contents_of(facts.body):
         for part in content.parts:
             field = field_of(part.value, _SIGNATURE, part.path)

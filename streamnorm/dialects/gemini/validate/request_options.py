@@ -1,4 +1,8 @@
-"""Tools and options that Google refuses, or refuses side by side."""
+"""Checks of tools and options that Google refuses, alone or in combination.
+
+https://ai.google.dev/api/generate-content (read 2026-11-23), and the errors that the API answers
+with.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ def _has_functions(facts: RequestFacts) -> bool:
 
 
 def _has_flag(facts: RequestFacts) -> bool:
-    """Return whether the calls of server tools are among the parts of the answer."""
+    """Return whether the request asks for server tool calls among the parts of the answer."""
     return option_of(facts.body, _CONFIG, "includeServerSideToolInvocations").value is True
 
 
@@ -59,24 +63,25 @@ def functions_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def tools_without_flag(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield server tools of a request with functions that does not ask for their calls."""
+    """Yield server tools of a request with functions, unless it asks for their calls."""
     if not _has_flag(facts):
         yield from functions_beside_tools(facts)
 
 
 def lone_config(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the configuration of calls in a request without functions."""
+    """Yield `functionCallingConfig` in a request without functions."""
     field = option_of(facts.body, _CONFIG, _CALLING)
     if is_object(field.value) and not _has_functions(facts) and not _has_flag(facts):
         yield Finding(field.path)
 
 
 def allowed_names(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield names of functions in a mode that does not force calls."""
+    """Yield `allowedFunctionNames` in a mode other than ANY and VALIDATED."""
     names = option_of(facts.body, _CONFIG, _CALLING, "allowedFunctionNames")
     mode = option_of(facts.body, _CONFIG, _CALLING, "mode").value
-    is_word = mode is None or isinstance(mode, str)
-    if is_array(names.value) and names.value and is_word and (mode or "").upper() not in _ANY_MODES:
+    if not is_array(names.value) or not names.value or not isinstance(mode, str | None):
+        return
+    if (mode or "").upper() not in _ANY_MODES:
         yield Finding(names.path)
 
 
@@ -89,7 +94,7 @@ def function_names(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def duplicate_functions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield functions with the name of an earlier one."""
+    """Yield functions with the name of an earlier function."""
     seen: set[str] = set()
     for declaration in declarations_of(facts.body):
         name = declaration.value.get("name")
@@ -100,7 +105,7 @@ def duplicate_functions(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def max_functions(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield tools with more functions than there may be."""
+    """Yield tools with more functions than the vendor accepts."""
     for tool in tools_of(facts.body):
         declared = field_of(tool.value, "functionDeclarations", tool.path, tool.location)
         count = sum(1 for _ in elements_of(declared))
@@ -111,7 +116,7 @@ def max_functions(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def parameters_twice(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the second schema of a function, for its parameters or its response."""
+    """Yield the JSON Schema of a function that has Google's `Schema` for the same value, too."""
     for declaration in declarations_of(facts.body):
         for name in ("parameters", "response"):
             schema = field_of(declaration.value, name, declaration.path, declaration.location)
@@ -123,7 +128,7 @@ def parameters_twice(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def output_schemas(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield the second schema of the answer."""
+    """Yield the JSON Schema of an answer that has Google's `Schema`, too."""
     schema = option_of(facts.body, _OPTIONS, "responseSchema")
     other = option_of(facts.body, _OPTIONS, "responseJsonSchema")
     if schema.value is not None and other.value is not None:
@@ -145,7 +150,7 @@ def output_beside_tools(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield a `thinkingBudget` that stands beside a `thinkingLevel`."""
+    """Yield a `thinkingBudget` in a request that has a `thinkingLevel`, too."""
     budget = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingBudget")
     level = option_of(facts.body, _OPTIONS, "thinkingConfig", "thinkingLevel")
     if budget.value is not None and level.value is not None:
@@ -153,7 +158,7 @@ def budget_and_level(facts: RequestFacts) -> Iterator[Finding]:
 
 
 def cached_fields(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield fields that belong to the cache."""
+    """Yield fields that a request with `cachedContent` must not have: the cache holds them."""
     if option_of(facts.body, "cachedContent").value is not None:
         for name in ("systemInstruction", "tools", _CONFIG):
             field = option_of(facts.body, name)
@@ -161,12 +166,12 @@ def cached_fields(facts: RequestFacts) -> Iterator[Finding]:
                 yield Finding(field.path)
 
 
-# Each was refused; what is not listed may be accepted.
+# Types that the API has refused; types that are not listed may be accepted.
 _REFUSED_TYPES = frozenset({"image/bmp", "image/gif", "image/jpg", "image/svg+xml", "image/tiff"})
 
 
 def image_types(facts: RequestFacts) -> Iterator[Finding]:
-    """Yield images within the request of a type that is refused."""
+    """Yield inline images of a type that the API refuses."""
     for content in contents_of(facts.body):
         for part in content.with_data("inlineData"):
             file = part.data["inlineData"]

@@ -1,7 +1,7 @@
-"""Checks of requests that only this dialect has, by the names that its rules use.
+"""Table of the request checks that Gemini alone has, by the names that rules use.
 
-A check is written from what the vendor refuses, shares no code with the encoders, and accepts
-any JSON: what has another type than the vendor's is the affair of another rule.
+A check states what the vendor refuses.  It shares no code with the encoders and accepts any
+JSON: other rules report values of a wrong type.
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ from streamnorm._core.shapes import (
 
 
 def _base64(symbols: str) -> str:
-    """Return a pattern of padded Base64 without bits behind its last byte."""
+    """Return a pattern of padded Base64 whose last symbol has no surplus bits."""
     ends = f"{symbols}[AQgw]==|{symbols}{{2}}[AEIMQUYcgkosw048]="
     return f"(?:{symbols}{{4}})*(?:{ends})?"
 
 
 _BASE64 = re.compile(f"{_base64('[A-Za-z0-9+/]')}|{_base64('[A-Za-z0-9_-]')}")
-# Clients decode it and raise where they cannot.
+# google-genai decodes these fields and raises `ValidationError` where it cannot.
 _BYTES = Shape(
     "padded Base64",
     lambda value: isinstance(value, str) and _BASE64.fullmatch(value) is not None,
@@ -70,7 +70,7 @@ VALUES: dict[str, Shape] = {
 }
 """Values of an entry of `partialArgs`, which has at most one."""
 
-_PIECE = object_of({"jsonPath": NAME}, {**VALUES, "willContinue": BOOLEAN})
+_ARGUMENT = object_of({"jsonPath": NAME}, {**VALUES, "willContinue": BOOLEAN})
 
 DATA: dict[str, Shape] = {
     "text": TEXT,
@@ -80,7 +80,7 @@ DATA: dict[str, Shape] = {
             "name": NAME,
             "args": OBJECT,
             "id": TEXT,
-            "partialArgs": array(_PIECE),
+            "partialArgs": array(_ARGUMENT),
             "willContinue": BOOLEAN,
         },
     ),
