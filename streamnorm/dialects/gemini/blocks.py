@@ -1,8 +1,8 @@
-"""Open blocks of one candidate: parts, which have no boundaries, become blocks.
+"""Open blocks of one candidate: Gemini sends parts without boundaries, which become blocks.
 
-https://ai.google.dev/api/caching#Part (read 2026-11-22).  Text extends its block while the
-kind does not change.  A block of text stays open until the next block starts, so that its
-citations, which come last, find it.
+https://ai.google.dev/api/caching#Part (read 2026-11-22).  A part of text extends the open block
+while text does not change to thought or back.  A text block stays open until the next block
+starts, because its citations arrive last.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class _OpenText(Struct):
 
     Attributes:
         index: Index of the block.
-        thought: Whether it is a thought.
-        delta: An empty delta of the block.
-        offsets: Text of the block, for its citations; None of a thought.
-        signature: Its signature, after which nothing is added.
-        carry: High surrogate that the last delta ended in.
+        thought: Whether the block is a thought.
+        delta: Empty delta of the block.
+        offsets: Text of the block, for its citations; None for a thought.
+        signature: Signature of the block, after which no text is added.
+        carry: High surrogate at the end of the last delta.
     """
 
     index: int
@@ -75,18 +75,18 @@ class _OpenText(Struct):
 
 
 class CandidateBlocks:
-    """Turn the parts of one candidate into blocks.
+    """The open blocks of one candidate.
 
     Args:
         choice: Index of the candidate.
-        opener: Shared with the other candidates.
+        opener: Opener of blocks, shared with the other candidates.
 
     Attributes:
-        finish: The finish reason, as spelt on the wire; None before it, and again after
-            content that followed it.
-        blocked: Whether it is the `blockReason` of the prompt.
-        last_content: Field of the last part with content.
-        extra: Fields of the candidate without a unified field.
+        finish: Finish reason as spelt on the wire; None before it arrives, and after content
+            that follows it.
+        blocked: Whether `finish` is the `blockReason` of the prompt.
+        last_content: Data field of the last part with content.
+        extra: Unknown fields of the candidate.
     """
 
     def __init__(self, choice: int, opener: BlockOpener) -> None:
@@ -99,9 +99,9 @@ class CandidateBlocks:
         self._text: _OpenText | None = None
         self._call: OpenCall | None = None
         self._calls = CandidateCalls()
-        self._stopped_bytes = 0  # of text in blocks that have stopped
+        self._stopped_bytes = 0  # bytes of text in stopped blocks
         self._cited: dict[str, None] = {}
-        self._metadata: dict[str, Any] = {}  # last value of each
+        self._metadata: dict[str, Any] = {}  # last value by field
 
     @property
     def ends_in_code(self) -> bool:
@@ -132,11 +132,11 @@ class CandidateBlocks:
 
         Args:
             part: The part.
-            raw: JSON text of its calls.
-            events: Where to append.
+            raw: JSON text of the part's calls.
+            events: List to append to.
 
         Raises:
-            Fatal: The stream ends here.
+            Fatal: The part is malformed or contradicts earlier parts, or exceeds a limit.
         """
         field = data_field(part)
         value = part.get(field)
@@ -164,7 +164,10 @@ class CandidateBlocks:
                 self._add_block(block, extra, events)
 
     def _revoke_finish(self, field: str) -> None:
-        """Wait for another finish reason: a part with content follows the last."""
+        """Forget the finish reason: content that follows it needs a new one.
+
+        Older models repeat `finishReason` in every chunk.
+        """
         self.finish, self.last_content = None, field
 
     # Text and thoughts
@@ -234,24 +237,24 @@ class CandidateBlocks:
         extra = {key: value for key, value in extra.items() if key != "thoughtSignature"}
         call = self._call
         if call is not None and call.is_continued_by(part):
-            self._add_rest(part, events)
+            self._add_unknown(part, events)
             if signature:
                 events.append(SignatureDelta(call.index, *signature_from_wire(signature)))
             self._append_arguments(call, part, events)
             return
         if not part.name:
-            if part.id or part.arguments is not None or part.entries or part.goes_on:
+            if part.id or part.arguments is not None or part.entries or part.continues:
                 raise Fatal(StreamError("malformed", "function call without a name, expected one"))
             self._opener.note("extra_call_end", "tool call")
             return
-        in_fragments = bool(part.entries) or part.goes_on
+        in_fragments = bool(part.entries) or part.continues
         arguments = "" if part.arguments in (None, "{}") else part.arguments or ""
-        # Fragments never repeat the content of a call that has ended.
+        # Only complete calls are resent; fragments get content that no earlier call has.
         content = f"fragments {self._opener.blocks}" if in_fragments else arguments
         if self._calls.repeats("call", part.id, part.name, content):
             self._opener.note("resent_call", "tool call")
             return
-        self._add_rest(part, events)
+        self._add_unknown(part, events)
         self._revoke_finish("functionCall")
         self._calls.check_start(part)
         index = self._start_call(ToolCall(part.id, part.name), signature, extra, events)
@@ -265,9 +268,9 @@ class CandidateBlocks:
             events.append(JSONDelta(index, part.arguments))
         events.append(BlockStop(index))
 
-    def _add_rest(self, part: CallPart, events: list[Event]) -> None:
-        if part.rest:
-            self.opaque("functionCall", part.rest, events)
+    def _add_unknown(self, part: CallPart, events: list[Event]) -> None:
+        if part.unknown:
+            self.opaque("functionCall", part.unknown, events)
 
     def _start_call(
         self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
@@ -284,11 +287,11 @@ class CandidateBlocks:
     def _append_arguments(self, call: OpenCall, part: CallPart, events: list[Event]) -> None:
         self._revoke_finish("functionCall")
         text = "".join([call.arguments.write(entry) for entry in part.entries])
-        if not part.goes_on:
+        if not part.continues:
             text += call.arguments.finish()
         if text:
             events.append(JSONDelta(call.index, text))
-        if not part.goes_on:
+        if not part.continues:
             self._call = None
             if not call.arguments.is_whole:
                 self._calls.cut(call.name)
@@ -326,7 +329,7 @@ class CandidateBlocks:
     # All blocks
 
     def _add_block(self, block: Block, extra: dict[str, Any], events: list[Event]) -> None:
-        """Append a whole block."""
+        """Append a complete block."""
         index = self._start(block, extra, events)
         events.append(BlockStop(index))
 
@@ -337,7 +340,7 @@ class CandidateBlocks:
         return index
 
     def _stop_open(self, events: list[Event]) -> None:
-        """Stop the open block; the arguments of a call whose end never came stay unfinished."""
+        """Stop the open block; a call whose end never came keeps unfinished arguments."""
         if (block := self._text) is not None:
             self._flush(block, events)
             events.append(BlockStop(block.index))
@@ -381,13 +384,15 @@ class CandidateBlocks:
 
     def finish_message(self, events: list[Event]) -> MessageStop:
         """Stop the open block and return the end of the candidate."""
-        word = self.finish or ""
-        called = self._calls.awaits_client
-        reason = "refusal" if self.blocked else stop_reason_from_wire(word, called=called)
+        raw = self.finish or ""
+        awaits_client = self._calls.awaits_client
+        reason = (
+            "refusal" if self.blocked else stop_reason_from_wire(raw, awaits_client=awaits_client)
+        )
         self._stop_open(events)
         for _ in range(self._calls.unfinished):
             self._opener.note("unfinished_arguments", "tool call")
-        return MessageStop(reason, word, choice=self._choice, extra=self.extra or None)
+        return MessageStop(reason, raw, choice=self._choice, extra=self.extra or None)
 
 
 def _file_from_wire(field: str, value: dict[str, Any]) -> Block:

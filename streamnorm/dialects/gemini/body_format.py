@@ -19,7 +19,7 @@ _START, _END = b"data: ", b"\n\n"
 
 
 class ArrayReader:
-    """Rewrite the bytes of one array as an event stream.
+    """Reader that rewrites the bytes of one array as an event stream.
 
     Attributes:
         ended: Whether the array is closed.
@@ -27,7 +27,7 @@ class ArrayReader:
 
     def __init__(self) -> None:
         self.ended = False
-        self._depth = 0  # of open brackets
+        self._depth = 0  # number of open brackets
         self._inside = False  # an element has started
         self._in_string = False
         self._escaped = False
@@ -41,7 +41,7 @@ class ArrayReader:
         return b"".join(out)
 
     def _skip(self, data: bytes, position: int, out: list[bytes]) -> int:
-        """Read up to the next byte of the syntax, and return the position behind it."""
+        """Read up to the next byte of JSON's syntax, and return the position after it."""
         if self._escaped:
             self._escaped = False
             self._write(data[position : position + 1], out)

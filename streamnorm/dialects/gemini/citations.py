@@ -1,7 +1,8 @@
-"""Citations of an answer: `groundingMetadata` and `citationMetadata`, both directions.
+"""Citations of an answer: `groundingMetadata` and `citationMetadata`, in both directions.
 
-https://ai.google.dev/api/generate-content#GroundingMetadata (read 2026-11-22).  Both count
-UTF-8 bytes, citations count characters.
+https://ai.google.dev/api/generate-content#GroundingMetadata (read 2026-11-22).  Google counts
+UTF-8 bytes: in a part for grounding, in the whole answer for recitations.  Unified citations
+count the characters of their block.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from streamnorm._core.text import TextOffsets
 _SUPPORTS, _CHUNKS = "groundingSupports", "groundingChunks"
 _SCORES = "confidenceScores"
 _RECITED = "citation"
-"""Kind of a source in `citationMetadata`, which the answer recites."""
+"""Kind of the sources in `citationMetadata`, which the answer recites."""
 
 
 def grounding_from_wire(
@@ -85,7 +86,7 @@ def recitations_from_wire(
 def _read_support(
     support: dict[str, Any], chunks: list[Any], text: TextOffsets | None
 ) -> list[tuple[int, Citation]]:
-    """Return the citations of a support with their chunk numbers; none if one is not readable."""
+    """Return the citations of a support with their chunk numbers; [] if any is not readable."""
     segment = support.get("segment")
     numbers = support.get("groundingChunkIndices")
     span = _read_span(segment if is_object(segment) else {}, text)
@@ -111,7 +112,7 @@ def _read_support(
 def _read_span(
     segment: dict[str, Any], text: TextOffsets | None
 ) -> tuple[int | None, int | None] | None:
-    """Return the characters of a segment, None and None for the whole block."""
+    """Return the characters of a segment; None and None for the whole block."""
     if text is None:
         return None
     start, end = count_of(segment.get("startIndex", 0)), segment.get("endIndex")
@@ -120,21 +121,21 @@ def _read_span(
     end = count_of(end)
     if start is None or end is None:
         return None
-    words = segment.get("text")
-    return text.find(start, end, words if isinstance(words, str) else None)
+    cited_text = segment.get("text")
+    return text.find(start, end, cited_text if isinstance(cited_text, str) else None)
 
 
 def _make_citation(
     kind: str, fields: dict[str, Any], span: tuple[int | None, int | None]
 ) -> Citation:
-    rest = {key: value for key, value in fields.items() if value is not None}
+    unknown = {key: value for key, value in fields.items() if value is not None}
 
     def pop(key: str) -> str | None:
-        return rest.pop(key) if isinstance(rest.get(key), str) else None
+        return unknown.pop(key) if isinstance(unknown.get(key), str) else None
 
     url, title = pop("uri"), pop("title")
-    words = pop("text") if kind == "retrievedContext" else None
-    return Citation(kind, url, title, words, *span, extra=rest or None)
+    cited_text = pop("text") if kind == "retrievedContext" else None
+    return Citation(kind, url, title, cited_text, *span, extra=unknown or None)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -150,8 +151,8 @@ def citations_to_wire(
         citations: Citations of the block.
         text: The contiguous text that the block ends; clients join it to one part.
         start: First character of the block in `text`.
-        run_start: First byte of `text` in all text of the answer, which recitations count from.
-        extras: Whether to write Google's other fields back.
+        run_start: First byte of `text` in all text of the answer, for recitations.
+        extras: Whether to write Google's unknown fields back.
     """
     recited: list[dict[str, Any]] = []
     grounding = _Grounding()
@@ -176,7 +177,7 @@ def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
     """Return the citations of several parts as the fields of one candidate.
 
     Args:
-        cited: For each part its number, and what `citations_to_wire` returned.
+        cited: Number of each part, and the result of `citations_to_wire` for it.
     """
     chunks: list[Any] = []
     supports: list[dict[str, Any]] = []
@@ -196,12 +197,12 @@ def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
     return {**merged, "citationMetadata": {"citations": recited}} if recited else merged
 
 
-def add_metadata_to(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return citations with the fields of a candidate that are none.
+def merge_metadata(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return citations merged with the metadata of a candidate that holds no citations.
 
     Args:
-        cited: What `merge_citations` returned.
-        metadata: What was left of the metadata of an answer without its citations, by field.
+        cited: Result of `merge_citations`.
+        metadata: Metadata without its citations, by field.
     """
     written = {**cited, **metadata}
     grounding, rest = cited.get("groundingMetadata"), metadata.get("groundingMetadata")
@@ -215,7 +216,7 @@ def add_metadata_to(cited: dict[str, Any], metadata: dict[str, Any]) -> dict[str
 
 
 def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[str, Any]:
-    """Return the rest of grounding metadata with citations, whose chunks may be among its own."""
+    """Return grounding metadata with citations added; equal chunks are written once."""
     chunks = [*_as_list(rest.get(_CHUNKS))]
     known = {compact(chunk): number for number, chunk in enumerate(chunks)}
     numbers: list[int] = []
@@ -231,7 +232,7 @@ def _merge_grounding(rest: dict[str, Any], grounding: dict[str, Any]) -> dict[st
 
 
 class _Support(Struct):
-    """Sources of the same segment: numbers of their chunks, in order."""
+    """A support: the sources of one segment, by the numbers of their chunks."""
 
     segment: dict[str, Any]
     numbers: dict[int, None] = {}
@@ -286,7 +287,7 @@ def _source_fields(citation: Citation, *, extras: bool) -> dict[str, Any]:
 
 
 class _ByteOffsets:
-    """Convert character offsets into UTF-8 byte offsets, cheapest in rising order."""
+    """Converter of character offsets into UTF-8 byte offsets, cheapest in rising order."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,7 +1,7 @@
 """Decoder of Gemini's `streamGenerateContent`.
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
-2026-11-22).  `blocks` reads the parts of one candidate.  This module reads the chunk and the
+2026-11-22).  `blocks.py` reads the parts of one candidate.  This module reads the chunk and the
 message: frames, first and last chunk, token counts, errors and the end.
 """
 
@@ -52,7 +52,7 @@ _Value: TypeAlias = dict[str, Any]
 
 
 class GeminiDecoder(Decoder):
-    """Decode Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
+    """Decoder of Gemini's `streamGenerateContent`, with `alt=sse` or as a JSON array.
 
     Args:
         options: See `Decoder`.
@@ -66,8 +66,8 @@ class GeminiDecoder(Decoder):
         self._opener = BlockOpener(self._limits, self.note)
         self._started = False
         self._id = ""  # the `responseId`
-        self._extra: _Value = {}  # fields of the chunks without a unified field
-        self._late_extra: _Value = {}  # of these, the fields since the start
+        self._extra: _Value = {}  # unknown fields of the chunks
+        self._late_extra: _Value = {}  # unknown fields that arrived after the start
         self._usage = UsageReader()
         self._candidates: dict[int, CandidateBlocks] = {}
         self._run = self._delta_run = GeminiRun(self._candidates, self._usage, self._extra)
@@ -80,7 +80,7 @@ class GeminiDecoder(Decoder):
         # The source ends the stream, not a frame: an error may follow the last finish reason.
         self._judge_strays()
         if rest is not None and rest.data.startswith(DONE):
-            # No frame of Gemini: a message that is complete without it was forgiven nothing.
+            # `[DONE]` is no frame of Gemini: a message that is complete without it lacks nothing.
             self.note("unterminated", "last frame")
             self.read(rest, events)
             rest = None
@@ -166,8 +166,8 @@ class GeminiDecoder(Decoder):
         if not first:
             self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
-        if is_object(feedback) and (word := finish_reason_of(feedback.get("blockReason"))):
-            self._block(word)
+        if is_object(feedback) and (reason := finish_reason_of(feedback.get("blockReason"))):
+            self._block(reason)
         if failed is not None:
             raise failed
 
@@ -213,12 +213,12 @@ class GeminiDecoder(Decoder):
             raise self.malformed(f"candidate index is {found(index)}, expected an integer from 0")
         return index
 
-    def _block(self, word: str) -> None:
+    def _block(self, block_reason: str) -> None:
         """Store the `blockReason` of the prompt, which ends every candidate."""
         self._blocks_of(0)
         for blocks in self._candidates.values():
             if blocks.finish is None:
-                blocks.finish, blocks.blocked = word, True
+                blocks.finish, blocks.blocked = block_reason, True
 
     def _blocks_of(self, index: int) -> CandidateBlocks:
         blocks = self._candidates.get(index)
@@ -235,7 +235,7 @@ class GeminiDecoder(Decoder):
         raw: list[wire.RawPart],
         events: list[Event],
     ) -> Fatal | None:
-        """Append the events of a candidate in a chunk, and return its failure, if it failed."""
+        """Append the events of a candidate in a chunk; return the error if it has failed."""
         blocks.last_content = ""
         content = candidate.get("content")
         parts = content.get("parts") if is_object(content) else None
@@ -260,10 +260,10 @@ class GeminiDecoder(Decoder):
             if key not in _CANDIDATE_FIELDS and item is not None and blocks.extra.get(key) != item
         }
         self._opener.store_fields(blocks.extra, fields)
-        word = finish_reason_of(candidate.get("finishReason"))
-        if word and not blocks.ends_in_code:  # its result and more follow
-            blocks.finish, blocks.blocked = word, False
-        error = failed_finish(word, string_of(candidate, "finishMessage"))
+        reason = finish_reason_of(candidate.get("finishReason"))
+        if reason and not blocks.ends_in_code:  # the result of the code follows, and more
+            blocks.finish, blocks.blocked = reason, False
+        error = failed_finish(reason, string_of(candidate, "finishMessage"))
         return None if error is None else Fatal(error)
 
     # The end
@@ -273,7 +273,7 @@ class GeminiDecoder(Decoder):
         return finished and bool(self._candidates)
 
     def _finish(self, events: list[Event]) -> None:
-        if 0 not in self._candidates:  # most targets write no other choice
+        if 0 not in self._candidates:  # most targets write no choice other than 0
             raise self.malformed(f"candidate {min(self._candidates)} alone, expected candidate 0")
         self._candidates[0].extra.update(self._late_extra)
         candidates = [blocks for _, blocks in sorted(self._candidates.items())]

@@ -1,6 +1,6 @@
 """Reader of delta runs: chunks that only extend the open text or thought of candidate 0.
 
-Nearly every chunk also reports token counts, which are pending until they are asked for.
+Nearly every chunk also reports token counts, which stay pending until `pending_usage`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from streamnorm.dialects.gemini.wire import Counts, decode_text
 
 
 class GeminiRun(DeltaRun):
-    """Read chunks that only extend the open block of candidate 0.
+    """The reader of chunks that only extend the open block of candidate 0.
 
     Args:
-        candidates: The candidates by index.
-        usage: Token counts of the message.
-        extra: Fields of the chunks so far without a unified field.
+        candidates: Candidates by index.
+        usage: Reader of the message's token counts.
+        extra: Unknown fields of the chunks so far.
 
     Attributes:
         response_id: Id of the message.
@@ -39,7 +39,7 @@ class GeminiRun(DeltaRun):
         self._candidates = candidates
         self._usage = usage
         self._extra = extra
-        self._refused: Counts | None = None  # of a chunk that is then read in full
+        self._refused: Counts | None = None  # counts of a chunk that is read in full next
         self.response_id = ""
 
     def decode(self, payload: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""Detection of Gemini frames and of those that may be the last."""
+"""Detection of Gemini's frames, of the frames that may be the last, and of whole bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT_FIELDS = {"text", "thought", "thoughtSignature"}
 
 
 class _Candidate(Struct):
-    """A candidate, whatever its fields."""
+    """A candidate with any fields."""
 
 
 class _Chunk(Struct, rename="camel"):
@@ -77,7 +77,10 @@ def has_finish(chunk: dict[str, Any]) -> bool:
 
 
 def _is_finished(candidate: dict[str, Any]) -> bool:
-    """Return whether a candidate has a finish reason, not beside code, whose result follows."""
+    """Return whether a candidate has a finish reason and does not end in code.
+
+    The API sends a finish reason with code that it runs; the result of the code follows.
+    """
     content = candidate.get("content")
     parts = objects_of(content.get("parts")) if is_object(content) else []
     full = [part for part in parts if part.get("text") or part.keys() - _TEXT_FIELDS]

@@ -2,8 +2,8 @@
 
 https://ai.google.dev/api/generate-content (read 2026-11-22).  The official clients accept
 `data: ` lines with one JSON object and nothing else: no comment, no event name, no `[DONE]`.
-They join the text of the parts.  A call is one part, its arguments are an object.  The last
-chunk holds the finish reason and the token counts.
+They join the texts of the parts.  A call is one part whose arguments are an object, so that it
+is written at its stop.  The last chunk holds the finish reason and the token counts.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _THOUGHT = b',"thought":true'
 
 # U+0085, U+2028 and U+2029 end a line for clients that use `str.splitlines`.
 _LINE_END = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
-# @google/genai before its version 3 ignores an error event, and takes the end of the body for
-# that of the answer.  An unfinished event makes it raise "Incomplete JSON segment at the end"
-# (`processStreamResponse` of 1.52.0, read 2026-11-23).  A comment is read by none.
+# @google/genai before its version 3 ignores an error event and handles the end of the body as
+# the end of the answer.  An unfinished event makes it raise "Incomplete JSON segment at the end"
+# (`processStreamResponse` of 1.52.0, read 2026-11-23).  No client reads a comment.
 _UNFINISHED = b":"
 
 
@@ -79,16 +79,16 @@ class _OpenBlock(Struct):
     """A block that has started.
 
     Attributes:
-        block: The block.
-        tail: Bytes of a chunk behind the text of the block.
+        block: Unified block of the start.
+        tail: Bytes of a chunk after the text of the block.
         joined: Contiguous text that the block extends; clients join it to one part.
         start: First character of the block in `joined`.
         joined_start: First byte of `joined` in all text of the answer.
-        extra: Google's own fields of its part.
-        citations: Citations of its text.
-        citation_bytes: Bytes that are counted of them.
-        arguments: Arguments of the call.
-        signature: Signature of the call, in its wire form.
+        extra: Google's fields of the part.
+        citations: Citations of the text.
+        citation_bytes: Bytes of the citations that are counted as stored.
+        arguments: Arguments of a call.
+        signature: Signature of a call, as it is written.
     """
 
     block: Block
@@ -157,7 +157,7 @@ class GeminiEncoder(Encoder):
         return _HEAD + _TEXT + _string(event.text) + self._open[event.index].tail
 
     def _json(self, event: JSONDelta) -> bytes:
-        # The projector held them until they were complete.
+        # The projector has held the arguments until they were complete.
         self._open[event.index].arguments = event.partial_json
         return b""
 
@@ -168,7 +168,7 @@ class GeminiEncoder(Encoder):
         if isinstance(open_block.block, ToolCall):
             open_block.signature = signature
             return b""
-        self._end_joined()  # unsigned text is another part
+        self._end_joined()  # clients do not join text after a signature
         sealed = _EMPTY + b',"thoughtSignature":' + _string(signature)
         return _HEAD + sealed + open_block.tail
 
@@ -255,9 +255,9 @@ class GeminiEncoder(Encoder):
         code = (event.code or "").upper()
         if code not in FAILED:
             counts = self._counts()
-            told = self._candidate({}, counts) if counts else b""
+            usage = self._candidate({}, counts) if counts else b""
             error = _frame(error_to_wire(event, extras=self.extras))
-            return citations + told + error + _UNFINISHED
+            return citations + usage + error + _UNFINISHED
         finish = {"finishReason": code, "finishMessage": event.message}
         return citations + self._candidate(finish, self._counts())
 
@@ -282,7 +282,7 @@ class GeminiEncoder(Encoder):
         return {"usageMetadata": usage_to_wire(self._usage, extras=self.extras)}
 
     def _end_joined(self) -> None:
-        """End the contiguous text: later text is another part for clients."""
+        """End the contiguous text: clients read later text as a new part."""
         if self._joined.size:
             self._joined_start += len(self._joined.text().encode("utf-8", "replace"))
             self._joined.release()
@@ -312,12 +312,12 @@ class GeminiEncoder(Encoder):
 def complete_part(
     block: Block, fields: dict[str, Any] | None, extra: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return a block as its part; None if the block grows by deltas.
+    """Return a block that has no deltas as a part; None for a block with deltas.
 
     Args:
         block: The block.
-        fields: Fields of the source's part without a unified field.
-        extra: Those of them that are written.
+        fields: Unknown fields of the block in any dialect.
+        extra: Google's fields among them, which are written.
     """
     match block:
         case RedactedReasoning():

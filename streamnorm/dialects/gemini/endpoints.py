@@ -9,8 +9,8 @@ import re
 
 from streamnorm._core.codec import Endpoints, Route
 
-# An atomic group: all that follows the first `models/` is the name, and is searched once.  That of
-# a tuned model is its resource.
+# The name of a model is everything after the first `models/`; a tuned model is named by its
+# resource.  The atomic group searches the path once, however often it repeats `models/`.
 _MODEL = r"\A(?>.*?(?:\bmodels/|/(?=tunedModels/)))(?P<model>.+)"
 
 ENDPOINTS = Endpoints(

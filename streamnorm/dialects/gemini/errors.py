@@ -29,11 +29,13 @@ _STATUSES = {
 
 
 def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
-    """Return an error as a payload; `error` comes first, as google-genai needs it.
+    """Return an error as a payload.
+
+    google-genai raises only if the payload begins with `{"error":`.
 
     Args:
         error: The error.
-        extras: Whether to write Google's own status and fields back.
+        extras: Whether to write the status and the fields of Google's own error back.
     """
     code, message = error.status_hint, error.message
     overflow = context_overflow(error)
@@ -44,14 +46,14 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
     status = _STATUSES.get(code, "INVALID_ARGUMENT" if code < 500 else "INTERNAL")
     body: dict[str, Any] = {"code": code, "message": message, "status": status}
     if extras and error.kind == "upstream":
-        if error.code and error.code.isupper():  # a status of Google's
+        if error.code and error.code.isupper():  # one of Google's statuses
             body["status"] = error.code
         body |= error.extra or {}
     return {"error": body}
 
 
 def _overflow_message(message: str, overflow: ContextOverflow) -> str:
-    """Return Google's own words for a request that is too long."""
+    """Return Google's message for a request that is too long: clients match its text."""
     if _TOO_LONG in message.lower():
         return message
     if overflow.input_tokens is None or overflow.limit is None or overflow.input_fits:

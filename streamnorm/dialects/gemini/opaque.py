@@ -1,4 +1,7 @@
-"""Gemini's own fields without a unified event: how they are kept, and where they are written."""
+"""Gemini's fields without a unified event: reading them, and the object each is written to.
+
+https://ai.google.dev/api/generate-content (read 2026-11-22).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ _FRAME = "frame"
 
 
 def replace_half_characters(key: str, value: Any) -> Any:
-    """Return the value of a field that is kept, without the lone surrogates of a fragment."""
+    """Return the value of an unknown field, with lone surrogates of fragments replaced."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
 
 def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
-    """Return the object that opaque data belongs to, and its fields there."""
+    """Return the object that an opaque event is written to, and its fields there."""
     try:
         value: Any = msgspec.json.decode(event.data)
     except FAST_ERRORS:
@@ -35,12 +38,12 @@ def opaque_to_wire(event: Opaque) -> tuple[Target, dict[str, Any]]:
         return "candidate", {event.name: value}
     if event.name == _FRAME:
         return ("frame", value) if is_object(value) else ("dropped", {})
-    # A string is the data of a named event; a field of a part is never one.
+    # A string is the data of a frame with an event name: no field of a part is a string.
     return ("dropped", {}) if isinstance(value, str) else ("part", {event.name: value})
 
 
 def block_reason(fields: dict[str, Any]) -> str:
-    """Return the `blockReason` in fields of a chunk; empty if the prompt was not blocked."""
+    """Return the `blockReason` in fields of a chunk; "" if the prompt was not blocked."""
     feedback = fields.get("promptFeedback")
     reason = feedback.get("blockReason") if is_object(feedback) else None
     return finish_reason_of(reason) if isinstance(reason, str) else ""

@@ -1,8 +1,8 @@
-"""Finish reasons of Gemini as stop reasons and errors, and back.
+"""Finish reasons of Gemini as stop reasons and errors, in both directions.
 
-https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).
-A server's own word goes into the table of its meaning, and not into `validate`, which knows
-the vendor's words alone.
+https://ai.google.dev/api/generate-content#FinishReason (read 2026-11-22).  Add a finish reason
+of another server to the table of its meaning, and not to `validate`, which knows the vendor's
+finish reasons alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamnorm._core.json import clean
 _UNSPECIFIED = frozenset(
     {"FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "0"}
 )
-"""Finish and block reasons that say nothing."""
+"""Finish and block reasons that count as absent."""
 
 FAILED = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"}
@@ -30,7 +30,7 @@ _REFUSALS = frozenset(
     | {"MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"}
 )
 _OTHERS = frozenset({"OTHER", "NO_IMAGE", "IMAGE_OTHER"})
-_KNOWN_OTHERS = _OTHERS | frozenset(map(str, range(5, 32)))  # numbers of known words
+_KNOWN_OTHERS = _OTHERS | frozenset(map(str, range(5, 32)))  # with the numbers of the enumeration
 
 _FROM_WIRE: dict[str, StopReason] = {
     "STOP": "end_turn",
@@ -54,40 +54,42 @@ _TO_WIRE: dict[StopReason, str] = {
 
 
 def finish_reason_of(value: Any) -> str:
-    """Return a finish or block reason, maybe sent as its number; empty if it says nothing."""
-    word = str(value) if type(value) is int else clean(value) if isinstance(value, str) else ""
-    return "" if word in _UNSPECIFIED else word
+    """Return a finish or block reason; "" if it is absent or unspecified.
+
+    Clients can ask for numbers (`enum-encoding=int`), which become strings here.
+    """
+    reason = str(value) if type(value) is int else clean(value) if isinstance(value, str) else ""
+    return "" if reason in _UNSPECIFIED else reason
 
 
-def stop_reason_from_wire(finish_reason: str, *, called: bool) -> StopReason:
-    """Return the stop reason of a finish reason.
+def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopReason:
+    """Return the stop reason of a finish reason; Google has none for tool calls.
 
     Args:
-        finish_reason: As spelt on the wire.
-        called: Whether the answer holds a client tool call without a result.
+        finish_reason: Finish reason as spelt on the wire.
+        awaits_client: Whether the answer holds a client tool call without a result.
     """
     if finish_reason in _REFUSALS:
         return "refusal"
     reason = _FROM_WIRE.get(finish_reason, "other")
     is_unknown = finish_reason not in _FROM_WIRE and finish_reason not in _KNOWN_OTHERS
-    return "tool_use" if called and (is_unknown or reason == "end_turn") else reason
+    return "tool_use" if awaits_client and (is_unknown or reason == "end_turn") else reason
 
 
 def stop_reason_to_wire(event: MessageStop) -> str:
-    """Return the finish reason of a stop: as it was read, where that has the same meaning."""
+    """Return the `finishReason`: the raw one if it maps to the same stop reason."""
     raw = event.raw_reason or ""
-    refused = event.reason == "refusal" and raw in _REFUSALS
-    return (
-        raw if refused or (event.reason == "other" and raw in _OTHERS) else _TO_WIRE[event.reason]
-    )
+    if event.reason == "refusal" and raw in _REFUSALS:
+        return raw
+    return raw if event.reason == "other" and raw in _OTHERS else _TO_WIRE[event.reason]
 
 
 def failed_finish(finish_reason: str, message: str) -> StreamError | None:
     """Return the error of a finish reason that means failure, else None.
 
     Args:
-        finish_reason: As spelt on the wire.
-        message: The vendor's `finishMessage`; empty if there is none.
+        finish_reason: Finish reason as spelt on the wire.
+        message: `finishMessage` of the candidate; "" if it is missing.
     """
     if finish_reason not in FAILED:
         return None

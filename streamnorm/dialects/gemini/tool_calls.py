@@ -1,4 +1,10 @@
-"""Tool calls: their parts, arguments in fragments, and which part belongs to which call."""
+"""Tool calls: their parts, arguments in fragments, and the calls of a candidate so far.
+
+https://ai.google.dev/api/caching#FunctionCall (read 2026-11-22).  The Gemini API sends a call
+whole.  Vertex AI can stream its arguments: a start with the name, fragments (`partialArgs`) that
+each set the value at a JSON path, and an end without any field.  `PartialArguments` writes the
+fragments as one JSON text.
+"""
 
 from __future__ import annotations
 
@@ -25,48 +31,48 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "boolValue": (bool,),
     "nullValue": (str, int, type(None)),
 }
-"""Types of the values of an entry, which has at most one."""
+"""Types of the values that an entry can have, at most one."""
 
 
 class CallPart(Struct):
     """A `functionCall` part: a whole call or one fragment of a call.
 
     Attributes:
-        id: Id of the call; empty if it has none.
-        name: Name of the tool; empty in a later fragment.
+        id: Id of the call; "" if it is missing.
+        name: Name of the tool; "" in a later fragment.
         arguments: JSON text of `args`, byte for byte as on the wire; None without `args`.
-        entries: `partialArgs`.
-        goes_on: Whether more fragments of the call follow.
-        rest: Fields without a unified field.
+        entries: Entries of `partialArgs`.
+        continues: Whether more fragments of the call follow.
+        unknown: Unknown fields.
     """
 
     id: str
     name: str
     arguments: str | None
     entries: list[dict[str, Any]]
-    goes_on: bool
-    rest: dict[str, Any]
+    continues: bool
+    unknown: dict[str, Any]
 
 
 def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
     """Return a `functionCall` with the JSON text of its arguments.
 
     Raises:
-        Fatal: It has both whole arguments and fragments.
+        Fatal: The call has both complete arguments and fragments.
     """
     entries = objects_of(call.get("partialArgs"))
-    goes_on = _goes_on(call) or any(map(_goes_on, entries))
+    continues = _continues(call) or any(map(_continues, entries))
     arguments = _arguments_text(call.get("args"), raw)
-    if arguments is not None and (entries or goes_on):
+    if arguments is not None and (entries or continues):
         if call["args"]:
             raise contradiction("whole arguments beside fragments")
         arguments = None
-    rest = {key: item for key, item in call.items() if key not in _MAPPED}
+    unknown = {key: item for key, item in call.items() if key not in _MAPPED}
     id, name = string_of(call, "id"), string_of(call, "name")
-    return CallPart(id, name, arguments, entries, goes_on, rest)
+    return CallPart(id, name, arguments, entries, continues, unknown)
 
 
-def _goes_on(value: dict[str, Any]) -> bool:
+def _continues(value: dict[str, Any]) -> bool:
     return value.get("willContinue") is True
 
 
@@ -82,7 +88,7 @@ def _arguments_text(value: Any, raw: RawCall | None) -> str | None:
 def server_call_from_wire(
     field: str, value: dict[str, Any], raw: RawPart
 ) -> tuple[ServerToolCall, str]:
-    """Return a call of `executableCode` or `toolCall`, and its JSON text as its arguments."""
+    """Return the server call of an `executableCode` or `toolCall`, whose JSON is its arguments."""
     if field == "executableCode":
         name, text = "code_execution", raw.executable_code
     else:
@@ -92,19 +98,19 @@ def server_call_from_wire(
 
 
 def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> dict[str, Any]:
-    """Return a call as the fields of its part."""
+    """Return a client tool call as the fields of a part."""
     function = {"id": call.id, "name": call.name, "args": raw_json(arguments or "{}")}
     part: dict[str, Any] = {"functionCall": function}
     return part if signature is None else {**part, "thoughtSignature": signature}
 
 
 def server_call_to_wire(call: ServerToolCall, arguments: str) -> dict[str, Any]:
-    """Return a call that the provider executed as the fields of its part."""
+    """Return a server tool call as the fields of a part."""
     return {call.kind: raw_json(arguments or "{}")}
 
 
 def contradiction(found: str) -> Fatal:
-    """Return the error of a call that contradicts what came before it."""
+    """Return the error for a call that contradicts earlier parts."""
     return Fatal(StreamError("malformed", f"function call with {found}"))
 
 
@@ -112,11 +118,11 @@ class _Container(Struct):
     """An object or list that is open in the JSON text.
 
     Attributes:
-        step: Its key or position in the container around it.
-        is_list: Whether it is a list.
+        step: Key or position in the container around it.
+        is_list: Whether the container is a list.
         keys: Keys of an object so far.
         count: Number of values so far.
-        stored_bytes: Bytes of the keys that are counted as stored.
+        stored_bytes: Bytes of the keys, counted as stored.
     """
 
     step: str | int
@@ -127,26 +133,26 @@ class _Container(Struct):
 
 
 class PartialArguments:
-    """Serialize the `partialArgs` of one call as fragments of one JSON object.
+    """Writer of the `partialArgs` of one call as fragments of one JSON object.
 
     Args:
-        limits: `max_json_depth` bounds the steps of a path.
-        stored: Counter of the keys that are stored of open objects.
+        limits: Limits, of which `max_json_depth` bounds the steps of a path.
+        stored: Counter of stored bytes, for the keys of open objects.
     """
 
     def __init__(self, limits: Limits, stored: StoredBytes) -> None:
         self._limits = limits
         self._stored = stored
         self._open: list[_Container] = []  # outermost first
-        self._string: list[str | int] | None = None  # path of the unfinished string
+        self._string: list[str | int] | None = None  # path of the open string
         self._carry = ""  # high surrogate at its end
 
     def write(self, entry: dict[str, Any]) -> str:
         """Return the JSON text that an entry adds.
 
         Raises:
-            Fatal: The entry has no path, or one that was already closed, or another than that
-                of an unfinished string, or its value is none.
+            Fatal: The path is missing, already closed, or differs from the path of an open
+                string; or the value has a wrong type.
         """
         path, ends_list = self._read_path(entry.get("jsonPath"))
         _check_value(entry)
@@ -159,17 +165,17 @@ class PartialArguments:
     def finish(self) -> str:
         """Return the text that closes all containers.
 
-        An unfinished string is not closed: its end was never sent.
+        An open string stays open, and its containers with it: its end was never sent.
         """
         return self._close_to(0) if self._string is None else self._half_character()
 
     def cut(self) -> str:
-        """Return text behind which the arguments are unfinished: their end was never sent."""
+        """Return text that leaves the arguments unfinished, for a call whose end never came."""
         return self._half_character() if self._open else "{"
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is open."""
+        """Whether no string and no container is open."""
         return self._string is None and not self._open
 
     def _go_to(self, path: list[str | int], ends_list: bool, entry: dict[str, Any]) -> str:
@@ -201,7 +207,10 @@ class PartialArguments:
         return "".join(out)
 
     def _enter(self, step: str | int) -> str:
-        """Return the comma and the key before a value of the innermost container."""
+        """Return the comma and the key before a value of the innermost container.
+
+        Positions of a list must be dense: a sparse one would demand padding without bound.
+        """
         container = self._open[-1]
         comma = "," if container.count else ""
         container.count += 1
@@ -297,10 +306,10 @@ class OpenCall(Struct):
     """An open call whose arguments come in fragments.
 
     Attributes:
-        index: Index of its block.
-        id: Id of the call; empty if it came without one.
+        index: Index of the block.
+        id: Id of the call; "" if it is missing.
         name: Name of the tool.
-        arguments: The arguments so far.
+        arguments: Arguments so far.
     """
 
     index: int
@@ -309,10 +318,12 @@ class OpenCall(Struct):
     arguments: PartialArguments
 
     def is_continued_by(self, part: CallPart) -> bool:
-        """Return whether a part is a fragment of this call and not the start of another.
+        """Return whether a part is a fragment of this call and not the start of a new one.
+
+        Vertex AI sends fragments without id and name; some servers repeat both.
 
         Raises:
-            Fatal: The part names this call and contradicts it, or names no call that is open.
+            Fatal: The part names this call and contradicts it, or names no open call.
         """
         if not part.name and part.id in ("", self.id):
             is_same = True
@@ -335,11 +346,12 @@ class CandidateCalls:
     """The calls of one candidate so far, and which of them have their result."""
 
     def __init__(self) -> None:
-        self._by_id: dict[tuple[str, str], tuple[str, int]] = {}  # name and hash of the content
+        # Name and hash of the content, by kind of part and id.
+        self._by_id: dict[tuple[str, str], tuple[str, int]] = {}
         self._cut: dict[str, None] = {}  # names of calls whose arguments never ended
         self._unfinished = 0
         self._unanswered: dict[str, str] = {}  # names of client tool calls by id
-        self._running: list[str] = []  # ids of the provider's calls
+        self._running: list[str] = []  # ids of server tool calls without a result
 
     @property
     def awaits_client(self) -> bool:
@@ -348,28 +360,28 @@ class CandidateCalls:
 
     @property
     def unfinished(self) -> int:
-        """Number of client tool calls whose arguments are no whole JSON."""
+        """Number of client tool calls whose arguments are no complete JSON."""
         return self._unfinished
 
-    def repeats(self, what: str, id: str, name: str, content: str) -> bool:
-        """Return whether a call or result repeats that of its id; store it if it is new.
+    def repeats(self, kind: str, id: str, name: str, content: str) -> bool:
+        """Return whether a call or result was sent before; store a new one.
 
         Raises:
-            Fatal: It is another than that of its id.
+            Fatal: The id was sent before with another name or content.
         """
         if not id:
             return False
-        found, known = (name, hash(content)), self._by_id.get((what, id))
+        found, known = (name, hash(content)), self._by_id.get((kind, id))
         if known is not None and known != found:
-            raise contradiction(f"the id of another {what}")
-        self._by_id[what, id] = found
+            raise contradiction(f"the id of another {kind}")
+        self._by_id[kind, id] = found
         return known is not None
 
     def check_start(self, part: CallPart) -> None:
-        """Check that the start of a call is no fragment of a call that was cut.
+        """Check that the start of a call cannot be a fragment of a call that was cut.
 
         Raises:
-            Fatal: It may be one.
+            Fatal: The part has fragments, no id, and the name of a cut call.
         """
         if part.entries and not part.id and part.name in self._cut:
             raise contradiction("arguments for a call that was cut")
@@ -379,11 +391,11 @@ class CandidateCalls:
         self._unanswered[id] = name
 
     def start_server_call(self, id: str) -> None:
-        """Store a call that the provider executes."""
+        """Store a server tool call."""
         self._running.append(id)
 
     def complete(self, arguments: str) -> None:
-        """Judge whole arguments: text that is no JSON is unfinished."""
+        """Count complete arguments as unfinished if they are no JSON."""
         self._unfinished += bool(arguments) and not is_json(arguments)
 
     def cut(self, name: str) -> None:
@@ -392,17 +404,20 @@ class CandidateCalls:
         self._cut[name] = None
 
     def answer(self, id: str, name: str) -> str:
-        """Return the id of the client tool call that a result answers; its tool has run."""
+        """Return the id of the client tool call that a result answers, and end its wait.
+
+        With `mcpServers` the provider runs client tools itself and sends their results.
+        """
         if not id:
             id = next((known for known, tool in self._unanswered.items() if tool == name), "")
         self._unanswered.pop(id, None)
         return id
 
     def answer_server_call(self, id: str) -> str:
-        """Return the id of the provider's call that a result answers.
+        """Return the id of the server tool call that a result answers.
 
         Raises:
-            Fatal: It has no id, and several calls have no result.
+            Fatal: The result has no id, and several calls have no result.
         """
         if not id and len(self._running) > 1:
             raise contradiction(f"a result without an id after {len(self._running)} calls")

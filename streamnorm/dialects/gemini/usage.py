@@ -3,7 +3,7 @@
 https://ai.google.dev/api/generate-content#UsageMetadata (read 2026-11-22).
 `promptTokenCount` includes cached tokens but not those of the provider's own tools, and
 `candidatesTokenCount` leaves out the thoughts.  Each usage object is a snapshot of the whole
-message so far: a count that it leaves out is not that of an earlier chunk.
+message so far and replaces the one before: an absent count is unknown.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _COUNTS = {
 
 
 class UsageReader:
-    """Read the usage objects of one stream, each of which replaces the former whole.
+    """Reader of the usage objects of one stream; each replaces the one before.
 
     Attributes:
-        usage: The snapshot.
+        usage: Snapshot of the last object; pending counts are not part of it.
     """
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self._last: Counts | None = None  # whose fields besides the numbers are those of the
-        # last chunk; None if `read` read that
+        # Counts of the last chunk, for its fields other than numbers; None after `read`.
+        self._last: Counts | None = None
         self._known = Counts()
         self._before = self._known  # the counts before `add_pending`
         self._is_stale = False  # whether counts have changed since the snapshot
@@ -50,7 +50,7 @@ class UsageReader:
 
     def set_last(self, counts: Counts) -> None:
         """Store the counts that `read` has just read, for `matches_last`."""
-        for name in _DETAILS:  # which would keep the memory of the whole frame
+        for name in _DETAILS:  # an uncopied `Raw` holds the memory of its whole frame
             setattr(counts, name, getattr(counts, name).copy())
         self._last = counts
 
@@ -68,7 +68,7 @@ class UsageReader:
 
     def add_pending(self, counts: Counts) -> None:
         """Add counts that match the last; `refresh` brings them into the snapshot."""
-        # Equal to those of `_last`; each would keep the memory of a whole frame.
+        # Equal to the details of `_last`; each would hold the memory of a whole frame.
         counts.prompt_tokens_details = counts.candidates_tokens_details = _NOTHING
         counts.cache_tokens_details = counts.tool_use_prompt_tokens_details = _NOTHING
         counts.traffic_type = counts.service_tier = _NOTHING
@@ -97,7 +97,7 @@ class UsageReader:
         return self.refresh()
 
     def refresh(self) -> bool:
-        """Bring pending counts into the snapshot and return whether that changes it."""
+        """Move pending counts into the snapshot and return whether it changes."""
         if not self._is_stale:
             return False
         self._is_stale = False
@@ -122,7 +122,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
 
     Args:
         usage: The snapshot.
-        extras: Whether to write Google's own counts back, among them those of its tools.
+        extras: Whether to write Google's unknown fields back, such as its tools' tokens.
     """
     wire: dict[str, Any] = dict(usage.extra or {}) if extras else {}
     thoughts = usage.reasoning_tokens or 0

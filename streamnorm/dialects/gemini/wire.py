@@ -60,8 +60,8 @@ class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
 class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     """Payload of a frame that only extends text.
 
-    A chunk with any other field is read in full: what a server adds to every chunk is named
-    here, or its streams are slow.
+    A chunk with any other field is read in full, which is slow: a field that a server adds to
+    every chunk must be listed here.
     """
 
     candidates: tuple[TextCandidate]
@@ -136,17 +136,17 @@ _DATA = frozenset(
     {"text", "functionCall", "functionResponse", "toolCall", "toolResponse", "executableCode"}
     | {"codeExecutionResult", "inlineData", "fileData"}
 )
-"""Fields of which a part has one."""
+"""Data fields, of which a part has one."""
 _MODIFIERS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
 
 
 def data_field(part: dict[str, Any]) -> str:
-    """Return the field with the data of a part.
+    """Return the name of a part's data field.
 
     Raises:
-        Fatal: There are several.
+        Fatal: The part has several data fields.
     """
     fields = [key for key in part if key not in _MODIFIERS and part[key] is not None]
     data = [key for key in fields if key in _DATA and (key != "text" or part[key] != "")]
@@ -161,8 +161,8 @@ PIECES = frozenset(
 )
 """Keys whose strings are fragments of a longer text, and the keys on the way to them.
 
-Half of a character at the end of such a string is joined with its other half; in a text
-field that is missing here, characters that are cut in two are lost."""
+Half of a surrogate pair at the end of such a string is joined with its other half.  In the text
+field of a server that is missing here, characters that are cut in two are lost."""
 
 
 def raw_json(text: str) -> Raw:

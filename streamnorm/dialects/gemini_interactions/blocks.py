@@ -1,4 +1,9 @@
-"""The steps of an interaction, one module for each kind."""
+"""Steps of an interaction: what all share, then answers, thoughts and unknown steps.
+
+https://ai.google.dev/api/interactions-api (read 2026-11-22).  `InteractionBlocks` is the state
+of the whole interaction, `OpenStep` a step between its start and its stop.  Steps that call tools
+are in `tool_calls.py`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,7 @@ class OutputText(Struct):
     crc: int = 0
 
     def append(self, text: str) -> None:
-        """Append a piece of the text."""
+        """Append a fragment of the text."""
         data = text.encode("utf-8", "replace")
         self.size += len(data)
         self.crc = crc32(data, self.crc)
@@ -53,10 +58,10 @@ class InteractionBlocks(BlockOpener):
 
     Attributes:
         unanswered: Names of the client tool calls without a result, by call id.
-        running: Ids of the provider's calls without a result.
+        running: Ids of the server tool calls without a result.
         calls_by_id: Name and arguments of all calls, by id.
-        outputs: Text of each step of the answer.
-        unfinished: Number of client tool calls whose arguments are no whole JSON.
+        outputs: Length and checksum of the text of each step of the answer.
+        unfinished: Number of client tool calls whose arguments are no complete JSON.
     """
 
     unanswered: dict[str, str] = field(default_factory=dict)
@@ -72,10 +77,10 @@ class InteractionBlocks(BlockOpener):
         return index
 
     def name_call(self, id: str, name: str) -> None:
-        """Store the id of a call, which no other call may have.
+        """Store the id of a new call.
 
         Raises:
-            Fatal: Another call has it.
+            Fatal: Another call has the id.
         """
         if id in self.calls_by_id:
             raise Fatal(StreamError("malformed", "two calls of one id, expected different ids"))
@@ -93,10 +98,10 @@ class GrowingBlock:
 
     Args:
         index: Index of the block.
-        delta_of: Makes the delta event of a text.
+        delta_of: Factory of the delta event for a text.
 
     Attributes:
-        carry: High surrogate that the last delta ended in.
+        carry: High surrogate at the end of the last delta.
     """
 
     def __init__(self, index: int, delta_of: Callable[[str], Event]) -> None:
@@ -112,7 +117,7 @@ class GrowingBlock:
         return text
 
     def flush(self, events: list[Event]) -> str:
-        """Append the replacement of a high surrogate without its pair, and return it."""
+        """Append the replacement of an unpaired high surrogate, if any, and return it."""
         carry, self.carry = clean(self.carry), ""
         if carry:
             events.append(self._delta_of(carry))
@@ -120,12 +125,12 @@ class GrowingBlock:
 
 
 class OpenStep(ABC):
-    """One open step.
+    """A step between its start and its stop.
 
     Args:
         kind: Type of the step.
-        fields: Fields of its start.
-        arguments: JSON text of the arguments in its start; empty if there are none.
+        fields: Fields of the start.
+        arguments: JSON text of the arguments in the start; "" without arguments.
         blocks: State shared with the other steps.
     """
 
@@ -160,8 +165,8 @@ class OpenStep(ABC):
         Args:
             kind: Type of the delta.
             delta: The delta.
-            arguments: JSON text of its arguments; empty if there are none.
-            events: Where to append.
+            arguments: JSON text of the delta's arguments; "" without arguments.
+            events: List to append to.
         """
 
     @abstractmethod
@@ -169,13 +174,13 @@ class OpenStep(ABC):
         """Append the events of the end.
 
         Args:
-            events: Where to append.
-            explicit: Whether the step itself was stopped, and not only the interaction.
+            events: List to append to.
+            explicit: Whether the server has stopped the step, and not only the interaction.
         """
 
 
 class UnknownStep(OpenStep):
-    """A step of a type without a unified block, or of the user's own input."""
+    """A step of an unknown type, or `user_input`."""
 
     _index: int | None = None
 
@@ -193,12 +198,12 @@ class UnknownStep(OpenStep):
         return False
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
-        # A step whose start passed a limit was never opened.
+        # A step whose start exceeded a limit has no block.
         events += [] if self._index is None else [BlockStop(self._index)]
 
 
 def signature_from_wire(signature: str) -> Signed:
-    """Return a signature and its issuer: the one in our tag, else Google."""
+    """Return a signature and its issuer: the issuer in its tag, else Google."""
     return untag_signature(unwrap_base64(signature)) or Signed(signature, "google")
 
 
@@ -213,7 +218,7 @@ class OutputStep(OpenStep):
         self._written = OutputText()
         if self.kind in ("model_output", "text"):
             self._blocks.outputs.append(self._written)
-        if self.kind != "model_output":  # a content of the former revision
+        if self.kind != "model_output":  # the former revision starts a content, not a step
             self.read_delta(self.kind, self._fields, "", events)
             return
         contents = self._fields.get("content")
@@ -335,7 +340,7 @@ class ThoughtStep(OpenStep):
         match kind:
             case "thought_summary":
                 self._write(delta.get("content"), events)
-            case "text" | "thought":  # reasoning, whatever its type says
+            case "text" | "thought":  # reasoning: a thought step holds nothing else
                 self._write(delta, events)
             case "thought_signature":
                 self._sign(string_of(delta, "signature"), events)

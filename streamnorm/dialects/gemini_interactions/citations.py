@@ -1,8 +1,8 @@
 """Annotations of a text as citations.
 
-https://ai.google.dev/api/interactions-api#Resource:Annotation (read 2026-11-22).  Their
-offsets count bytes of the text.  `kind` is the name that `generateContent` has for the same
-source, so that a caller needs one name for it.
+https://ai.google.dev/api/interactions-api#Resource:Annotation (read 2026-11-22).  Offsets count
+bytes of the text.  `Citation.kind` is the name of the same source in `generateContent`, so that
+both of Google's APIs have one name for it.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ def citation_from_wire(annotation: dict[str, Any], text: TextOffsets) -> Citatio
     span = _read_span(annotation, text)
     if span is None:
         return None
-    rest = {
+    unknown = {
         key: value for key, value in annotation.items() if key not in _MAPPED and value is not None
     }
 
     def pop_first(names: tuple[str, ...]) -> str | None:
-        name = next((name for name in names if isinstance(rest.get(name), str)), None)
-        return None if name is None else clean(rest.pop(name))
+        name = next((name for name in names if isinstance(unknown.get(name), str)), None)
+        return None if name is None else clean(unknown.pop(name))
 
     url, title = pop_first(_URLS), pop_first(_TITLES)
-    return Citation(_KINDS[kind], url, title, None, *span, extra=rest or None)
+    return Citation(_KINDS[kind], url, title, None, *span, extra=unknown or None)
 
 
 def _read_span(
     annotation: dict[str, Any], text: TextOffsets
 ) -> tuple[int | None, int | None] | None:
-    """Return the characters of an annotation, None and None for the whole text."""
+    """Return the characters of an annotation; None and None for the whole text."""
     start, end = annotation.get("start_index"), annotation.get("end_index")
     if end is None:  # the vendor leaves out zeros, but an end of zero is none
         return (None, None) if not start else None

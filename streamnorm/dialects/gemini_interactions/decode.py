@@ -2,9 +2,9 @@
 
 https://ai.google.dev/api/interactions-api and
 https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).  An interaction is a
-series of steps, each with its start, deltas and stop, which `items` reads.  This module
+series of steps, each with its start, deltas and stop, which `steps.py` reads.  This module
 reads the events of the whole interaction: its start, status, token counts and end.  The
-former revision, whose steps are called contents, is read alike.
+former revision, which calls its steps contents, is read in the same way.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _FIELDS_BY_ACTION = {
     **dict.fromkeys((*FINAL_EVENTS, *_STARTS), ("interaction",)),
     "status_update": ("interaction_id", "status", "usage"),
 }
-"""Fields that are read of each event of the whole interaction; other events have none."""
+"""Mapped fields of the events of the whole interaction, by action; other actions have none."""
 
 
 class InteractionsDecoder(Decoder):
-    """Decode one interaction.
+    """Decoder of one interaction.
 
     Args:
         options: See `Decoder`.
@@ -59,7 +59,7 @@ class InteractionsDecoder(Decoder):
         super().__init__(**options)
         self._blocks = InteractionBlocks(self._limits, self.note)
         self._steps = OpenSteps(self._blocks)
-        self._event_id = ""  # of the last event, from which the vendor can continue
+        self._event_id = ""  # id of the last event, after which the vendor can resume the stream
         self._start_fields: dict[str, Any] | None = None  # None before the start
         self._is_created = False  # whether an event has created the interaction
         self._id = ""
@@ -115,7 +115,7 @@ class InteractionsDecoder(Decoder):
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=PIECES)
         except InvalidJSON as problem:
-            # Every name is that of an event, known or not.
+            # The API names every frame by its event type: each name is expected.
             read_no_json(self, frame, problem, events, names=(frame.event,))
             return
         if not is_object(value):
@@ -170,13 +170,13 @@ class InteractionsDecoder(Decoder):
             self._finish(interaction, events, data)
 
     def _check_id(self, id: str) -> None:
-        """Check that an event belongs to this interaction; one that is not stored has no id."""
+        """Check that an event belongs to this interaction; without `store` its id is ""."""
         if id and self._id and id != self._id:
             raise self.malformed("event of another interaction, expected the first")
         self._id = self._id or id
 
     def _revoke_status(self) -> None:
-        """Wait for another status: content follows one that ended the interaction."""
+        """Forget a terminal status: content that follows it needs a new one."""
         if self._status in TERMINAL:
             self._status = ""
 
@@ -225,7 +225,7 @@ class InteractionsDecoder(Decoder):
             if name not in known or known[name] != item
         }
         resumable = bool(interaction.get("continuation_token"))
-        called = bool(self._blocks.unanswered)
-        reason = stop_reason(self._status, called=called, resumable=resumable)
+        awaits_client = bool(self._blocks.unanswered)
+        reason = stop_reason(self._status, awaits_client=awaits_client, resumable=resumable)
         events.append(MessageStop(reason, self._status, extra=extra or None))
         self.outcome = Completed(reason, self._usage.usage)

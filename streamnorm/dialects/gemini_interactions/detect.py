@@ -1,4 +1,7 @@
-"""Detection of Interactions frames and of the terminal."""
+"""Detection of the frames of the Interactions API and of the terminal frame.
+
+https://ai.google.dev/api/interactions-api (read 2026-11-22).
+"""
 
 from __future__ import annotations
 
@@ -46,5 +49,5 @@ def is_terminal(frame: Frame) -> bool:
 
 
 def event_type(value: dict[str, Any], frame: Frame) -> str:
-    """Return the `event_type` of an event; where it is missing, the name of its frame."""
+    """Return the `event_type` of an event; the name of its frame if it is missing."""
     return string_of(value, "event_type") or frame.event

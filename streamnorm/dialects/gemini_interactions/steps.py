@@ -1,4 +1,8 @@
-"""The open steps of one interaction, by their index on the wire."""
+"""The open steps of one interaction, by their index on the wire.
+
+https://ai.google.dev/api/interactions-api (read 2026-11-22).  This module finds the step of each
+event; `blocks.py` and `tool_calls.py` read the content of the steps.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from streamnorm.dialects.gemini_interactions.tool_calls import (
 )
 from streamnorm.dialects.gemini_interactions.wire import RawStep, arguments_text, raw_event
 
-# A step may have no block, but costs memory.
+# Steps without a block, which `max_blocks` does not count, cost memory, too.
 _STEPS_PER_BLOCK = 4
 _FILES = frozenset({"image", "document", "audio", "video"})
 _TEXTS = frozenset({"model_output", "text"})
@@ -37,23 +41,23 @@ _OUTPUTS = _TEXTS | _FILES
 
 
 class OpenSteps:
-    """Follow the steps; several may be open at once.
+    """The steps of one interaction; several may be open at once.
 
     Args:
-        blocks: State that the steps share.
+        blocks: State shared by the steps.
 
     Attributes:
-        open: The open steps by index.
-        is_resumed: Whether the stream may go on with steps that another one has started.
+        open: Open steps by index.
+        is_resumed: Whether the stream may continue steps that an earlier stream has started.
     """
 
     def __init__(self, blocks: InteractionBlocks) -> None:
         self.open: dict[int, OpenStep] = {}
         self._blocks = blocks
         self.is_resumed = False
-        self._starts: dict[int, int] = {}  # hash of each start, of stopped steps, too
+        self._starts: dict[int, int] = {}  # hash of each start, also after the stop
         self._last_index = -1
-        self._stored_bytes: dict[int, int] = {}  # of open steps
+        self._stored_bytes: dict[int, int] = {}  # of open steps, by index
 
     def read(self, action: str, value: dict[str, Any], data: str, events: list[Event]) -> None:
         """Append the events of one event of a step.
@@ -61,8 +65,8 @@ class OpenSteps:
         Args:
             action: `start`, `delta` or `stop`.
             value: The event.
-            data: Its JSON text.
-            events: Where to append.
+            data: JSON text of the event.
+            events: List to append to.
         """
         raw = raw_event(data)
         index = self._index_of(action, value.get("index"))
@@ -81,16 +85,16 @@ class OpenSteps:
                 self._stop(index, events)
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Append the steps of the last event, unless earlier events brought steps."""
+        """Append the steps of the last event, unless earlier events had steps."""
         if not self._starts:
             for step, raw_step in _complete_steps(interaction, data):
                 self._add(step, raw_step, events)
 
     def compare(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
-        """Compare the steps that came with those of the last event; append the calls it adds.
+        """Compare the last event's steps with the streamed ones; append calls that it adds.
 
         Raises:
-            Fatal: They contradict each other.
+            Fatal: The last event has another answer, or another call of the same id.
         """
         if not self._starts:
             return
@@ -106,18 +110,18 @@ class OpenSteps:
                     self._add(step, raw, events)
                 elif known[0] != name or not is_same(known[1], arguments_text(step, raw)):
                     raise _malformed("a call that the last event repeats with another content")
-        # An answer that is not stored may be repeated without its text.
+        # The last event may repeat an answer without its text.
         written = self._blocks.outputs
         if len(texts) == len(written) and any(text.size for text in texts) and texts != written:
             raise _malformed("an answer that the last event repeats with another text")
 
     def _store(self, index: int, size: int) -> None:
-        """Count what is stored of a step until it stops."""
+        """Count bytes of a step that are stored until it stops."""
         self._blocks.store(size)
         self._stored_bytes[index] = self._stored_bytes.get(index, 0) + size
 
     def _add(self, step: dict[str, Any], raw: RawStep | None, events: list[Event]) -> None:
-        """Append a whole step."""
+        """Append a complete step."""
         self._start(self._last_index + 1, step, raw, events)
         self._stop(self._last_index, events)
 
@@ -129,10 +133,10 @@ class OpenSteps:
         self.open = {}
 
     def _index_of(self, action: str, index: object) -> int:
-        """Return the index of the step that an event names, or that alone is open.
+        """Return the index of an event's step; without an index, of the only open step.
 
         Raises:
-            Fatal: It names none, and several steps or no step are open.
+            Fatal: The event has no index, and no step or several are open.
         """
         if type(index) is int:
             return index
@@ -145,10 +149,10 @@ class OpenSteps:
         return next(iter(self.open), self._last_index)
 
     def _repeats(self, index: int, fields: dict[str, Any]) -> bool:
-        """Return whether a start repeats that of its step; store it if it is new.
+        """Return whether a start was sent before; store a new one.
 
         Raises:
-            Fatal: It is another than that of its step.
+            Fatal: The step has started with other fields, or a limit is exceeded.
         """
         found, known = hash(compact(fields)), self._starts.get(index)
         if known is not None and known != found:
@@ -251,7 +255,7 @@ def _step_class(kind: str) -> type[OpenStep]:
 
 
 def _step_of_delta(kind: str) -> str | None:
-    """Return the type of step that a type of delta implies; None if it implies none."""
+    """Return the type of step that a delta without a start implies; None for an unknown delta."""
     if kind in ("text", "text_annotation_delta", "text_annotation", *_FILES):
         return "model_output"
     if kind in ("thought_summary", "thought_signature"):

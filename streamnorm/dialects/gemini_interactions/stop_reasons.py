@@ -18,7 +18,7 @@ _REASONS: dict[str, StopReason] = {
     "requires_action": "tool_use",
     "incomplete": "max_tokens",
     "budget_exceeded": "max_tokens",
-    # The bound of one request was reached; the client continues with the token it was given.
+    # One request has reached its bound; the client continues with the `continuation_token`.
     "requires_continuation": "pause",
 }
 _FAILED = frozenset({"failed", "cancelled"})
@@ -29,14 +29,14 @@ TERMINAL = frozenset({*_REASONS, *_FAILED})
 _RUNNING = frozenset({"queued", "in_progress"})
 
 FINAL_EVENTS = ("completed", "complete")
-"""Names of the last event, without `interaction.`; the second is the former revision's."""
+"""Actions of the last event, `interaction.…`; the former revision has the second."""
 
 
 def status_of(action: str, value: dict[str, Any]) -> str:
-    """Return the status in an event of the whole interaction; empty if it has none.
+    """Return the status in an event of the whole interaction; "" if it has none.
 
     Args:
-        action: Event type without `interaction.`, which implies a status where none is given.
+        action: Event type without `interaction.`; it implies a status if the event has none.
         value: The event.
     """
     interaction = value.get("interaction")
@@ -47,23 +47,25 @@ def status_of(action: str, value: dict[str, Any]) -> str:
 
 
 def contradicts(action: str, status: str) -> bool:
-    """Return whether a status is not one that an event of the whole interaction may have."""
-    if action in FINAL_EVENTS:  # which end every interaction
+    """Return whether an event of the whole interaction cannot have a status."""
+    if action in FINAL_EVENTS:  # a final event ends an interaction of any outcome
         return status in _RUNNING
     return action in TERMINAL and status != action
 
 
-def stop_reason(status: str, *, called: bool, resumable: bool) -> StopReason:
+def stop_reason(status: str, *, awaits_client: bool, resumable: bool) -> StopReason:
     """Return the stop reason of a status.
 
     Args:
-        status: As spelt on the wire.
-        called: Whether a client tool call has no result yet.
+        status: Status as spelt on the wire.
+        awaits_client: Whether a client tool call has no result yet.
         resumable: Whether the vendor sent a continuation token.
     """
     reason = _REASONS.get(status, "other")
     if reason in ("end_turn", "tool_use"):
-        return "tool_use" if called else "end_turn" if reason == "end_turn" else "other"
+        if awaits_client:
+            return "tool_use"
+        return "end_turn" if reason == "end_turn" else "other"
     return "pause" if reason == "max_tokens" and resumable else reason
 
 
@@ -71,8 +73,8 @@ def failed_status(status: str, interaction: dict[str, Any]) -> StreamError | Non
     """Return the error of a status that means failure, else None.
 
     Args:
-        status: As spelt on the wire.
-        interaction: The interaction, for the errors that it lists.
+        status: Status as spelt on the wire.
+        interaction: The interaction, for its list of errors.
     """
     if status not in _FAILED:
         return None

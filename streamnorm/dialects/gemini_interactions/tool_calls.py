@@ -34,29 +34,29 @@ _MAPPED = ("type", "id", "name", "arguments")
 _MAX_DEPTH = 128  # of arguments that are compared
 
 _KIND_SUFFIX = "_step"
-"""Ends the `kind` of server tool calls and results.
+"""Suffix of the `kind` of server tool calls and results.
 
-Kinds of other vendors end in `_call` and `_result`, too, and must not be mistaken for these.
+Kinds of other vendors end in `_call` and `_result`, too; the suffix keeps them apart.
 """
 
 
 class _CallStep(OpenStep):
-    """A call whose arguments come whole or in fragments."""
+    """A call whose arguments arrive complete or in fragments."""
 
-    _whole = ""  # complete arguments of a delta
+    _complete = ""  # complete arguments of a delta
     _id = _name = ""
 
     def __init__(
         self, kind: str, fields: dict[str, Any], arguments: str, blocks: InteractionBlocks
     ) -> None:
         super().__init__(kind, fields, arguments, blocks)
-        self._fragments = TextBuffer()  # all text of the arguments, but for `_whole`
+        self._fragments = TextBuffer()  # the arguments that arrived in fragments
 
     def append(self, delta: Delta, events: list[Event]) -> bool:
         block = self._block
         if block is None or block.carry or type(delta) is not ArgumentsFragment:
             return False
-        if self._whole:
+        if self._complete:
             return False
         if delta.arguments:
             self._store(delta.arguments)
@@ -77,35 +77,38 @@ class _CallStep(OpenStep):
         return self._block
 
     def _append_fragment(self, block: GrowingBlock, text: object, events: list[Event]) -> None:
-        """Append a fragment of the arguments, which repeat those of the start."""
+        """Append a fragment of the arguments; all fragments together repeat a start's arguments."""
         if isinstance(text, str) and text:
-            if self._whole:
+            if self._complete:
                 raise Fatal(StreamError("malformed", f"{self.kind} goes on behind its arguments"))
             self._store(block.append(text, events))
 
     def _append_complete(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
-        """Append complete arguments, which repeat those of the start."""
+        """Append complete arguments, which may repeat the start's arguments."""
         if not text:
             return
-        if text == self._whole:
+        if text == self._complete:
             self._blocks.note("resent_arguments", self.kind)
             return
-        if self._whole or self._fragments.size:
+        if self._complete or self._fragments.size:
             raise Fatal(StreamError("malformed", f"{self.kind} with arguments twice"))
         self._blocks.store_text(text)
-        self._whole = text
+        self._complete = text
         events.append(JSONDelta(block.index, text))
 
     def _finish(self, block: GrowingBlock, events: list[Event]) -> str:
-        """Append the stop of the call and return its arguments."""
+        """Append the stop of the call and return its arguments.
+
+        The arguments of the start are emitted here, if no delta has repeated them.
+        """
         if text := block.flush(events):
             self._store(text)
-        arguments, told = self._whole or self._fragments.text(), self._start_arguments
-        if told and not arguments:
-            self._blocks.store_text(told)
-            arguments = told
+        arguments, in_start = self._complete or self._fragments.text(), self._start_arguments
+        if in_start and not arguments:
+            self._blocks.store_text(in_start)
+            arguments = in_start
             events.append(JSONDelta(block.index, arguments))
-        if told and not is_same(arguments, told):
+        if in_start and not is_same(arguments, in_start):
             found = f"{self.kind} with other arguments than its start"
             raise Fatal(StreamError("malformed", found))
         events.append(BlockStop(block.index))
@@ -128,7 +131,7 @@ class ToolCallStep(_CallStep):
             if kind != "thought_signature" or block is None:
                 return False
             self._sign(block, delta, events)
-        elif block is None:  # the delta of the former revision holds the whole call
+        elif block is None:  # a delta of the former revision holds the complete call
             block = self._begin({**self._fields, **delta}, events)
         elif kind == FUNCTION_CALL:
             self._sign(block, delta, events)
@@ -140,8 +143,9 @@ class ToolCallStep(_CallStep):
 
     def stop(self, events: list[Event], *, explicit: bool) -> None:
         block = self._block or self._begin(self._fields, events)
-        if not (explicit or self._whole or self._fragments.size or self._start_arguments):
-            self._append_fragment(block, "{", events)  # unfinished: neither these came nor the end
+        if not (explicit or self._complete or self._fragments.size or self._start_arguments):
+            # Neither arguments nor the stop of the step arrived: the call is unfinished.
+            self._append_fragment(block, "{", events)
         arguments = self._finish(block, events)
         self._blocks.unfinished += bool(arguments) and not is_json(arguments)
 
@@ -226,7 +230,7 @@ class ResultStep(OpenStep):
         events.append(BlockStop(self._blocks.start(result, None, events)))
 
     def _answer_call(self, id: str, name: str) -> str:
-        """Return the id of the client tool call that a result answers; its tool has run."""
+        """Return the id of the client tool call that a result answers, and end its wait."""
         unanswered = self._blocks.unanswered
         if not id:
             id = next((known for known, tool in unanswered.items() if tool == name), "")
@@ -234,7 +238,7 @@ class ResultStep(OpenStep):
         return id
 
     def _answer_server_call(self, id: str) -> str:
-        """Return the id of the provider's call that a result answers."""
+        """Return the id of the server tool call that a result answers."""
         running = self._blocks.running
         if not id and len(running) > 1:
             found = f"result without an id after {len(running)} calls, expected one"
@@ -258,7 +262,7 @@ class ResultStep(OpenStep):
 
 
 def is_same(arguments: str, others: str) -> bool:
-    """Return whether two texts of arguments have the same JSON value."""
+    """Return whether two arguments texts have the same JSON value."""
     if arguments == others:
         return True
     texts = (text or "{}" for text in (arguments, others))

@@ -1,8 +1,8 @@
 """Token counts of an interaction.
 
-https://ai.google.dev/api/interactions-api (read 2026-11-22).  Input leaves out the tokens of
-the provider's own tools, and output the thoughts.  Each count is of the whole interaction
-so far.
+https://ai.google.dev/api/interactions-api (read 2026-11-22).  `total_input_tokens` leaves out the
+tokens of the provider's tools, `total_output_tokens` the thoughts.  Each count covers the whole
+interaction so far.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from streamnorm._core.events import Usage
 from streamnorm._core.json import count_of
 
 _TOOLS, _TOTAL = "toolUsePromptTokenCount", "totalTokenCount"
-# Counts that `Usage` has no field for get the names of `generateContent`: clients of the
-# vendor read them under these.
+# A count without a field of `Usage` gets its name in `generateContent`, under which the vendor's
+# clients read it.
 _COUNTS = {
     "total_input_tokens": "promptTokenCount",
     "total_tool_use_tokens": _TOOLS,
@@ -27,10 +27,10 @@ _NAMES = frozenset(_COUNTS.values())
 
 
 class UsageReader:
-    """Merge the usage objects of one interaction.
+    """Reader of the usage objects of one interaction, merged count by count.
 
     Attributes:
-        usage: The snapshot.
+        usage: Snapshot of all objects so far.
     """
 
     def __init__(self) -> None:

@@ -54,12 +54,12 @@ decode_delta = _DELTA.decode
 
 
 class RawStep(Struct):
-    """A step, or a delta of one, with the JSON text of its arguments."""
+    """A step or a delta, with the JSON text of its arguments."""
 
     arguments: Raw = Raw()
 
     def text(self) -> str:
-        """Return the arguments; empty for those that are null or an empty object."""
+        """Return the arguments; "" for null and for an empty object."""
         text = bytes(self.arguments).decode()
         if text.startswith('"'):
             return str(decode_any(text, max_depth=1))
@@ -67,7 +67,7 @@ class RawStep(Struct):
 
 
 class RawInteraction(Struct, frozen=True):
-    """An interaction with its steps, as the last event repeats it."""
+    """An interaction with its steps, which the last event repeats."""
 
     steps: list[RawStep | None] = []
     outputs: list[RawStep | None] = []
@@ -86,7 +86,7 @@ _RAW: msgspec.json.Decoder[RawEvent] = msgspec.json.Decoder(RawEvent)
 
 
 def raw_event(data: str) -> RawEvent:
-    """Return the arguments of an event as JSON text; of an event of another shape, none."""
+    """Return the JSON text of an event's arguments; an empty struct for another structure."""
     try:
         return _RAW.decode(data)
     except FAST_ERRORS:
@@ -109,12 +109,12 @@ PIECES = frozenset({"delta", "step", "content", "summary", "text", "arguments"})
 
 
 def replace_half_characters(key: str, value: Any) -> Any:
-    """Return the value of a field that is kept, without the lone surrogates of a fragment."""
+    """Return the value of an unknown field, with lone surrogates of fragments replaced."""
     return msgspec.json.decode(compact(value)) if key in PIECES else value
 
 
 def unknown_fields(value: dict[str, Any], *known: str) -> dict[str, Any]:
-    """Return the fields of an object that are not known and not empty."""
+    """Return the fields of an object that are neither `known` nor empty."""
     return {
         key: replace_half_characters(key, item)
         for key, item in value.items()

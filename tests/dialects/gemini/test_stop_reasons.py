@@ -36,7 +36,7 @@ from streamnorm.dialects.gemini.stop_reasons import (
     ],
 )
 def test_finish_reason_has_its_stop_reason(word: str, reason: str) -> None:
-    assert stop_reason_from_wire(word, called=False) == reason
+    assert stop_reason_from_wire(word, awaits_client=False) == reason
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,14 @@ def test_reason_may_be_a_number(word: object, name: str) -> None:
 
 @pytest.mark.parametrize("word", ["STOP", "1", "SOMETHING_NEW"])
 def test_client_tool_call_makes_a_stop_tool_use(word: str) -> None:
-    assert stop_reason_from_wire(word, called=True) == "tool_use"
+    assert stop_reason_from_wire(word, awaits_client=True) == "tool_use"
 
 
 @pytest.mark.parametrize("word", ["MAX_TOKENS", "SAFETY", "OTHER", "9", "CONTINUATION"])
 def test_client_tool_call_changes_no_other_reason(word: str) -> None:
-    assert stop_reason_from_wire(word, called=True) == stop_reason_from_wire(word, called=False)
+    assert stop_reason_from_wire(word, awaits_client=True) == stop_reason_from_wire(
+        word, awaits_client=False
+    )
 
 
 @pytest.mark.parametrize(

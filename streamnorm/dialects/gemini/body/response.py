@@ -48,9 +48,9 @@ from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import (
-    add_metadata_to,
     citations_to_wire,
     merge_citations,
+    merge_metadata,
 )
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import complete_part
@@ -280,7 +280,7 @@ class _ResponseWriter:
             candidate |= {"finishReason": end.code, "finishMessage": end.message}
         else:
             candidate["finishReason"] = stop_reason_to_wire(end)
-        cited = add_metadata_to(self._citations(), self._metadata)
+        cited = merge_metadata(self._citations(), self._metadata)
         return {**candidate, "content": {"role": "model", "parts": parts}, **cited}
 
     def _citations(self) -> dict[str, Any]:
