@@ -22,6 +22,8 @@ from streamnorm._core.messages import Message
 from streamnorm._decoding import decoder
 from streamnorm._registry import lookup
 
+_MAX_ID_CHARS = 80  # characters of an id in error texts
+
 
 def answer_message(message: Message, dialect: str | None) -> InputMessage:
     """Return a complete answer as a message of a request.
@@ -188,9 +190,6 @@ class StreamedAnswer:
             if isinstance(event, StreamError) and self._error is None:
                 self._error = event
         return events
-
-
-_MAX_ID_CHARS = 80  # characters of an id in error texts
 
 
 class OpenCalls:

@@ -1,7 +1,8 @@
-"""The errors that end a stream: those that rooms raise, and those that providers write.
+"""Failures of streams: errors of providers, limits, lost connections, bodies that are no stream.
 
 A compatible server often writes its errors in another vendor's format, and a proxy in front of
-it in one of its own; so every dialect reads the errors of all formats.
+it has a format of its own; so every dialect reads the errors of all formats.  Each failure is a
+`StreamError`, with its HTTP status (`response_status`) and its exception (`as_exception`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,39 @@ from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.json import clean, compact, is_array, is_object, object_in
 from streamnorm._core.limits import StoredBytes
 from streamnorm._core.messages import Message
+
+# Azure says `deployment`, OpenRouter `no endpoints found for`.
+_MODEL_WORDS = ("model", "deployment", "no endpoints found for")
+
+# "Cannot POST /v1beta/models/x:generateContent" is about a path, not about a model.
+_PATH = re.compile(r"(?<!\w)/\S*")
+# Fields of an error that `StreamError` has; all others are its `extra`.
+_MAPPED = frozenset(
+    {"message", "type", "code", "status", "status_code", "param", "error", "object"}
+)
+
+NOT_A_STREAM = "not_a_stream"
+"""Code of the `StreamError("malformed")` for a body that is no event stream."""
+
+# Probable causes, by the kind of the body.
+_HINTS = {
+    "an HTML page": " (is the URL of the request right?)",
+    "a JSON body": (
+        ' (is "stream": true missing in the request, or streamGenerateContent in its URL?)'
+    ),
+}
+
+# Exceptions of HTTP clients by name: none of the clients is imported, and most of these classes
+# have no built-in base.
+_TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
+_NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
+
+# 529 is no registered status: google-genai retries after 503, not after 529
+# (`_RETRY_HTTP_STATUS_CODES` of google-genai, read 2026-11-23).
+_OVERLOADED = 529
+
+# All vendors use 400; compatible servers also use 413, 422 and 500, which clients misread.
+_TOO_LONG = 400
 
 
 class Fatal(Exception):
@@ -124,12 +158,6 @@ def upstream_error(
     )
 
 
-# Azure says `deployment`, OpenRouter `no endpoints found for`.
-_MODEL_WORDS = ("model", "deployment", "no endpoints found for")
-# "Cannot POST /v1beta/models/x:generateContent" is about a path, not about a model.
-_PATH = re.compile(r"(?<!\w)/\S*")
-
-
 def error_subject(error: StreamError) -> Literal["context", "model"] | None:
     """Return the subject of an error that clients recognise by more than its status, or None.
 
@@ -143,11 +171,6 @@ def error_subject(error: StreamError) -> Literal["context", "model"] | None:
     if error.status_hint == 404 and any(word in text for word in _MODEL_WORDS):
         return "model"
     return None
-
-
-_MAPPED = frozenset(
-    {"message", "type", "code", "status", "status_code", "param", "error", "object"}
-)
 
 
 def find_error(value: Any) -> StreamError | None:
@@ -258,30 +281,6 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else compact(value)
-
-
-NOT_A_STREAM = "not_a_stream"
-"""Code of the `StreamError("malformed")` for a body that is no event stream."""
-
-# Probable causes, by the kind of the body.
-_HINTS = {
-    "an HTML page": " (is the URL of the request right?)",
-    "a JSON body": (
-        ' (is "stream": true missing in the request, or streamGenerateContent in its URL?)'
-    ),
-}
-
-# Exceptions of HTTP clients by name: none of the clients is imported, and most of these classes
-# have no built-in base.
-_TIMEOUTS = frozenset({"TimeoutError", "TimeoutException"})
-_NEVER_CONNECTED = frozenset({"ConnectError", "ConnectionRefusedError", "ClientConnectorError"})
-
-# 529 is no registered status: google-genai retries after 503, not after 529
-# (`_RETRY_HTTP_STATUS_CODES` of google-genai, read 2026-11-23).
-_OVERLOADED = 529
-
-# All vendors use 400; compatible servers also use 413, 422 and 500, which clients misread.
-_TOO_LONG = 400
 
 
 class SourceStopped(Exception):

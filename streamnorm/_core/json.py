@@ -35,88 +35,7 @@ _SLICE_CHARS = 1024 * 1024
 _STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _LOW = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_ESCAPE_CHARS = 6  # at most
-
-
-class StepwiseDecoder(json.JSONDecoder):
-    """A `json.JSONDecoder` that parses the outer five levels in Python and all others in C.
-
-    No single call then holds the interpreter's lock for long.  Results and errors are the same.
-    """
-
-    scan_once: _Scan
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        scan_value, strict = self.scan_once, self.strict
-
-        def scan_part(text: str, index: int) -> tuple[Any, int]:
-            if text[index : index + 1] == '"':
-                return _parse_string(text, index + 1, strict)
-            return scan_value(text, index)
-
-        self.scan_once = scan_part
-        for _ in range(_LEVELS):
-            self.scan_once = self._around(self.scan_once)
-
-    def _around(self, scan_part: _Scan) -> _Scan:
-        """Return a scanner that parses one more level in Python."""
-        parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
-        make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
-
-        def parse_array(start: Any, _scan: _Scan) -> Any:
-            return parse_any_array(start, scan_part)
-
-        def parse_object(start: Any, strict: bool, _scan: _Scan, *options: Any) -> Any:
-            return parse_any_object(start, strict, scan_part, *options)
-
-        level: Any = copy(self)
-        level.parse_array, level.parse_object = parse_array, parse_object
-        level.parse_string = _parse_string
-        return make_scanner(level)
-
-
-def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]:
-    """Parse a string as `scanstring` does, a long one in slices.
-
-    Args:
-        text: The JSON text.
-        begin: Index of the first character after the quote.
-        strict: Whether control characters are refused.
-    """
-    if _STRING.match(text, begin, begin + _SLICE_CHARS):
-        return _scanstring(text, begin, strict)
-    parts: list[str] = []
-    position = begin
-    try:
-        while position + _SLICE_CHARS < len(text):
-            end = _between_escapes(text, position, position + _SLICE_CHARS)
-            part, stop = _scanstring(f'{text[position:end]}"', 0, strict)
-            parts.append(part)
-            if position + stop <= end:
-                return "".join(parts), position + stop
-            position = end
-        part, stop = _scanstring(text, position, strict)
-    except json.JSONDecodeError:
-        # Raises again, with the position in the whole text.
-        parts, (part, stop) = [], _scanstring(text, begin, strict)
-    return "".join([*parts, part]), stop
-
-
-def _between_escapes(text: str, start: int, end: int) -> int:
-    """Return an index at or just before `end` that cuts no escape and no escaped surrogate pair."""
-    last = text.rfind("\\", max(start, end - _ESCAPE_CHARS), end)
-    if last < 0:
-        return end
-    before = text[start : last + 1]
-    if (len(before) - len(before.rstrip("\\"))) % 2:  # an unescaped backslash begins an escape
-        size = _ESCAPE_CHARS if text[last + 1 : last + 2] == "u" else 2
-        is_whole = last + size <= end
-        end = end if is_whole else last
-    high = end - _ESCAPE_CHARS
-    splits_pair = high >= start and _HIGH.match(text, high, end) and _LOW.match(text, end)
-    return high if splits_pair else end
-
+_ESCAPE_CHARS = 6  # length of the longest escape, \uXXXX
 
 T = TypeVar("T")
 
@@ -145,7 +64,6 @@ def _discard_constant(_constant: str) -> None:
 
 
 _GENERAL = json.JSONDecoder(parse_constant=_discard_constant, parse_float=_finite)
-_STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finite)
 _TOO_MANY = 2**63
 _CONTAINERS = frozenset({dict, list})
 # Characters that one call cleans; if all are lone surrogates, it takes 10 ms.
@@ -391,3 +309,86 @@ def json_value(text: str, what: str, path: str = "") -> Any:
     except InvalidJSON as exc:
         message = f"{what} of {len(text)} characters: {exc}, expected JSON"
         raise EncodeError(message, path=path) from exc
+
+
+class StepwiseDecoder(json.JSONDecoder):
+    """A `json.JSONDecoder` that parses the outer five levels in Python and all others in C.
+
+    No single call then holds the interpreter's lock for long.  Results and errors are the same.
+    """
+
+    scan_once: _Scan
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        scan_value, strict = self.scan_once, self.strict
+
+        def scan_part(text: str, index: int) -> tuple[Any, int]:
+            if text[index : index + 1] == '"':
+                return _parse_string(text, index + 1, strict)
+            return scan_value(text, index)
+
+        self.scan_once = scan_part
+        for _ in range(_LEVELS):
+            self.scan_once = self._around(self.scan_once)
+
+    def _around(self, scan_part: _Scan) -> _Scan:
+        """Return a scanner that parses one more level in Python."""
+        parse_any_array, parse_any_object = _PARSING.JSONArray, _PARSING.JSONObject
+        make_scanner: Callable[[Any], _Scan] = _SCANNING.py_make_scanner
+
+        def parse_array(start: Any, _scan: _Scan) -> Any:
+            return parse_any_array(start, scan_part)
+
+        def parse_object(start: Any, strict: bool, _scan: _Scan, *options: Any) -> Any:
+            return parse_any_object(start, strict, scan_part, *options)
+
+        level: Any = copy(self)
+        level.parse_array, level.parse_object = parse_array, parse_object
+        level.parse_string = _parse_string
+        return make_scanner(level)
+
+
+def _parse_string(text: str, begin: int, strict: bool = True) -> tuple[str, int]:
+    """Parse a string as `scanstring` does, a long one in slices.
+
+    Args:
+        text: The JSON text.
+        begin: Index of the first character after the quote.
+        strict: Whether control characters are refused.
+    """
+    if _STRING.match(text, begin, begin + _SLICE_CHARS):
+        return _scanstring(text, begin, strict)
+    parts: list[str] = []
+    position = begin
+    try:
+        while position + _SLICE_CHARS < len(text):
+            end = _between_escapes(text, position, position + _SLICE_CHARS)
+            part, stop = _scanstring(f'{text[position:end]}"', 0, strict)
+            parts.append(part)
+            if position + stop <= end:
+                return "".join(parts), position + stop
+            position = end
+        part, stop = _scanstring(text, position, strict)
+    except json.JSONDecodeError:
+        # Raises again, with the position in the whole text.
+        parts, (part, stop) = [], _scanstring(text, begin, strict)
+    return "".join([*parts, part]), stop
+
+
+def _between_escapes(text: str, start: int, end: int) -> int:
+    """Return an index at or just before `end` that cuts no escape and no escaped surrogate pair."""
+    last = text.rfind("\\", max(start, end - _ESCAPE_CHARS), end)
+    if last < 0:
+        return end
+    before = text[start : last + 1]
+    if (len(before) - len(before.rstrip("\\"))) % 2:  # an unescaped backslash begins an escape
+        size = _ESCAPE_CHARS if text[last + 1 : last + 2] == "u" else 2
+        is_whole = last + size <= end
+        end = end if is_whole else last
+    high = end - _ESCAPE_CHARS
+    splits_pair = high >= start and _HIGH.match(text, high, end) and _LOW.match(text, end)
+    return high if splits_pair else end
+
+
+_STEPWISE = StepwiseDecoder(parse_constant=_discard_constant, parse_float=_finite)

@@ -15,6 +15,11 @@ LONG_CHARS = 256
 # A growing `bytearray` reserves an eighth of its size, so long text is stored as `bytes`.
 _CHUNK_BYTES = 4096
 
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+_MAX_PENDING = 32  # texts of one batch
+_MAX_PENDING_CHARS = 256  # a longer text ends its batch
+_STEP = 1024  # bytes between two stored character counts
+
 
 class TextBuffer:
     """A growing text.  It may contain lone surrogates.
@@ -90,12 +95,6 @@ class TextBuffer:
             self._chunks.append(bytes(self._packed))
             self._packed = bytearray()
         return len(data)
-
-
-_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
-_MAX_PENDING = 32  # texts of one batch
-_MAX_PENDING_CHARS = 256  # a longer text ends its batch
-_STEP = 1024  # bytes between two stored character counts
 
 
 class TextOffsets:

@@ -9,6 +9,8 @@ PDF = "application/pdf"
 _UNTITLED = "untitled"
 _SUFFIXES = {PDF: "pdf", "text/plain": "txt"}
 
+_TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
+
 
 def split_data_url(url: str) -> tuple[str, str] | None:
     """Return the media type, which may be empty, and the Base64 of a `data:` URL; else None."""
@@ -19,9 +21,6 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     if not comma or "base64" not in parameters:
         return None
     return media_type, data
-
-
-_TO_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
 
 def canonical_base64(data: str) -> str | None:

@@ -26,6 +26,10 @@ json-repair finds in the text (extra `repair`)."""
 
 _decode = msgspec.json.Decoder[Any]().decode
 
+INPUT = "input"
+"""Property that holds the text of a custom tool that a provider has as a function."""
+_Content: TypeAlias = tuple[ResultBlock, ...]
+
 
 def arguments_object(call: ToolCall, policy: ArgumentsPolicy, losses: Losses, path: str) -> Any:
     """Return the arguments of a call as an object.
@@ -91,10 +95,6 @@ def _repair(text: str, path: str) -> dict[str, object]:
             path=path,
         )
     return value
-
-
-INPUT = "input"
-"""Property that holds the text of a custom tool that a provider has as a function."""
 
 
 class CustomToolInputDecoder:
@@ -189,8 +189,6 @@ class CustomToolInputDecoder:
         self._held.clear()
         return held
 
-
-_Content: TypeAlias = tuple[ResultBlock, ...]
 
 _START, _END = "<tool_error>", "</tool_error>"
 

@@ -22,6 +22,8 @@ from streamnorm._core.losses import Losses
 JOINT_BETAS = {"dangerous-tool-use-*": frozenset({"safeguards"})}
 """Fields enabled by betas, by a pattern of the beta's name."""
 
+JSONObject: TypeAlias = dict[str, Any]
+
 
 def is_joint_beta(beta: str, lost: Collection[str]) -> bool:
     """Return whether a beta is lost together with its field, which is counted already.
@@ -34,9 +36,6 @@ def is_joint_beta(beta: str, lost: Collection[str]) -> bool:
         fnmatchcase(beta, pattern) and not fields.isdisjoint(lost)
         for pattern, fields in JOINT_BETAS.items()
     )
-
-
-JSONObject: TypeAlias = dict[str, Any]
 
 
 class FittedBody(NamedTuple):

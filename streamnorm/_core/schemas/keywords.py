@@ -48,6 +48,19 @@ DROPPED = frozenset(
 )
 """Known keywords that simplification drops."""
 
+_MAX_DEPTH = 100
+_MAPS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_LISTS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+
+_SINGLE = frozenset(
+    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items"}
+    | {"not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)
+_HOLDERS = _MAPS | _LISTS | _SINGLE
+
+Edit = Callable[[dict[str, Any]], dict[str, Any]]
+"""Function that returns an edited subschema; the same object if nothing changes."""
+
 
 def json_type(value: object) -> str | None:
     """Return the type of a scalar JSON value; None for an array, an object or a large integer."""
@@ -123,19 +136,6 @@ VALUES: dict[str, Callable[[object], Any]] = {
     "exclusiveMaximum": _number,
 }
 """Keywords without subschemas, with functions that return their value; None if it is invalid."""
-
-
-_MAX_DEPTH = 100
-_MAPS = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-_LISTS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-_SINGLE = frozenset(
-    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items"}
-    | {"not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
-)
-_HOLDERS = _MAPS | _LISTS | _SINGLE
-
-Edit = Callable[[dict[str, Any]], dict[str, Any]]
-"""Function that returns an edited subschema; the same object if nothing changes."""
 
 
 def rewrite_schema(schema: dict[str, Any], edit: Edit, path: str, depth: int = 0) -> dict[str, Any]:

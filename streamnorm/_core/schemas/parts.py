@@ -19,6 +19,8 @@ Lose: TypeAlias = Callable[[str, str], None]
 _LARGEST = frozenset({"minItems", "minimum", "exclusiveMinimum"})
 _SMALLEST = frozenset({"maxItems", "maximum", "exclusiveMaximum"})
 
+_LARGE = 2**53
+
 
 def merge(parts: Parts, other: Parts, lose: Lose) -> None:
     """Merge the parts of another schema that a value must fit as well."""
@@ -98,9 +100,6 @@ _Values: TypeAlias = dict[tuple[str | None, Any], None]
 
 def _by_type(values: list[Any]) -> _Values:
     return dict.fromkeys((json_type(each), each) for each in values)
-
-
-_LARGE = 2**53
 
 
 def write_schema(parts: Parts, lose: Lose) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from streamnorm._core.schemas.keywords import rewrite_schema, subschemas
 MISSING = object()
 """Target of a pointer that leads nowhere."""
 
+_MAX_NODES = 5000  # subschemas of all new definitions, which may contain each other
+
 
 def resolve_pointer(root: dict[str, Any], pointer: str) -> Any:
     """Return the target of a pointer in a schema; `MISSING` if it leads nowhere."""
@@ -83,9 +85,6 @@ class References:
                 "a $ref that leads nowhere, expected one within the schema", path=self._path
             ) from exc
         return found.contents, found.resolver
-
-
-_MAX_NODES = 5000  # subschemas of all new definitions, which may contain each other
 
 
 def define_targets(

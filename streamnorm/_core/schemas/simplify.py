@@ -21,6 +21,15 @@ _MAX_SUBSCHEMAS = 5000  # as many properties as OpenAI accepts; references multi
 _MAX_VALUES = 100_000  # of enumerations and lists of required properties, likewise
 _MAX_DEPTH = 100
 
+_OUTLINE = ("type", *NOTES)
+_MAX_BRANCHES = 1000  # references multiply them
+_MAX_UNION_DEPTH = 50
+_UNIONS = ("anyOf", "oneOf")
+_NOTES = ("title", "description")
+_JOINED = frozenset({"$ref", "allOf", *_UNIONS})
+_MERGED = frozenset({"additionalProperties", "properties", "required"})
+_KEPT = _JOINED | _MERGED | {"$defs", "definitions", "type", *_NOTES}
+
 
 def simplify_schema(schema: dict[str, Any], losses: Losses, *, path: str) -> dict[str, Any]:
     """Return the schema of a tool's arguments in the keywords that all servers accept.
@@ -247,8 +256,6 @@ class _Simplifier:
         return True
 
 
-_OUTLINE = ("type", *NOTES)
-
 _Read = Callable[[_Simplifier, dict[str, Any], Parts, _Scope], bool]
 
 # Read in this order: keywords beside a reference win over the keywords of its target.
@@ -262,15 +269,6 @@ _SUBSCHEMAS: dict[str, _Read] = {
     "$ref": _Simplifier.read_reference,
 }
 """Methods that read the keywords with subschemas; False if no value is valid."""
-
-
-_MAX_BRANCHES = 1000  # references multiply them
-_MAX_UNION_DEPTH = 50
-_UNIONS = ("anyOf", "oneOf")
-_NOTES = ("title", "description")
-_JOINED = frozenset({"$ref", "allOf", *_UNIONS})
-_MERGED = frozenset({"additionalProperties", "properties", "required"})
-_KEPT = _JOINED | _MERGED | {"$defs", "definitions", "type", *_NOTES}
 
 
 def object_root(

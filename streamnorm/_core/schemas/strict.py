@@ -42,6 +42,10 @@ SchemaNeed: TypeAlias = Literal[
     property_maps       `properties` that are an object
 """
 
+_TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+_LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
+_DEFINITIONS = frozenset({"$defs", "definitions"})
+
 
 def fit_needs(
     schema: dict[str, Any],
@@ -420,8 +424,3 @@ def _is_recursive(schema: dict[str, Any]) -> bool:
 def _references(schema: dict[str, Any]) -> list[str]:
     found = [node.get("$ref") for node in subschemas(schema)]
     return [reference for reference in found if isinstance(reference, str)]
-
-
-_TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
-_LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
-_DEFINITIONS = frozenset({"$defs", "definitions"})

@@ -38,6 +38,9 @@ the positions of their messages and their ids."""
 
 NO_RESULT = "No result was recorded for this tool call."
 
+_OUTPUTS = frozenset(f"{kind}_output" for kind in CLIENT_KINDS)
+_APPROVAL = "mcp_approval_response"
+
 
 class _OpenCalls:
     """The unanswered calls of the last answer, in order.
@@ -412,10 +415,6 @@ def _split_message(message: InputMessage, losses: Losses) -> list[InputMessage]:
         structs.replace(message, blocks=message.tool_results),
         structs.replace(message, blocks=others, extra=None),
     ]
-
-
-_OUTPUTS = frozenset(f"{kind}_output" for kind in CLIENT_KINDS)
-_APPROVAL = "mcp_approval_response"
 
 
 def check_last_result(messages: tuple[InputMessage, ...], target: BodyCapabilities) -> None:

@@ -41,6 +41,34 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 # 50 characters with the separator and eight digits of a hash: within the bounds of all vendors.
 _KEPT_CHARS = 40
 
+MissingTools: TypeAlias = Literal["error", "drop"]
+"""Policy for a request that offers only tools of its provider, or forces one, if the target lacks
+them: an error, or the model answers without them."""
+T = TypeVar("T", Tool, CustomTool)
+
+_WRAPPED_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+_MAX_NAME_CHARS = 40
+_MCP = "mcp"  # as the kind of a choice
+
+# Fields of a server tool that a target may lack.
+_SERVER_FIELDS = (
+    "allowed_domains",
+    "blocked_domains",
+    "max_uses",
+    "user_location",
+    "search_context_size",
+)
+
+# Fields of vendors' server tools that `ServerTool` has, some under other names.
+_MAPPED = frozenset(
+    {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
+)
+
 
 class ToolNames:
     """The names of one request's tools in the target dialect.
@@ -127,34 +155,6 @@ class ToolNames:
 def _has_no_name(tool: AnyTool) -> bool:
     """Return whether a tool, such as an MCP server, has tools that the request does not name."""
     return isinstance(tool, MCPServer) or (isinstance(tool, ServerTool) and "name" not in tool.data)
-
-
-MissingTools: TypeAlias = Literal["error", "drop"]
-"""Policy for a request that offers only tools of its provider, or forces one, if the target lacks
-them: an error, or the model answers without them."""
-
-T = TypeVar("T", Tool, CustomTool)
-
-_WRAPPED_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
-_MAX_NAME_CHARS = 40
-_MCP = "mcp"  # as the kind of a choice
-# Fields of a server tool that a target may lack.
-_SERVER_FIELDS = (
-    "allowed_domains",
-    "blocked_domains",
-    "max_uses",
-    "user_location",
-    "search_context_size",
-)
-# Fields of vendors' server tools that `ServerTool` has, some under other names.
-_MAPPED = frozenset(
-    {"type", "name", "filters", "server_label", "excludeDomains", *ServerTool.__struct_fields__}
-)
 
 
 def project_tools(
