@@ -34,11 +34,11 @@ def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
         return "choice", {name: value}
     # Images of a search are a field of the chunk, generated images a field of the delta.
     if name in OPAQUE_DELTA_FIELDS and (name not in SIDE_FIELDS or event.index is not None):
-        return "delta", {name: _indexed(value)}
+        return "delta", {name: _add_indexes(value)}
     return "chunk", {name: value}
 
 
-def _indexed(value: Any) -> Any:
+def _add_indexes(value: Any) -> Any:
     """Return a list with an index in each object, without which accumulators fail."""
     if not is_array(value):
         return value

@@ -166,8 +166,8 @@ class ThinkTags:
             return [("text", text)]
         text, self._held = self._held + text, ""
         if self._state == "before":
-            return self._before(text)
-        return self._inside(text)
+            return self._feed_before(text)
+        return self._feed_inside(text)
 
     def close(self) -> _Parts:
         """Return the held part, given that nothing follows."""
@@ -176,19 +176,19 @@ class ThinkTags:
             return []
         return [("reasoning" if self._state == "inside" else "text", held)]
 
-    def _before(self, text: str) -> _Parts:
+    def _feed_before(self, text: str) -> _Parts:
         start = text.lstrip()
         if len(text) - len(start) <= _MAX_BLANK_CHARS:
             if start.startswith(_OPEN):
                 self._state = "inside"
-                return self._inside(start[len(_OPEN) :])
+                return self._feed_inside(start[len(_OPEN) :])
             if _OPEN.startswith(start):
                 self._held = text
                 return []
         self._state = "after"
         return [("text", text)]
 
-    def _inside(self, text: str) -> _Parts:
+    def _feed_inside(self, text: str) -> _Parts:
         reasoning, tag, rest = text.partition(_CLOSE)
         if tag:
             self._state = "after"

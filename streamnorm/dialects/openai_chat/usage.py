@@ -58,7 +58,7 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
         "cache_read_tokens": read,
         "cache_write_tokens": write,
         "reasoning_tokens": reasoning,
-        "extra": {**(before.extra or {}), **_present(rest)} or None,
+        "extra": {**(before.extra or {}), **_drop_absent(rest)} or None,
     }
     return structs.replace(
         before, **{key: value for key, value in counts.items() if value is not None}
@@ -118,7 +118,7 @@ def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int 
     return first
 
 
-def _present(rest: dict[str, Any]) -> dict[str, Any]:
+def _drop_absent(rest: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that are neither null nor an empty object."""
-    inner = {key: _present(value) if is_object(value) else value for key, value in rest.items()}
+    inner = {key: _drop_absent(value) if is_object(value) else value for key, value in rest.items()}
     return {key: value for key, value in inner.items() if value is not None and value != {}}

@@ -176,6 +176,7 @@ def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCal
     signed = None
     if (content := get_object(value, "extra_content")) is not None:
         signed = signature_from_wire(content)
+        # The signature replaces `extra_content` only if that holds nothing else.
         if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
             mapped = _CALL | {"extra_content"}
     signature, issuer, _ = signed or (None, None, None)
@@ -419,7 +420,7 @@ def _plain_to_wire(
     if content or not message.extra:
         value["content"] = content_to_wire(content, context)
     add_extra(value, message.extra)
-    value.setdefault("content", "")
+    value.setdefault("content", "")  # the schema requires it
     return value
 
 

@@ -446,6 +446,7 @@ def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
 def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if not request.stream:
         return {"stream": request.stream}
+    # Without `include_usage` the stream reports no tokens.
     options: dict[str, Any] = dialect_fields(request.extra).get("stream_options") or {}
     return {"stream": True, "stream_options": {**_USAGE, **options}}
 

@@ -60,6 +60,7 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     Raises:
         EncodeError: The message is not finished.
     """
+    # `finish_reason` is required: an unfinished message has no legal form.
     if message.stop_reason is None:
         raise EncodeError("message without a stop reason, expected a finished one", path="")
     projector = Projector(CAPABILITIES, losses)

@@ -84,6 +84,7 @@ def _search_from_wire(options: dict[str, Any]) -> ServerTool:
 def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
     if tool.dialect == DIALECT:
         return tool.data
+    # Chat Completions has no domain filter.
     options: dict[str, Any] = {}
     if tool.search_context_size is not None:
         options["search_context_size"] = tool.search_context_size

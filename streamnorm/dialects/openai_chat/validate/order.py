@@ -64,7 +64,7 @@ class ChatChecker(Checker):
 
     def read(self, frame: Frame) -> Iterator[str]:
         if frame.data.startswith(DONE):
-            yield from self._done(frame.data)
+            yield from self._check_done(frame.data)
             return
         if self._ended_by:
             yield f"frame after {self._ended_by}, expected nothing"
@@ -82,14 +82,14 @@ class ChatChecker(Checker):
         if frame.event != "message":
             yield "event line, expected data lines alone"
         yield from problems(CHUNK, chunk, "")
-        yield from self._chunk(chunk)
+        yield from self._check_chunk(chunk)
 
     def missing(self) -> list[str]:
         if self._ended_by:
             return []
-        return [*self._unfinished("the stream ends"), f"no {DONE}, expected it last"]
+        return [*self._check_unfinished("the stream ends"), f"no {DONE}, expected it last"]
 
-    def _chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
+    def _check_chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
         if self._has_usage:
             yield f"chunk after the usage chunk, expected {DONE}"
         yield from changed_fields(self._constants, chunk, _CONSTANT)
@@ -97,10 +97,10 @@ class ChatChecker(Checker):
         entries: list[object] = choices if is_array(choices) else []
         for number, entry in enumerate(entries):
             if is_object(entry) and is_count(entry.get("index")):
-                yield from self._choice(entry["index"], entry, f"choices[{number}]")
-        yield from self._usage(chunk, entries)
+                yield from self._check_choice(entry["index"], entry, f"choices[{number}]")
+        yield from self._check_usage(chunk, entries)
 
-    def _choice(self, index: int, entry: dict[str, Any], path: str) -> Iterator[str]:
+    def _check_choice(self, index: int, entry: dict[str, Any], path: str) -> Iterator[str]:
         choice = self._choices.get(index)
         if choice is None:
             choice = self._choices[index] = ChoiceChecker(index)
@@ -109,7 +109,7 @@ class ChatChecker(Checker):
             self._next_choice = max(self._next_choice, index + 1)
         yield from choice.read(entry, path)
 
-    def _usage(self, chunk: dict[str, Any], entries: list[object]) -> Iterator[str]:
+    def _check_usage(self, chunk: dict[str, Any], entries: list[object]) -> Iterator[str]:
         usage = chunk.get("usage")
         if usage is None:
             if chunk.get("choices") == [] and chunk.get("moderation") is None:
@@ -122,17 +122,17 @@ class ChatChecker(Checker):
         if is_object(usage):
             yield from token_problems(usage, "usage", "prompt", "completion")
 
-    def _done(self, data: str) -> Iterator[str]:
+    def _check_done(self, data: str) -> Iterator[str]:
         if self._ended_by == DONE:
             yield f"second {DONE}, expected one"
             return
         if data != DONE:
             yield f"{len(data)} characters that begin with {DONE}, expected it alone"
         if not self._ended_by:
-            yield from self._unfinished(DONE)
+            yield from self._check_unfinished(DONE)
         self._ended_by = DONE
 
-    def _unfinished(self, end: str) -> Iterator[str]:
+    def _check_unfinished(self, end: str) -> Iterator[str]:
         if not self._choices:
             yield f"{end} before any choice, expected one"
         for index, choice in self._choices.items():
@@ -180,23 +180,25 @@ class ChoiceChecker:
             yield f"{again} of choice {self._index}, expected none"
             return
         if is_object(delta):
-            yield from self._role(delta)
-            yield from self._function_call(delta.get("function_call"))
+            yield from self._check_role(delta)
+            yield from self._check_function_call(delta.get("function_call"))
             if is_array(fragments := delta.get("tool_calls")):
                 if finishes:
                     yield f"{path}.delta.tool_calls beside finish_reason, expected before it"
                 for number, fragment in enumerate(fragments):
                     if is_object(fragment):
-                        yield from self._fragment(fragment, f"{path}.delta.tool_calls[{number}]")
+                        yield from self._check_fragment(
+                            fragment, f"{path}.delta.tool_calls[{number}]"
+                        )
             for name, value in delta.items():
                 if name not in _WITH_RULES:
                     label = name if name in _NAMED else f"field of {len(name)} characters"
-                    yield from self._merge(value, (name,), f"{label} in {path}.delta")
+                    yield from self._check_merge(value, (name,), f"{label} in {path}.delta")
         if finishes:
             self.finished = True
-            yield from self._finish(reason)
+            yield from self._check_finish(reason)
 
-    def _role(self, delta: dict[str, Any]) -> Iterator[str]:
+    def _check_role(self, delta: dict[str, Any]) -> Iterator[str]:
         if self._has_role:
             if "role" in delta:
                 yield f"second role of choice {self._index}, expected it in the first delta alone"
@@ -207,7 +209,7 @@ class ChoiceChecker:
         elif delta["role"] != "assistant":
             yield f"role of choice {self._index} is {found(delta['role'])}, expected assistant"
 
-    def _fragment(self, fragment: dict[str, Any], path: str) -> Iterator[str]:
+    def _check_fragment(self, fragment: dict[str, Any], path: str) -> Iterator[str]:
         index = fragment.get("index")
         if not is_count(index):
             value = found(index) if "index" in fragment else "missing"
@@ -217,7 +219,7 @@ class ChoiceChecker:
         call = self._calls.get(index)
         self._last_call = index
         if call is None:
-            yield from self._start(index, fragment, path)
+            yield from self._start_call(index, fragment, path)
             return
         body = fragment.get("custom" if call.is_custom else "function")
         repeated: list[str] = [name for name in ("id", "type") if name in fragment]
@@ -228,7 +230,7 @@ class ChoiceChecker:
         yield from problems(CALL_FRAGMENT, fragment, path)
         _append(call, fragment)
 
-    def _start(self, index: int, fragment: dict[str, Any], path: str) -> Iterator[str]:
+    def _start_call(self, index: int, fragment: dict[str, Any], path: str) -> Iterator[str]:
         if index > self._next_call:
             yield f"tool call {index} begins, expected {self._next_call}"
         self._next_call = max(self._next_call, index + 1)
@@ -242,7 +244,7 @@ class ChoiceChecker:
             self._ids.add(id)
         _append(call, fragment)
 
-    def _function_call(self, fragment: object) -> Iterator[str]:
+    def _check_function_call(self, fragment: object) -> Iterator[str]:
         """Yield the problems of a fragment of the legacy `function_call`."""
         if not is_object(fragment):
             return
@@ -256,7 +258,7 @@ class ChoiceChecker:
         if isinstance(text := fragment.get("arguments"), str):
             self._function.append(text)
 
-    def _finish(self, reason: object) -> Iterator[str]:
+    def _check_finish(self, reason: object) -> Iterator[str]:
         if reason == "tool_calls" and not self._calls:
             yield "finish_reason is tool_calls without a tool call, expected another"
         if reason == "function_call" and self._function is None:
@@ -272,7 +274,7 @@ class ChoiceChecker:
                 size = f"{len(text)} characters"
                 yield f"arguments of {name} in {size} are no JSON object, expected one"
 
-    def _merge(self, value: object, path: tuple[str | int, ...], label: str) -> Iterator[str]:
+    def _check_merge(self, value: object, path: tuple[str | int, ...], label: str) -> Iterator[str]:
         """Yield the values that the official helpers cannot merge with earlier ones.
 
         They join strings and merge objects; they add up numbers, and merge lists only if
@@ -283,10 +285,10 @@ class ChoiceChecker:
         if is_object(value):
             for name, inner in value.items():
                 if name not in ("index", "type"):
-                    yield from self._merge(inner, (*path, name), label)
+                    yield from self._check_merge(inner, (*path, name), label)
         elif is_array(value) and all(_has_index(entry) for entry in value):
             for entry in value:
-                yield from self._merge(entry, (*path, entry["index"]), label)
+                yield from self._check_merge(entry, (*path, entry["index"]), label)
         elif path in self._seen:
             yield f"{label} is {found(value)} again, expected strings or entries with an index"
         else:

@@ -126,6 +126,7 @@ def _text_from_wire(part: dict[str, Any]) -> Text:
     text = require_str(part, "text")
     if len(part) == len(_TEXT):
         return Text(text)
+    # Only output text has annotations and log probabilities.
     if part["type"] != "output_text":
         mark, extra = split_cache_mark(part, _TEXT)
         return Text(text, cache=mark, extra=extra)
@@ -156,6 +157,7 @@ def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
     mark, extra = split_cache_mark(part, _FILE)
     if data:
         inline = split_data_url(data)
+        # `file_data` may be bare Base64, whose media type only its content shows.
         if inline is None and data.startswith(_PDF_START):
             inline = (PDF, data)
         if inline is not None and inline[0].startswith("text/"):

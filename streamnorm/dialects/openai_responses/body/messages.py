@@ -141,7 +141,7 @@ class AssistantMessageBuilder:
             id = self._call_ids[self._first]
         self._awaited -= self._open_calls.pop(id, False)
 
-    def message(self) -> InputMessage:
+    def build(self) -> InputMessage:
         """Return the message."""
         part = InputMessage("assistant", tuple(self._blocks))
         return InputMessage("assistant", part.blocks, source=Source(DIALECT, self._items, part))
@@ -167,7 +167,7 @@ class InputReader:
         self._declared_names = declared
         self._server = server
         self._messages: list[InputMessage] = []
-        self._answer: AssistantMessageBuilder | None = None
+        self._builder: AssistantMessageBuilder | None = None
         # Numbers of results in later items, by call id; "" for results without an id.
         self._results = Counter(
             [
@@ -194,7 +194,7 @@ class InputReader:
                     read(self, item)
             except DecodeError as exc:
                 raise prefix_path(exc, f"$.input[{number}]") from None
-        self._end_answer()
+        self._end_assistant_message()
         return tuple(self._messages)
 
     def _read_other(self, item: _Item) -> None:
@@ -224,21 +224,21 @@ class InputReader:
     def _read_message(self, item: _Item) -> None:
         name = require_str(item, "role")
         if name == "assistant":
-            self._read_answer_text(item)
+            self._read_assistant_message(item)
             return
         role = _ROLES.get(name)
         if role is None:
             raise unexpected(name, "user, assistant, system or developer", "$.role")
-        self._end_answer()
+        self._end_assistant_message()
         blocks = blocks_from_wire(item, "content")
         self._add_message(role, item, blocks, extra_of(item, _MESSAGE))
 
     def _read_user_item(self, item: _Item) -> None:
-        self._end_answer()
+        self._end_assistant_message()
         self._add_message("user", item, (block_from_wire(item),))
 
     def _read_developer_item(self, item: _Item) -> None:
-        self._end_answer()
+        self._end_assistant_message()
         self._add_message("developer", item, (block_from_wire(item),))
 
     def _read_additional_tools(self, item: _Item) -> None:
@@ -251,11 +251,12 @@ class InputReader:
         content: Any = blocks_from_wire(item, "output")  # a result has the parts of a message
         is_error, content = unmark_error(content)
         extra = extra_of(item, _RESULT)
+        # The call may be stored by the server: without it, only the result's type tells its kind.
         if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
             extra = {DIALECT: {**dialect_fields(extra), "type": item["type"]}}
         self._results[id] -= 1
-        if self._answer is not None:
-            self._answer.close_call(id)
+        if self._builder is not None:
+            self._builder.close_call(id)
         name = get_str(item, "name") or ""
         result = ToolResult(id, content, is_error, name, extra=extra)
         self._add_message("user", item, (result,))
@@ -266,20 +267,20 @@ class InputReader:
         self, item: _Item, *blocks: InputBlock, begins: bool = False
     ) -> AssistantMessageBuilder:
         """Append an item to the assistant message it belongs to, and return its builder."""
-        answer = self._answer
-        if answer is None or not answer.accepts(begins=begins):
-            self._end_answer()
-            answer = self._answer = AssistantMessageBuilder(len(self._messages))
+        builder = self._builder
+        if builder is None or not builder.accepts(begins=begins):
+            self._end_assistant_message()
+            builder = self._builder = AssistantMessageBuilder(len(self._messages))
             self._messages.append(_UNFINISHED)
-        answer.add(item, blocks)
-        return answer
+        builder.add(item, blocks)
+        return builder
 
-    def _end_answer(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            self._messages[answer.position] = answer.message()
+    def _end_assistant_message(self) -> None:
+        builder, self._builder = self._builder, None
+        if builder is not None:
+            self._messages[builder.position] = builder.build()
 
-    def _read_answer_text(self, item: _Item) -> None:
+    def _read_assistant_message(self, item: _Item) -> None:
         blocks = blocks_from_wire(item, "content")
         fields = unknown_fields(item, _MESSAGE)
         blocks = tuple([_add_message_fields(block, fields) for block in blocks])
@@ -341,7 +342,7 @@ class InputReader:
         return not is_declared and self._results[string_of(item, "call_id")] == 0
 
     def _read_tool_search_output(self, item: _Item) -> None:
-        self._declared_names = None
+        self._declared_names = None  # a custom call may name a loaded tool
         self.added_tools += tools_from_wire(item)
         result = ServerToolResult(string_of(item, "call_id"), "tool_search_output", item)
         self._append(item, result)
@@ -437,7 +438,7 @@ class _InputWriter:
         """
         before, self.items = self.items, []
         if message.role == "assistant":
-            self._add_answer(message.blocks, number)
+            self._add_assistant_message(message.blocks, number)
         else:
             self._add_message(message)
         items, self.items = self.items, before
@@ -451,7 +452,7 @@ class _InputWriter:
         for block in message.blocks:
             item: _Item | None = None
             if isinstance(block, ToolResult):
-                item = self._result(block)
+                item = self._result_to_wire(block)
             elif isinstance(block, OpaqueBlock) and block.kind in _USER_ITEMS:
                 item = object_in(block.data)
             if item is None:
@@ -472,7 +473,7 @@ class _InputWriter:
         item["content"] = content_to_wire(content, self._context, of="message")
         self.items.append({**item, **fields})
 
-    def _result(self, result: ToolResult) -> _Item:
+    def _result_to_wire(self, result: ToolResult) -> _Item:
         # The API matches a result with its call by type as well as by id.
         is_custom = result.tool_call_id in self._custom_calls
         fields = dialect_fields(result.extra)
@@ -493,7 +494,7 @@ class _InputWriter:
 
     # Assistant messages
 
-    def _add_answer(self, blocks: Iterable[InputBlock], number: int) -> None:
+    def _add_assistant_message(self, blocks: Iterable[InputBlock], number: int) -> None:
         """Append the items of an assistant message.
 
         Args:
@@ -516,25 +517,27 @@ class _InputWriter:
             is_continued = "id" in fields and fields == before
             before = fields
             if is_continued:
-                self.items[-1]["content"].append(_part(block, part))
+                self.items[-1]["content"].append(_output_part(block, part))
             else:
-                self.items.append(self._message(block, fields, part, f"msg_sn_{number}_{position}"))
+                self.items.append(
+                    self._message_to_wire(block, fields, part, f"msg_sn_{number}_{position}")
+                )
 
-    def _message(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
+    def _message_to_wire(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a text block; plain text needs neither parts nor id."""
         # An easy message is a string; citations need an output message, whose id and status are
         # required.
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
-        return {**head, "content": [_part(block, part)], **fields}
+        return {**head, "content": [_output_part(block, part)], **fields}
 
     def _add_item(self, block: InputBlock) -> None:
         match block:
             case ToolCall():
-                self.items.append(self._call(block))
+                self.items.append(self._call_to_wire(block))
             case Reasoning() | RedactedReasoning():
-                self.items.append(self._reasoning(block))
+                self.items.append(self._reasoning_to_wire(block))
             case ServerToolCall():
                 self.items.append(hosted_call_to_wire(block))
             case ServerToolResult():
@@ -543,7 +546,7 @@ class _InputWriter:
                 name = type(block).__name__
                 self._context.losses.add(name, "messages", "no item of the assistant has it")
 
-    def _reasoning(self, block: Reasoning | RedactedReasoning) -> _Item:
+    def _reasoning_to_wire(self, block: Reasoning | RedactedReasoning) -> _Item:
         """Return the reasoning item, with the id under which it was issued if that is known.
 
         The API refuses encrypted content under a different id (maximhq/bifrost#5186,
@@ -558,12 +561,12 @@ class _InputWriter:
             item["id"] = id
         parts = block.parts if isinstance(block, Reasoning) else ()
         item["summary"] = [{"type": "summary_text", "text": text} for text in parts]
-        encrypted = self._encrypted(block)
+        encrypted = self._encrypted_content(block)
         if encrypted is not None:
             item["encrypted_content"] = encrypted
         return item | fields
 
-    def _encrypted(self, block: Reasoning | RedactedReasoning) -> str | None:
+    def _encrypted_content(self, block: Reasoning | RedactedReasoning) -> str | None:
         """Return `encrypted_content`, tagged with its issuer if the target did not issue it."""
         if isinstance(block, RedactedReasoning):
             return block.data if self._verifies(block) else redacted_to_wire(block)
@@ -576,7 +579,7 @@ class _InputWriter:
         issuer = self._context.capabilities.reasoning_issuer
         return issuer is not None and block.issuer == issuer
 
-    def _call(self, call: ToolCall) -> _Item:
+    def _call_to_wire(self, call: ToolCall) -> _Item:
         item: _Item = {"type": "function_call", "call_id": call.id, "name": call.name}
         if call.kind == "custom":
             self._custom_calls.add(call.id)
@@ -592,7 +595,7 @@ def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:
     return isinstance(block, Text) and not isinstance(before, Text)
 
 
-def _part(block: _Part, part: _Item) -> _Item:
+def _output_part(block: _Part, part: _Item) -> _Item:
     if isinstance(block, OpaqueBlock):
         return object_in(block.data)
     return {**output_part_to_wire(block), **part}

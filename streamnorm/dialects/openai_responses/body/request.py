@@ -181,6 +181,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         return Written({**source}, _PATH)
     body: dict[str, Any] = {"model": request.model} if request.model else {}
     if request.system:
+        # `instructions` is one string, with no parts to keep apart.
         body["instructions"] = "\n\n".join([block.text for block in request.system])
     items = input_to_wire(request.messages, context)
     if items or not request.state:
@@ -277,25 +278,25 @@ def _read_conversation(body: _Value, fields: _Value, extra: _Value) -> None:
     value = body["conversation"]
     if not isinstance(value, str | dict):
         raise unexpected(value, "a string or an object", "$.conversation")
-    _state(fields)["conversation"] = value
+    _request_state(fields)["conversation"] = value
 
 
 def _read_previous(body: _Value, fields: _Value, extra: _Value) -> None:
-    _state(fields)["previous_response_id"] = get_str(body, "previous_response_id")
+    _request_state(fields)["previous_response_id"] = get_str(body, "previous_response_id")
 
 
 def _read_prompt(body: _Value, fields: _Value, extra: _Value) -> None:
-    _state(fields)["prompt"] = as_object(body["prompt"], "$.prompt")
+    _request_state(fields)["prompt"] = as_object(body["prompt"], "$.prompt")
 
 
 def _read_background(body: _Value, fields: _Value, extra: _Value) -> None:
     if get_bool(body, "background"):
-        _state(fields)["background"] = True
+        _request_state(fields)["background"] = True
     else:
         extra["background"] = False
 
 
-def _state(fields: _Value) -> _Value:
+def _request_state(fields: _Value) -> _Value:
     state: _Value = fields.setdefault("state", {})
     return state
 

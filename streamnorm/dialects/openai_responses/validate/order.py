@@ -230,7 +230,7 @@ class ItemChecker:
             yield f"response.output has {len(output)} items, expected {len(items)}"
             return
         for position, ((index, item), repeated) in enumerate(zip(items, output, strict=True)):
-            if _comparable(repeated) != _comparable(item):
+            if _drop_encrypted(repeated) != _drop_encrypted(item):
                 found = f"response.output[{position}] is not item {index} as it was done"
                 yield f"{found}, expected that"
 
@@ -316,7 +316,7 @@ def _check_complete(event_type: str, index: int, item: dict[str, Any]) -> Iterat
         yield f"{found}, expected at most the last of a cut response"
 
 
-def _comparable(item: object) -> object:
+def _drop_encrypted(item: object) -> object:
     """Return an item without its encrypted fields."""
     if not is_object(item):
         return item

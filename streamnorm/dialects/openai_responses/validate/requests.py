@@ -241,9 +241,9 @@ def reasoning_alone(facts: RequestFacts) -> Iterator[Finding]:
             waiting.append((path, item))
             continue
         if not _is_answer(item):
-            yield from map(_alone, waiting)
+            yield from map(_reasoning_finding, waiting)
         waiting.clear()
-    yield from map(_alone, waiting)
+    yield from map(_reasoning_finding, waiting)
 
 
 def _is_answer(item: dict[str, Any]) -> bool:
@@ -254,7 +254,7 @@ def _is_answer(item: dict[str, Any]) -> bool:
     return not isinstance(kind, str) or not (kind in _CLIENT_ITEMS or kind.endswith("_call_output"))
 
 
-def _alone(reasoning: tuple[str, dict[str, Any]]) -> Finding:
+def _reasoning_finding(reasoning: tuple[str, dict[str, Any]]) -> Finding:
     path, item = reasoning
     id = string_of(item, "id")
     return Finding(path, id, name=id)
