@@ -284,10 +284,10 @@ def _text(value: Any) -> str:
 
 
 class SourceStopped(Exception):
-    """Raised by a reader whose own side has stopped it; a subclass says why.
+    """Raised by a reader that our own side has stopped; a subclass states the reason.
 
     Attributes:
-        reason: What stopped it, for the client: a clause without anything of the stream.
+        reason: Cause of the stop, for the client: a clause without data of the stream.
     """
 
     reason = "the source was stopped"
@@ -328,7 +328,7 @@ def broken_connection(
     """Return the error of a source that failed.
 
     Args:
-        cause: What it raised, of any HTTP client.
+        cause: Exception of the source, from any HTTP client.
         events: Number of server-sent events read.
         resume_token: As for `cut_stream`.
     """

@@ -30,10 +30,10 @@ class OpenContainer:
     """An array or object that has not ended.
 
     Attributes:
-        path: Its path; None for the text as a whole, which is an array of one value.
+        path: Path of the container; None for the whole text, which is an array of one value.
         names: Keys in order of arrival, the last perhaps without its value; None in an array.
-        values: The closed members, in order of arrival.
-        expected: The tokens that may follow a member, as error messages state them.
+        values: Closed members, in order of arrival.
+        expected: Tokens that may follow a member, in the words of error texts.
     """
 
     __slots__ = ("expected", "names", "path", "values")

@@ -245,8 +245,8 @@ class Pages(NamedTuple):
 
     Attributes:
         size: Parameter with the number of models of a page.
-        default_size: That number where the query has none.
-        max_size: Bound on it.
+        default_size: Number of models of a page if the query has none.
+        max_size: Bound on the number of models of a page.
         after: Parameter with the cursor of the next page, which is an id.
         before: Parameter with the cursor of the previous page; None if there is none.
     """
@@ -263,11 +263,11 @@ class ModelsCodec(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialect: Name of the dialect.
-        list_field: Field of a list that is an array of models.
-        id_field: Field of a model that names it.
+        list_field: Field of a list with the array of models.
+        id_field: Field of a model with its id.
         id_prefix: Text before the id in that field, which a vendor may leave out.
-        fields: The other fields of a model that are mapped; of two with one attribute the first
-            counts.
+        fields: Other fields of a model that have an attribute; of two with one attribute the
+            first wins.
         new_model: Returns the object of a model of another dialect, without its known fields.
         list_of: Returns a list with objects of models, given the models of the page, whether
             more follow, and the query.

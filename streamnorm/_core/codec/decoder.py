@@ -45,7 +45,7 @@ class Decoder(ABC):
     Attributes:
         dialect: Name of the dialect; empty while it is not detected.
         formats: Body formats of the dialect's streams other than server-sent events.
-        outcome: How the stream ended; None until it has.
+        outcome: Outcome of the stream; None until it has ended.
         first_usage: Usage of the frame that started the message, for the encoder's own start.
         split: Cuts the next bytes into frames; the state of the decoder is which function it is.
         framing: The SSE decoder of the stream.

@@ -145,7 +145,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         return _wants_stream(body) or self._posts(path, "stream")
 
     def counts(self, path: str) -> bool:
-        """Return whether a path is that of token counts."""
+        """Return whether a path stands for token counts."""
         return self._posts(path, "count")
 
     def model(self, path: str, body: object) -> str:

@@ -126,9 +126,9 @@ class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
     """The root of a schema has a type, and lacks keywords.
 
     Attributes:
-        types: Types of which it must have one; empty = any, or none.
-        required: Keywords that it must have.
-        forbidden: Keywords that it must not have.
+        types: Legal types of the root; empty = any, or no type.
+        required: Keywords that the root must have.
+        forbidden: Keywords that the root must not have.
     """
 
     types: tuple[str | int, ...] = ()
@@ -151,12 +151,12 @@ class SchemaRoot(_SchemaCheck, frozen=True, kw_only=True, tag="schema_root"):
 
 
 class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywords"):
-    """Subschemas have no keywords that are not known.
+    """Subschemas have only known keywords.
 
     Attributes:
         of_type: Types of the subschemas that are checked; empty = all.
-        allowed: The keywords that are known; empty = all but the forbidden ones.
-        forbidden: Those that are refused.
+        allowed: Known keywords; empty = all but the forbidden ones.
+        forbidden: Refused keywords.
     """
 
     of_type: tuple[str, ...] = ()
@@ -173,17 +173,17 @@ class SchemaKeywords(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keywor
 
 
 class SchemaKeyword(_SchemaCheck, frozen=True, kw_only=True, tag="schema_keyword"):
-    """One keyword has a value of some kind.
+    """A keyword has a legal value.
 
     Attributes:
         keyword: The keyword.
         of_type: Types of the subschemas that are checked; empty = all.
-        required: Whether those must have it.
+        required: Whether these subschemas must have the keyword.
         unless_beside: Keywords whose subschemas need not have it.
-        kinds: JSON types of its value; empty = any.
-        values: Its values; empty = any.
-        least: Least number of elements of its value.
-        never: Texts that are in no text of it.
+        kinds: Legal JSON types of the value; empty = any.
+        values: Legal values; empty = any.
+        least: Least number of elements of the value.
+        never: Texts that the value must not contain.
     """
 
     keyword: str
@@ -230,7 +230,7 @@ class SchemaRequired(_SchemaCheck, frozen=True, kw_only=True, tag="schema_requir
 
 
 class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
-    """Every subschema says of which type its values are."""
+    """Every subschema has a type."""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         for node in nodes_of(schema.root):
@@ -239,12 +239,12 @@ class SchemaTyped(_SchemaCheck, frozen=True, kw_only=True, tag="schema_typed"):
 
 
 class SchemaBeside(_SchemaCheck, frozen=True, kw_only=True, tag="schema_beside"):
-    """Beside one keyword no others stand.
+    """A keyword excludes others in the same subschema.
 
     Attributes:
         keyword: The keyword.
-        allowed: Keywords that may stand beside it; empty = all but the forbidden ones.
-        forbidden: Those that may not.
+        allowed: Keywords that may be beside it; empty = all but the forbidden ones.
+        forbidden: Keywords that must not be beside it.
     """
 
     keyword: str
@@ -266,10 +266,10 @@ class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_refe
     """References lead to definitions of their own schema.
 
     Attributes:
-        keywords: The keywords that hold one.
-        prefixes: What a reference to a definition begins with.
+        keywords: Keywords with a reference.
+        prefixes: Legal beginnings of a reference to a definition.
         resolves: Whether the definition must exist.
-        root: Whether a reference to the root is accepted.
+        root: Whether a reference to the root is legal.
     """
 
     keywords: tuple[str, ...] = ("$ref",)
@@ -293,7 +293,7 @@ class SchemaReferences(_SchemaCheck, frozen=True, kw_only=True, tag="schema_refe
 
 
 class SchemaRecursion(_SchemaCheck, frozen=True, kw_only=True, tag="schema_recursion"):
-    """No reference leads back to a subschema that it is within."""
+    """No reference is recursive."""
 
     def check(self, schema: _Schema) -> Iterator[Finding]:
         found = recursive_reference(schema.root)
@@ -306,10 +306,10 @@ class SchemaSize(_SchemaCheck, frozen=True, kw_only=True, tag="schema_size"):
     """A schema is within bounds.
 
     Attributes:
-        most_properties: Number of properties of all objects.
-        most_levels: Number of objects within each other.
-        most_chars: Number of characters of names and enumerated texts.
-        most_values: Number of enumerated values.
+        most_properties: Bound on the properties of all objects.
+        most_levels: Bound on the nesting of objects.
+        most_chars: Bound on the characters of names and enumerated texts.
+        most_values: Bound on the enumerated values.
     """
 
     most_properties: int

@@ -147,15 +147,15 @@ def _fit_options(
 def fit_effort_to_tools(
     request: Request, target: BodyCapabilities, losses: Losses
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request with an effort that stands beside its tools.
+    """Return the reasoning options of a request with an effort that is accepted with its tools.
 
     Args:
-        request: The request, whose reasoning is in the target's words.
+        request: The request, with projected reasoning options.
         target: Capabilities of the target.
-        losses: Counts an effort that is changed, said or not.
+        losses: Counter of changed efforts, the default one included.
 
     Raises:
-        EncodeError: The model has none of the efforts that tools stand beside.
+        EncodeError: The model has no effort that is accepted with tools.
     """
     options, accepted = request.reasoning, target.efforts_with_tools
     if accepted is None or not any(isinstance(t, Tool | CustomTool) for t in request.tools):
@@ -172,7 +172,7 @@ def fit_effort_to_tools(
 
 
 def _is_accepted(options: ReasoningOptions, target: BodyCapabilities) -> bool:
-    """Return whether a server takes the mode of options that are in its dialect already."""
+    """Return whether a server accepts the mode of options that are in its dialect already."""
     match options.mode:
         case "adaptive":
             return target.thinking != "budget"
@@ -183,14 +183,14 @@ def _is_accepted(options: ReasoningOptions, target: BodyCapabilities) -> bool:
 
 
 def _needs_budget(options: ReasoningOptions, target: BodyCapabilities) -> bool:
-    """Return whether a target with budgets has no word for an adaptive mode, or its effort."""
+    """Return whether a target with budgets cannot express an adaptive mode or its effort."""
     if options.mode != "adaptive" or target.thinking != "budget":
         return False
     return not target.adaptive_budgets or (options.effort is not None and not target.efforts)
 
 
 def _replace_adaptive_mode(options: ReasoningOptions) -> ReasoningOptions:
-    """Return options of an adaptive mode with an effort that stands for its budget."""
+    """Return options with an effort in place of an adaptive mode."""
     if options.mode != "adaptive":
         return options
     return ReasoningOptions(effort=options.effort or "medium")
@@ -205,7 +205,7 @@ def _asks_for_reasoning(options: ReasoningOptions) -> bool:
 def _apply_words(
     options: ReasoningOptions, words: dict[str, Any], losses: Losses
 ) -> ReasoningOptions:
-    """Return options in the words of a target, and count a budget or an effort that differs."""
+    """Return options with the target's mode, effort and budget; count each that differs."""
     asked, budget = options.budget_tokens, words["budget_tokens"]
     if words["mode"] == "off" and options.mode != "off" and _asks_for_reasoning(options):
         losses.add("reasoning", "request", "switched off: too few tokens")
@@ -228,24 +228,24 @@ def drop_unsigned_budget(
     *,
     lenient: bool,
 ) -> ReasoningOptions | None:
-    """Return the reasoning options of a request, off if the last answer cannot go on with them.
+    """Return the reasoning options of a request; off if the last answer cannot continue with them.
 
     With a budget, the API refuses to continue an answer that does not begin with signed
-    reasoning: one whose calls were made, or one that is the last message.
+    reasoning: an answer with tool results, or one that is the last message.
 
     Args:
-        request: The request, whose reasoning is in the target's words.
-        messages: Its messages as the target has them.
+        request: The request, with projected reasoning options.
+        messages: The projected messages.
         target: Capabilities of the target.
-        losses: Counts a budget that is dropped.
-        lenient: Whether the rules are the client's affair for what it wrote in the dialect.
+        losses: Counter of dropped budgets.
+        lenient: Whether messages in the target's dialect are left to the client.
     """
     options = request.reasoning
     if options is None or options.mode != "budget" or not target.signed_budgets:
         return options
     answer = _find_continued_answer(messages)
-    # An answer that the client sent in the dialect is its affair, or stands before a server that
-    # takes calls after unsigned reasoning.  One whose reasoning was dropped here is neither.
+    # An answer in the target's dialect stays as the client wrote it: the client obeys the rules,
+    # or the server accepts calls after unsigned reasoning.  Not so if its reasoning was dropped.
     is_accepted = lenient or (
         is_same_dialect(request, target.dialect) and target.signature_pattern is None
     )
@@ -259,9 +259,9 @@ def drop_unsigned_budget(
 
 
 def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:
-    """Return the messages of the answer that the model goes on with; none if it begins another.
+    """Return the messages of the answer that the model will continue; () if it begins a new one.
 
-    Messages of the assistant that follow each other are one answer.
+    Consecutive assistant messages are one answer.
     """
     end = len(messages)
     while end and messages[end - 1].role != "assistant":
@@ -278,13 +278,13 @@ def _find_continued_answer(messages: tuple[InputMessage, ...]) -> tuple[InputMes
 def _translate_options(
     target: BodyCapabilities, options: ReasoningOptions, max_tokens: int | None
 ) -> dict[str, Any]:
-    """Return mode, effort and budget as the target says them."""
+    """Return mode, effort and budget in the target's form."""
     mode, effort, budget = options.mode, options.effort, options.budget_tokens
     takes_budgets = target.thinking == "budget" or (
         target.thinking != "effort" and target.thinking_budgets
     )
     takes_modes = takes_budgets or target.thinking == "adaptive"
-    # A server with efforts may have fields of its own for modes.
+    # A server with efforts may have its own fields for modes: `reasoning_fields` of its profile.
     takes_budgets = takes_budgets or "budget" in target.reasoning_fields
     takes_adaptive = takes_modes or "adaptive" in target.reasoning_fields
     takes_off = takes_modes or "off" in target.reasoning_fields
@@ -319,14 +319,14 @@ def _bound_budget(
     *,
     is_said: bool,
 ) -> dict[str, Any]:
-    """Return a budget within bounds, which leaves room for the answer.
+    """Return a budget within the target's bounds that leaves tokens for the answer.
 
     Args:
         target: Capabilities of the target.
         budget: The budget.
-        effort: The effort beside it.
-        max_tokens: Tokens of reasoning and answer; None if they have no limit.
-        is_said: Whether the client said the budget, which stays if it is legal.
+        effort: The effort in addition to the budget.
+        max_tokens: Bound on the tokens of reasoning and answer; None if there is none.
+        is_said: Whether the client itself set the budget, which then stays if it is legal.
     """
     if not target.bounded_budgets:
         return _words("budget", effort, budget)
@@ -350,7 +350,7 @@ def _effort_for_budget(budget: int) -> str:
 
 
 def _nearest_effort(effort: str, known: tuple[str, ...]) -> str | None:
-    """Return the next higher effort that exists, else the highest; None if none does."""
+    """Return the next higher legal effort, else the highest; None if there is none."""
     if effort in _EFFORTS:
         for other in _EFFORTS[_EFFORTS.index(effort) :]:
             if other in known:
