@@ -67,35 +67,15 @@ def supported_codings() -> tuple[str, ...]:
 
 
 class ContentDecoder:
-    """Decodes a body step by step.
+    """Decodes a body of several codings step by step.
 
     Args:
         codings: Names of its supported codings, in the order in which they were applied.
-        max_bytes: Bound on the decoded body, and on the output of each coding; None for no bound.
-        max_members: Bound on concatenated members of gzip, or frames of zstd.
-        ignores_trailing: Whether bytes behind the first member are ignored.
-        step_bytes: Bound on one piece.
+        max_bytes: Bound on the decoded body, and on the output of each coding.
     """
 
-    def __init__(
-        self,
-        codings: Sequence[str],
-        max_bytes: int | None,
-        *,
-        max_members: int = _MAX_MEMBERS,
-        ignores_trailing: bool = False,
-        step_bytes: int = _STEP_BYTES,
-    ) -> None:
-        self._stages = [
-            _Stage(
-                name,
-                sys.maxsize if max_bytes is None else max_bytes,
-                max_members=max_members,
-                ignores_trailing=ignores_trailing,
-                step_bytes=step_bytes,
-            )
-            for name in reversed(codings)
-        ]
+    def __init__(self, codings: Sequence[str], max_bytes: int) -> None:
+        self._stages = [CodingDecoder(name, max_bytes) for name in reversed(codings)]
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the pieces that a chunk of the body decodes to.
@@ -136,12 +116,8 @@ class ResponseDecoder:
             raise RemoteProtocolError(
                 "a content-encoding other than gzip and deflate, expected none"
             )
-        self._stage = _Stage(
-            codings[0],
-            sys.maxsize,
-            max_members=1,
-            ignores_trailing=True,
-            step_bytes=_RESPONSE_STEP_BYTES,
+        self._decoder = CodingDecoder(
+            codings[0], ignores_trailing=True, step_bytes=_RESPONSE_STEP_BYTES
         )
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -151,7 +127,7 @@ class ResponseDecoder:
             RemoteProtocolError: By a step: the body is not of its coding.
         """
         try:
-            for piece in self._stage.feed(data):
+            for piece in self._decoder.feed(data):
                 if piece:
                     yield piece
         except CodingError as exc:
@@ -164,17 +140,25 @@ class ResponseDecoder:
 _RESPONSE_STEP_BYTES = 1024 * 1024
 
 
-class _Stage:
-    """Decodes one coding."""
+class CodingDecoder:
+    """Decodes a body of one coding step by step; its methods are those of `ContentDecoder`.
+
+    Args:
+        name: Name of the coding.
+        max_bytes: Bound on the decoded body.
+        max_members: Bound on concatenated members of gzip, or frames of zstd.
+        ignores_trailing: Whether bytes behind the first member are ignored.
+        step_bytes: Bound on one piece.
+    """
 
     def __init__(
         self,
         name: str,
-        max_bytes: int,
+        max_bytes: int = sys.maxsize,
         *,
-        max_members: int,
-        ignores_trailing: bool,
-        step_bytes: int,
+        max_members: int = _MAX_MEMBERS,
+        ignores_trailing: bool = False,
+        step_bytes: int = _STEP_BYTES,
     ) -> None:
         coding = _coding(name)
         if coding is None:
@@ -192,6 +176,7 @@ class _Stage:
         self._member: _Member | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the pieces that a chunk of the body decodes to; a piece may be empty."""
         member = self._member
         for start in range(0, len(data), self._slice_bytes):
             rest = data[start : start + self._slice_bytes]
@@ -214,6 +199,7 @@ class _Stage:
                     break
 
     def close(self) -> None:
+        """Handle the end of the body."""
         if self._member is None or not self._member.is_ended:
             raise self._error("truncated", "a {} body that ends early, expected its end")
 
@@ -234,13 +220,13 @@ class _Stage:
         return CodingError(message.format(self._name), "trailing" if is_trailing else fault)
 
 
-def _feed(stages: Sequence[_Stage], data: bytes) -> Iterator[bytes]:
+def _feed(stages: Sequence[CodingDecoder], data: bytes) -> Iterator[bytes]:
     if len(stages) == 1:
         return stages[0].feed(data)
     return _feed_all(stages, data)
 
 
-def _feed_all(stages: Sequence[_Stage], data: bytes) -> Iterator[bytes]:
+def _feed_all(stages: Sequence[CodingDecoder], data: bytes) -> Iterator[bytes]:
     for piece in stages[0].feed(data):
         yield from _feed(stages[1:], piece)
 

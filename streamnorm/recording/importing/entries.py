@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import UNSET, Struct, structs
 
 from streamnorm._core.json import clean, is_array, is_json, is_object, too_deep
-from streamnorm.http.codings import CONTENT_ENCODING, CodingError, ContentDecoder, content_codings
+from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import detect_url
 from streamnorm.recording.exchange import WireRequest
@@ -361,7 +361,7 @@ def decode_body(body: bytes, headers: Iterable[tuple[str, str]], max_bytes: int)
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
     """Return the content of a gzip member or a deflated body."""
-    decoder = ContentDecoder([coding], max_bytes, max_members=1)
+    decoder = CodingDecoder(coding, max_bytes, max_members=1)
     try:
         content = b"".join(decoder.feed(body))
         decoder.close()

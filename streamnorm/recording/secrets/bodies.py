@@ -12,7 +12,7 @@ from urllib.parse import unquote_plus
 
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
-from streamnorm.http.codings import CONTENT_ENCODING, CodingError, ContentDecoder, content_codings
+from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.recording.secrets.credentials import find_in_header, find_in_json, is_secret_field
 
 # Providers refuse larger requests; a few compressed bytes may stand for a gigabyte.
@@ -74,7 +74,7 @@ def _decode(body: bytes, coding: str) -> tuple[bytes, bool]:
     """
     if coding == "gzip" and not body.startswith(_GZIP_MAGIC):
         return body, True
-    decoder = ContentDecoder([coding], _MAX_DECODED_BYTES)
+    decoder = CodingDecoder(coding, _MAX_DECODED_BYTES)
     content = BytesIO()
     try:
         content.writelines(decoder.feed(body))
