@@ -62,22 +62,22 @@ _AUDIO_FORMATS = {
 }
 
 
-def extra_of(fields: dict[str, Any]) -> Extra:
+def as_extra(fields: dict[str, Any]) -> Extra:
     """Return unknown fields as the `extra` of a block; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
-def dialect_fields(extra: Extra) -> dict[str, Any]:
-    """Return the fields of this dialect in an `extra`."""
+def unknown_fields_of(extra: Extra) -> dict[str, Any]:
+    """Return the unknown fields of this dialect in an `extra`."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
-def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
+def add_unknown_fields(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
     """Add the fields of this dialect in `extra` to `value`, and return `value`.
 
     A field that was written wins; objects of one name are merged.
     """
-    for name, item in dialect_fields(extra).items():
+    for name, item in unknown_fields_of(extra).items():
         if name not in value:
             value[name] = item
         elif is_object(item) and is_object(written := value[name]):
@@ -85,7 +85,7 @@ def add_extra(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
     return value
 
 
-def split_cache_mark(
+def take_cache_mark(
     part: dict[str, Any], mapped: Set[str], inner: dict[str, Any] | None = None
 ) -> tuple[CacheMark | None, Extra]:
     """Return the cache mark of a part, and its unknown fields as `extra`.
@@ -110,7 +110,7 @@ def split_cache_mark(
                 del rest[name]
     if inner:
         rest |= {name: fields for name, fields in inner.items() if fields}
-    return mark, extra_of(rest)
+    return mark, as_extra(rest)
 
 
 def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _part_from_wire(part: object) -> InputBlock:
         text = require_str(part, "text")
         if len(part) == 2:
             return Text(text)
-        mark, extra = split_cache_mark(part, _TEXT)
+        mark, extra = take_cache_mark(part, _TEXT)
         return Text(text, cache=mark, extra=extra)
     if not isinstance(kind, str):
         raise unexpected(kind, "a string", "$.type")
@@ -164,7 +164,7 @@ def _opaque_from_wire(kind: str, part: dict[str, Any]) -> OpaqueBlock:
 
 def _refusal_from_wire(part: dict[str, Any]) -> Refusal:
     text = require_str(part, "refusal")
-    mark, extra = split_cache_mark(part, _REFUSAL)
+    mark, extra = take_cache_mark(part, _REFUSAL)
     return Refusal(text, cache=mark, extra=extra)
 
 
@@ -176,7 +176,7 @@ def _image_from_wire(part: dict[str, Any]) -> Image:
         url, detail = require_str(image, "url"), get_str(image, "detail")
     except DecodeError as exc:
         raise prefix_path(exc, "$.image_url") from exc
-    mark, extra = split_cache_mark(
+    mark, extra = take_cache_mark(
         part,
         {"type", "image_url"},
         {"image_url": unknown_fields(image, _IMAGE_URL, with_nulls=True)},
@@ -195,7 +195,7 @@ def _audio_from_wire(part: dict[str, Any]) -> Audio:
         data, format = require_str(audio, "data"), get_str(audio, "format")
     except DecodeError as exc:
         raise prefix_path(exc, "$.input_audio") from exc
-    mark, extra = split_cache_mark(
+    mark, extra = take_cache_mark(
         part,
         {"type", "input_audio"},
         {"input_audio": unknown_fields(audio, _INPUT_AUDIO, with_nulls=True)},
@@ -215,7 +215,7 @@ def _file_from_wire(part: dict[str, Any]) -> InputBlock:
     except DecodeError as exc:
         raise prefix_path(exc, "$.file") from exc
     title = title_of(name)
-    mark, extra = split_cache_mark(
+    mark, extra = take_cache_mark(
         part, {"type", "file"}, {"file": unknown_fields(file, _FILE, with_nulls=True)}
     )
     if data is None:
@@ -302,7 +302,7 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
             raise EncodeError(f"{found} in a message, expected text or a file", path="")
     if block.cache is not None:
         part |= mark_to_wire(block.cache)
-    return add_extra(part, block.extra)
+    return add_unknown_fields(part, block.extra)
 
 
 def _audio_to_wire(audio: Audio, context: WriteContext) -> dict[str, Any]:

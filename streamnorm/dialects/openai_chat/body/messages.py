@@ -48,12 +48,12 @@ from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.body.content import (
     DIALECT,
-    add_extra,
+    add_unknown_fields,
+    as_extra,
     content_from_wire,
     content_to_wire,
-    extra_of,
     part_to_wire,
-    split_cache_mark,
+    take_cache_mark,
 )
 from streamnorm.dialects.openai_chat.options import StreamState
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails, reasoning_from_wire
@@ -112,8 +112,8 @@ def _assemble(
 ) -> InputMessage:
     if not blocks:
         rest = unknown_fields(value, _ASSISTANT, with_nulls=True)
-        return InputMessage("assistant", (), get_str(value, "name"), extra_of(rest))
-    mark, extra = split_cache_mark(
+        return InputMessage("assistant", (), get_str(value, "name"), as_extra(rest))
+    mark, extra = take_cache_mark(
         value, _ASSISTANT, {"reasoning_details": opaque} if opaque else None
     )
     if mark is not None:
@@ -180,7 +180,7 @@ def _call_with_extra(value: dict[str, Any], owner: dict[str, Any], call: ToolCal
         if signed is not None and compact(content) == compact(signature_to_wire(*signed[:2])):
             mapped = _CALL | {"extra_content"}
     signature, issuer, _ = signed or (None, None, None)
-    mark, extra = split_cache_mark(value, mapped, {call.kind: inner})
+    mark, extra = take_cache_mark(value, mapped, {call.kind: inner})
     return structs.replace(call, signature=signature, issuer=issuer, cache=mark, extra=extra)
 
 
@@ -202,7 +202,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
                 if context.capabilities.reasoning_form == "details" and block.signature:
                     signed.append(block)
                     block = structs.replace(block, signature=None, issuer=None)
-                calls.append(add_extra(call_to_wire(block), block.extra))
+                calls.append(add_unknown_fields(call_to_wire(block), block.extra))
             case Reasoning() | RedactedReasoning():
                 reasoning.append(block)
             case other:
@@ -223,7 +223,7 @@ def assistant_to_wire(message: InputMessage, context: WriteContext) -> dict[str,
         value["content"] = written
     if calls:
         value["tool_calls"] = calls
-    add_extra(value, message.extra)
+    add_unknown_fields(value, message.extra)
     if not any(name in value for name in _CONTENT):
         value["content"] = ""
     return value
@@ -328,9 +328,9 @@ def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
         if len(value) == 2 and blocks:
             return InputMessage(role, blocks)
         if not blocks:
-            extra = extra_of(unknown_fields(value, _PLAIN, with_nulls=True))
+            extra = as_extra(unknown_fields(value, _PLAIN, with_nulls=True))
             return InputMessage(role, (), get_str(value, "name"), extra)
-        mark, extra = split_cache_mark(value, _PLAIN)
+        mark, extra = take_cache_mark(value, _PLAIN)
         if mark is not None:  # OpenRouter and LiteLLM accept it on a message
             blocks = (*blocks[:-1], structs.replace(blocks[-1], cache=mark))
         return InputMessage(role, blocks, get_str(value, "name"), extra)
@@ -351,7 +351,7 @@ def _result_from_wire(value: dict[str, Any]) -> InputMessage:
         Text(block.text) if isinstance(block, Refusal) else block
         for block in _content_from_wire(value)
     ]
-    mark, extra = split_cache_mark(value, _RESULT)
+    mark, extra = take_cache_mark(value, _RESULT)
     if mark is None and content and content[-1].cache is not None:
         mark = content[-1].cache
         content[-1] = structs.replace(content[-1], cache=None)
@@ -419,7 +419,7 @@ def _plain_to_wire(
         value["name"] = message.name
     if content or not message.extra:
         value["content"] = content_to_wire(content, context)
-    add_extra(value, message.extra)
+    add_unknown_fields(value, message.extra)
     value.setdefault("content", "")  # the schema requires it
     return value
 
@@ -431,4 +431,4 @@ def _result_to_wire(result: ToolResult, context: WriteContext) -> dict[str, Any]
         "tool_call_id": result.tool_call_id,
         "content": content,
     }
-    return add_extra(value, result.extra)
+    return add_unknown_fields(value, result.extra)

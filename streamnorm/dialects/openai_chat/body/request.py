@@ -40,9 +40,9 @@ from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import ToolChoice
 from streamnorm.dialects.openai_chat.body.content import (
     DIALECT,
-    add_extra,
-    dialect_fields,
-    extra_of,
+    add_unknown_fields,
+    as_extra,
+    unknown_fields_of,
 )
 from streamnorm.dialects.openai_chat.body.messages import messages_from_wire, messages_to_wire
 from streamnorm.dialects.openai_chat.body.tools import (
@@ -284,7 +284,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         stream=_stream_from_wire(body, rest),
         store=get_bool(body, "store"),
         # Evaluated last: the readers above add to `rest`.
-        extra=extra_of(rest),
+        extra=as_extra(rest),
     )
     return structs.replace(request, source=Source(DIALECT, body, request))
 
@@ -316,7 +316,7 @@ def _output_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> OutputForma
     kind = value.get("type")
     extra = unknown_fields(value, _OUTPUT, with_nulls=True)
     if kind == "text" or kind == "json_object":
-        return OutputFormat(kind, extra=extra_of(extra))
+        return OutputFormat(kind, extra=as_extra(extra))
     if kind != "json_schema":
         rest["response_format"] = value
         return None
@@ -331,7 +331,7 @@ def _output_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> OutputForma
             None if (name := get_str(schema, "name")) in _NO_NAMES else name,
             get_str(schema, "description"),
             get_bool(schema, "strict"),
-            extra_of(extra),
+            as_extra(extra),
         )
     except DecodeError as exc:
         raise prefix_path(exc, path) from exc
@@ -390,7 +390,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
         elif (value is not None and value != ()) or name == "messages":
             write = _WRITERS.get(name)
             body |= {fields[0]: value} if write is None else write(request, context)
-    add_extra(body, request.extra)
+    add_unknown_fields(body, request.extra)
     before = request if source is None else source.part
     # A request of this dialect that never had tools is refused by the vendor, not changed here.
     had_none = source is not None and not before.tools
@@ -403,7 +403,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
 
 def _original_fields(source: Source, request: Request) -> dict[str, Any]:
     """Return the original fields of the body, without unknown ones that were dropped since."""
-    dropped = dialect_fields(source.part.extra).keys() - dialect_fields(request.extra).keys()
+    dropped = unknown_fields_of(source.part.extra).keys() - unknown_fields_of(request.extra).keys()
     fields: dict[str, Any] = source.value
     return {name: fields[name] for name in fields if name not in dropped} if dropped else fields
 
@@ -434,7 +434,7 @@ def _output_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
             "strict": output.strict,
         }
         value["json_schema"] = {name: item for name, item in fields.items() if item is not None}
-    return {"response_format": add_extra(value, output.extra)}
+    return {"response_format": add_unknown_fields(value, output.extra)}
 
 
 def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
@@ -447,7 +447,7 @@ def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     if not request.stream:
         return {"stream": request.stream}
     # Without `include_usage` the stream reports no tokens.
-    options: dict[str, Any] = dialect_fields(request.extra).get("stream_options") or {}
+    options: dict[str, Any] = unknown_fields_of(request.extra).get("stream_options") or {}
     return {"stream": True, "stream_options": {**_USAGE, **options}}
 
 

@@ -34,7 +34,7 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_chat.body.content import DIALECT, add_extra, extra_of
+from streamnorm.dialects.openai_chat.body.content import DIALECT, add_unknown_fields, as_extra
 
 _FUNCTION = frozenset({"name", "description", "parameters", "strict"})
 _CUSTOM = frozenset({"name", "description", "format"})
@@ -124,7 +124,7 @@ def _function_from_wire(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
         get_str(function, "description"),
         {"type": "object", "properties": {}} if schema is None else schema,
         get_bool(function, "strict"),
-        extra=extra_of(rest),
+        extra=as_extra(rest),
     )
 
 
@@ -137,7 +137,7 @@ def _custom_from_wire(custom: dict[str, Any], rest: dict[str, Any]) -> CustomToo
             require_str(custom, "name"),
             get_str(custom, "description"),
             grammar,
-            extra=extra_of(rest),
+            extra=as_extra(rest),
         )
     except DecodeError as exc:
         raise prefix_path(exc, "$.custom") from exc
@@ -187,7 +187,7 @@ def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
         case other:
             found = type(other).__name__
             raise EncodeError(f"{found} among the tools, expected a function", path="tools")
-    return add_extra(value, tool.extra)
+    return add_unknown_fields(value, tool.extra)
 
 
 def _drop_nulls(fields: dict[str, Any]) -> dict[str, Any]:

@@ -58,13 +58,13 @@ _IMAGE = frozenset({"type", "image_url", "file_id", "detail"})
 _FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
 
 
-def extra_of(value: dict[str, Any], mapped: Set[str]) -> Extra:
+def unknown_extra(value: dict[str, Any], mapped: Set[str]) -> Extra:
     """Return the fields of a part that are not `mapped`, as `extra`; None if there are none."""
     rest = unknown_fields(value, mapped)
     return {DIALECT: rest} if rest else None
 
 
-def split_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
+def take_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
     """Return the cache mark of a content part, and its unknown fields as `extra`.
 
     A mark in another mode than `explicit`, or with other fields, is an unknown field.
@@ -90,8 +90,8 @@ def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
     return {_MARK: {"mode": "explicit", **ttl}}
 
 
-def dialect_fields(extra: Extra) -> dict[str, Any]:
-    """Return the fields of this dialect in an `extra`."""
+def unknown_fields_of(extra: Extra) -> dict[str, Any]:
+    """Return the unknown fields of this dialect in an `extra`."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
@@ -118,7 +118,7 @@ def _block_from_wire(part: dict[str, Any]) -> InputBlock:
     if kind == "input_file":
         return _file_from_wire(part)
     if kind == "refusal":
-        return Refusal(require_str(part, "refusal"), extra=extra_of(part, _REFUSAL))
+        return Refusal(require_str(part, "refusal"), extra=unknown_extra(part, _REFUSAL))
     return block_from_wire(part)
 
 
@@ -128,11 +128,11 @@ def _text_from_wire(part: dict[str, Any]) -> Text:
         return Text(text)
     # Only output text has annotations and log probabilities.
     if part["type"] != "output_text":
-        mark, extra = split_cache_mark(part, _TEXT)
+        mark, extra = take_cache_mark(part, _TEXT)
         return Text(text, cache=mark, extra=extra)
     annotations = get_array(part, "annotations") or ()
     mapped = _OUTPUT_TEXT if not part.get("logprobs") else _OUTPUT_TEXT - {"logprobs"}
-    mark, extra = split_cache_mark(part, mapped)
+    mark, extra = take_cache_mark(part, mapped)
     citations = tuple(map(citation_from_wire, objects_of([*annotations])))
     return Text(text, citations, cache=mark, extra=extra)
 
@@ -141,7 +141,7 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
     url, file_id, detail = (get_str(part, name) for name in ("image_url", "file_id", "detail"))
     if not (url or file_id):
         return block_from_wire(part)
-    mark, extra = split_cache_mark(part, _IMAGE)
+    mark, extra = take_cache_mark(part, _IMAGE)
     inline = split_data_url(url) if url else None
     if inline is not None:
         media_type, data = inline
@@ -154,7 +154,7 @@ def _image_from_wire(part: dict[str, Any]) -> Image | OpaqueBlock:
 def _file_from_wire(part: dict[str, Any]) -> Document | OpaqueBlock:
     data, url, file_id = (get_str(part, name) for name in ("file_data", "file_url", "file_id"))
     title = title_of(get_str(part, "filename"))
-    mark, extra = split_cache_mark(part, _FILE)
+    mark, extra = take_cache_mark(part, _FILE)
     if data:
         inline = split_data_url(data)
         # `file_data` may be bare Base64, whose media type only its content shows.
@@ -200,7 +200,7 @@ def content_to_wire(
     if (
         len(blocks) == 1
         and isinstance(first, Text)
-        and not (first.cache or dialect_fields(first.extra))
+        and not (first.cache or unknown_fields_of(first.extra))
     ):
         return first.text
     parts = (_part_to_wire(block, context, of=of) for block in blocks)
@@ -224,7 +224,7 @@ def _part_to_wire(block: InputBlock, context: WriteContext, *, of: Owner) -> dic
             where = "messages" if of == "message" else "tool result"
             context.losses.add(_feature_of(block), where, "no content part has it")
             return None
-    return {**part, **mark_to_wire(block.cache), **dialect_fields(block.extra)}
+    return {**part, **mark_to_wire(block.cache), **unknown_fields_of(block.extra)}
 
 
 def _feature_of(block: InputBlock) -> str:
@@ -289,4 +289,4 @@ def hosted_call_to_wire(block: ServerToolCall) -> dict[str, Any]:
         item["id"] = block.id
     if block.kind.endswith("_call"):
         item["status"] = "completed"
-    return {**item, **object_in(block.arguments or "{}"), **dialect_fields(block.extra)}
+    return {**item, **object_in(block.arguments or "{}"), **unknown_fields_of(block.extra)}

@@ -48,11 +48,11 @@ from streamnorm.dialects.openai_responses.body.content import (
     Owner,
     blocks_from_wire,
     content_to_wire,
-    dialect_fields,
-    extra_of,
     hosted_call_from_wire,
     hosted_call_to_wire,
     output_part_to_wire,
+    unknown_extra,
+    unknown_fields_of,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
 from streamnorm.dialects.openai_responses.items.tool_calls import SERVER_TOOL_TYPES, result_to_wire
@@ -231,7 +231,7 @@ class InputReader:
             raise unexpected(name, "user, assistant, system or developer", "$.role")
         self._end_assistant_message()
         blocks = blocks_from_wire(item, "content")
-        self._add_message(role, item, blocks, extra_of(item, _MESSAGE))
+        self._add_message(role, item, blocks, unknown_extra(item, _MESSAGE))
 
     def _read_user_item(self, item: _Item) -> None:
         self._end_assistant_message()
@@ -250,10 +250,10 @@ class InputReader:
         id = get_str(item, "call_id") or ""
         content: Any = blocks_from_wire(item, "output")  # a result has the parts of a message
         is_error, content = unmark_error(content)
-        extra = extra_of(item, _RESULT)
+        extra = unknown_extra(item, _RESULT)
         # The call may be stored by the server: without it, only the result's type tells its kind.
         if item["type"] == "custom_tool_call_output" and id not in self._custom_calls:
-            extra = {DIALECT: {**dialect_fields(extra), "type": item["type"]}}
+            extra = {DIALECT: {**unknown_fields_of(extra), "type": item["type"]}}
         self._results[id] -= 1
         if self._builder is not None:
             self._builder.close_call(id)
@@ -290,7 +290,7 @@ class InputReader:
         # Redacted reasoning of another vendor, tagged when it was written for this dialect.
         redacted = redacted_from_wire(item)
         if redacted is not None:
-            extra = extra_of(item, _REASONING - {"summary"})
+            extra = unknown_extra(item, _REASONING - {"summary"})
             self._append(item, structs.replace(redacted, extra=extra), begins=True)
             return
         signed = signature_from_wire(item, self._server)
@@ -301,7 +301,7 @@ class InputReader:
         parts = _texts_of(item, "summary")
         if not parts and (parts := _texts_of(item, "content")):
             mapped -= {"summary"}
-        block = Reasoning(parts, *(signed or ()), extra=extra_of(item, mapped))
+        block = Reasoning(parts, *(signed or ()), extra=unknown_extra(item, mapped))
         # The tagged signature of a text or a call is an item of its own behind it, and no answer
         # begins there.
         is_carrier = not parts and read_carrier(block.signature or "") is not None
@@ -328,7 +328,7 @@ class InputReader:
             arguments,
             kind,
             namespace=get_str(item, "namespace"),
-            extra=extra_of(item, mapped),
+            extra=unknown_extra(item, mapped),
         )
         is_awaited = self._results[id] > 0 or self._results[""] > 0
         self._append(item, call).open_call(id, is_awaited=is_awaited)
@@ -373,7 +373,7 @@ def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
     `part` within `extra` holds the unknown fields of the part.  `role` marks an opaque block
     as a part rather than an item.
     """
-    part, is_opaque = dialect_fields(block.extra), isinstance(block, OpaqueBlock)
+    part, is_opaque = unknown_fields_of(block.extra), isinstance(block, OpaqueBlock)
     if not (fields or part or is_opaque):
         return block
     merged = {**(fields or {})}
@@ -467,7 +467,7 @@ class _InputWriter:
         if not content:
             return
         item: _Item = {"role": message.role}
-        fields = dialect_fields(message.extra)
+        fields = unknown_fields_of(message.extra)
         if fields:
             item = {"type": "message", **item}
         item["content"] = content_to_wire(content, self._context, of="message")
@@ -476,7 +476,7 @@ class _InputWriter:
     def _result_to_wire(self, result: ToolResult) -> _Item:
         # The API matches a result with its call by type as well as by id.
         is_custom = result.tool_call_id in self._custom_calls
-        fields = dialect_fields(result.extra)
+        fields = unknown_fields_of(result.extra)
         kind = fields.get(
             "type", "custom_tool_call_output" if is_custom else "function_call_output"
         )
@@ -507,7 +507,7 @@ class _InputWriter:
                 before = {}
                 self._add_item(block)
                 continue
-            fields = {**dialect_fields(block.extra)}
+            fields = {**unknown_fields_of(block.extra)}
             is_part = fields.pop("role", None) is not None
             if isinstance(block, OpaqueBlock) and not is_part:
                 before = {}
@@ -552,7 +552,7 @@ class _InputWriter:
         The API refuses encrypted content under a different id (maximhq/bifrost#5186,
         openclaw/openclaw#72602).
         """
-        fields = {**dialect_fields(block.extra)}
+        fields = {**unknown_fields_of(block.extra)}
         id = fields.pop("id", None)
         if self._verifies(block) and block.id is not None:
             id = block.id
@@ -588,7 +588,7 @@ class _InputWriter:
             item["arguments"] = call.arguments or "{}"
         if call.namespace is not None:
             item["namespace"] = call.namespace
-        return item | dialect_fields(call.extra)
+        return item | unknown_fields_of(call.extra)
 
 
 def _is_text_after_file(before: InputBlock, block: InputBlock) -> bool:

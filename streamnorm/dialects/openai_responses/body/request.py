@@ -37,7 +37,7 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, object_in
 from streamnorm._core.tools import AnyTool, CustomTool, ServerTool, Tool
-from streamnorm.dialects.openai_responses.body.content import dialect_fields, extra_of
+from streamnorm.dialects.openai_responses.body.content import unknown_extra, unknown_fields_of
 from streamnorm.dialects.openai_responses.body.messages import InputReader, input_to_wire
 from streamnorm.dialects.openai_responses.body.tools import (
     CLIENT_SEARCH,
@@ -190,7 +190,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     tools = tools_to_wire([tool for tool in request.tools if _tool_key(tool) not in added])
     if tools:
         body["tools"] = tools
-    unknown = {**dialect_fields(request.extra)}
+    unknown = {**unknown_fields_of(request.extra)}
     choice = request.tool_choice
     if choice is not None:
         # An unchanged choice keeps the details that `ToolChoice` cannot hold.
@@ -245,7 +245,7 @@ def _format_from_wire(form: _Value) -> OutputFormat:
             get_str(form, "name"),
             get_str(form, "description"),
             get_bool(form, "strict"),
-            extra_of(form, {name for name in _FORMAT if form.get(name, "") is not None}),
+            unknown_extra(form, {name for name in _FORMAT if form.get(name, "") is not None}),
         )
     except DecodeError as exc:
         raise prefix_path(exc, "$.format") from None
@@ -258,7 +258,7 @@ def _read_reasoning(body: _Value, fields: _Value, extra: _Value) -> None:
     except DecodeError as exc:
         raise prefix_path(exc, "$.reasoning") from None
     mapped = {name for name in _REASONING if value.get(name) is not None}
-    rest = extra_of(value, mapped)
+    rest = unknown_extra(value, mapped)
     if effort is None and show is None:
         extra["reasoning"] = value
     else:
@@ -412,7 +412,7 @@ def _reasoning_to_wire(options: ReasoningOptions) -> _Value:
     value: _Value = {} if effort is None else {"effort": effort}
     if options.show not in (None, "none"):
         value["summary"] = options.show
-    return value | dialect_fields(options.extra)
+    return value | unknown_fields_of(options.extra)
 
 
 def _format_to_wire(output: OutputFormat) -> _Value:
@@ -422,4 +422,4 @@ def _format_to_wire(output: OutputFormat) -> _Value:
         value |= {"name": output.name or "response", "schema": output.schema or {}}
         said = {"description": output.description, "strict": output.strict}
         value |= {name: field for name, field in said.items() if field is not None}
-    return value | dialect_fields(output.extra)
+    return value | unknown_fields_of(output.extra)

@@ -32,7 +32,7 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_responses.body.content import dialect_fields, extra_of
+from streamnorm.dialects.openai_responses.body.content import unknown_extra, unknown_fields_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _Value: TypeAlias = dict[str, Any]
@@ -122,7 +122,7 @@ def _function_from_wire(value: _Value, namespace: Namespace | None) -> Tool:
         get_bool(fields, "strict"),
         bool(get_bool(fields, "defer_loading")),
         namespace,
-        extra=extra_of(value, mapped),
+        extra=unknown_extra(value, mapped),
     )
 
 
@@ -142,7 +142,7 @@ def _custom_from_wire(value: _Value, namespace: Namespace | None) -> CustomTool:
         grammar,
         bool(get_bool(value, "defer_loading")),
         namespace,
-        extra=extra_of(value, mapped),
+        extra=unknown_extra(value, mapped),
     )
 
 
@@ -169,7 +169,7 @@ def _mcp_from_wire(value: _Value) -> MCPServer:
         headers,
         names,
         approval if isinstance(approval, str) else None,
-        extra=extra_of(value, mapped),
+        extra=unknown_extra(value, mapped),
     )
 
 
@@ -224,7 +224,7 @@ def _tool_to_wire(tool: AnyTool) -> _Value:
         value = _mcp_to_wire(tool)
     else:
         value = _hosted_to_wire(tool)
-    return {**value, **dialect_fields(tool.extra)}
+    return {**value, **unknown_fields_of(tool.extra)}
 
 
 def _function_to_wire(tool: Tool) -> _Value:
