@@ -131,7 +131,7 @@ class ChoiceBlocks:
         self._append_text(kind, text, events)
 
     def sign_reasoning(self, signed: Signed, events: list[Event]) -> None:
-        """Append the signature of the open reasoning, or of an empty block of its own."""
+        """Append the signature of the open reasoning, or start an empty block with it."""
         append = partial(self._append_signature, _clean_signed(signed))
         self._append_in_order(append, signed.signature + (signed.id or ""), events)
 

@@ -211,7 +211,7 @@ class ChatDecoder(Decoder):
             blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
         if delta is None and choice.message is not None and blocks.is_empty:
-            delta = self._message_as_delta(choice.message)  # beside deltas it repeats them
+            delta = self._message_as_delta(choice.message)  # after deltas it repeats them
         if delta is not None:
             self._read_delta(delta, blocks, events)
         if choice.logprobs is not None:

@@ -104,7 +104,7 @@ class ChatRun(DeltaRun):
             self._failures = 0
         delta = chunk.choices[0].delta
         if type(delta) is wire.CallsRunDelta:
-            # Few servers report usage beside arguments.
+            # Few servers report usage in chunks with arguments.
             return self._append_arguments(delta, chunk.id) if chunk.usage is None else None
         if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):
             return None
@@ -138,7 +138,7 @@ class ChatRun(DeltaRun):
     def _merge_usage(self, usage: dict[str, object]) -> bool:
         """Merge the usage of a chunk.
 
-        False, and nothing changes, if it nests too deep, or changes what is stored of it.
+        False, and nothing changes, if it nests too deep or changes the stored unknown fields.
         """
         if too_deep(usage, self._state.limits.max_json_depth):
             return False

@@ -86,7 +86,7 @@ class _EncodedBlock(Struct):
         tail: Constant end of its chunks.
         number: Index of the tool call; -1 for other blocks.
         has_arguments: Whether arguments were written.
-        characters: Length of its text, without that of the current delta writer.
+        characters: Length of its text, except the part written by the current delta writer.
         written: Returns the length of the text that the current delta writer has written.
     """
 
@@ -296,7 +296,7 @@ class ChatEncoder(Encoder):
         choice = block.choice if block is not None else self._choices.get(0)
         placed = opaque_to_wire(event)
         if placed is None or choice is None:
-            # Every client reads every frame as a chunk, and fails at one that is no object.
+            # Clients read every frame as a chunk, and fail at JSON other than an object.
             if event.data.lstrip().startswith("{"):
                 return b"data: %b\n\n" % _one_line(event.data)
             self._losses.add("opaque", event.name, "no object, dropped")
@@ -305,7 +305,7 @@ class ChatEncoder(Encoder):
         if position == "end":
             choice.annotations.add_opaque(fields["annotations"])
             return b""
-        if position == "chunk":  # a chunk without choices would be one of usage
+        if position == "chunk":  # without choices clients would read it as the usage chunk
             return _frame({**fields, **self._chunk, "choices": [_EMPTY_CHOICE]})
         if position == "delta":
             return choice.delta(fields)

@@ -170,7 +170,7 @@ class ThinkTags:
         return self._feed_inside(text)
 
     def close(self) -> _Parts:
-        """Return the held part, given that nothing follows."""
+        """Return the held part: nothing follows."""
         held, self._held = self._held, ""
         if not held:
             return []

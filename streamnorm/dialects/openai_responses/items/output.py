@@ -85,7 +85,7 @@ class OutputItems:
         """Return the item with an index and an id, of which one may be missing; None if new.
 
         Raises:
-            Fatal: The index is that of one item, and the id that of another one or of none.
+            Fatal: The index names one item, and the id another or an unknown one.
         """
         if self.ids_change:
             item_id = None
@@ -95,7 +95,7 @@ class OutputItems:
             found = indexed or named
         else:
             found = [item for item in named if item.output_index == output_index]
-            if not found:  # an item that lacks one of the keys gets it here
+            if not found:  # an item that lacks a key gets it from the event
                 found = [item for item in named if item.output_index is None and not indexed]
                 found += [item for item in indexed if not item.id and not named]
                 for item in found:
