@@ -167,9 +167,18 @@ class FakeProvider:
             self._requests.append(received)
         writer = self._writer(received)
         if self._strict:
-            refused = self._refuse(request, received, writer.dialect)
-            if refused is not None:
-                return refused
+            refusal = refusal_of(
+                request.body or b"",
+                writer.dialect,
+                method=received.method,
+                path=received.path,
+                headers=received.headers,
+                server=self._server,
+            )
+            if refusal is not None:
+                with self._lock:
+                    self._violations += refusal.violations
+                return refusal.answer
         turn = self._next_answer(received)
         answer = turn.answer
         if callable(answer):
@@ -221,22 +230,6 @@ class FakeProvider:
         from streamnorm.asgi import ReplayApp  # transports and clients do not need it
 
         return ReplayApp(self)
-
-    def _refuse(self, request: WireRequest, received: FakeRequest, dialect: str) -> Playback | None:
-        """Return the provider's error if it refuses a request; None if it accepts it."""
-        found = refusal_of(
-            request.body or b"",
-            dialect,
-            method=received.method,
-            path=received.path,
-            headers=received.headers,
-            server=self._server,
-        )
-        if found is None:
-            return None
-        with self._lock:
-            self._violations += found.violations
-        return found.answer
 
     def _writer(self, received: FakeRequest) -> AnswerWriter:
         if received.dialect is None:
