@@ -2,12 +2,7 @@
 
 from streamnorm._core.codec import Dialect, on_first_use
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
-from streamnorm.dialects.anthropic.detect import (
-    is_request,
-    is_response,
-    is_terminal,
-    recognises,
-)
+from streamnorm.dialects.anthropic.detect import is_request, is_response, is_terminal, recognises
 from streamnorm.dialects.anthropic.endpoints import ENDPOINTS, OVERLOADED_STATUS
 from streamnorm.dialects.anthropic.reasoning import SIGNING_SERVERS
 

@@ -10,14 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias, Unpack
 
 from streamnorm._core.codec import DecodeOptions, Decoder, read_no_json
-from streamnorm._core.events import (
-    Completed,
-    Event,
-    MessageStart,
-    MessageStop,
-    Ping,
-    UsageUpdate,
-)
+from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, Ping, UsageUpdate
 from streamnorm._core.failures import Fatal, named_error, too_large
 from streamnorm._core.json import (
     FAST_ERRORS,

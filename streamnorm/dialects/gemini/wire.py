@@ -137,9 +137,10 @@ _DATA = frozenset(
     | {"codeExecutionResult", "inlineData", "fileData"}
 )
 """Data fields, of which a part has one."""
-_MODIFIERS = frozenset(
+MODIFIERS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
+"""Fields of a part that modify its data."""
 
 
 def data_field(part: dict[str, Any]) -> str:
@@ -148,7 +149,7 @@ def data_field(part: dict[str, Any]) -> str:
     Raises:
         Fatal: The part has several data fields.
     """
-    fields = [key for key in part if key not in _MODIFIERS and part[key] is not None]
+    fields = [key for key in part if key not in MODIFIERS and part[key] is not None]
     data = [key for key in fields if key in _DATA and (key != "text" or part[key] != "")]
     if len(data) > 1:
         raise Fatal(StreamError("malformed", f"part with {' and '.join(data)}, expected one"))

@@ -40,6 +40,11 @@ from streamnorm.dialects.gemini_interactions.wire import (
 )
 
 
+def malformed(problem: str) -> Fatal:
+    """Return the error for steps that violate the protocol."""
+    return Fatal(StreamError("malformed", problem))
+
+
 class OutputText(Struct):
     """Length and checksum of the text of one step, which need not be stored."""
 
@@ -83,7 +88,7 @@ class InteractionBlocks(BlockOpener):
             Fatal: Another call has the id.
         """
         if id in self.calls_by_id:
-            raise Fatal(StreamError("malformed", "two calls of one id, expected different ids"))
+            raise malformed("two calls of one id, expected different ids")
         self.calls_by_id[id] = name, ""
 
     def opaque(

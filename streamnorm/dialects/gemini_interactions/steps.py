@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamnorm._core.events import Event, StreamError
-from streamnorm._core.failures import Fatal, too_large
+from streamnorm._core.events import Event
+from streamnorm._core.failures import too_large
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, value_bytes
 from streamnorm._core.shapes import found
@@ -21,6 +21,7 @@ from streamnorm.dialects.gemini_interactions.blocks import (
     OutputText,
     ThoughtStep,
     UnknownStep,
+    malformed,
 )
 from streamnorm.dialects.gemini_interactions.tool_calls import (
     CALL_SUFFIX,
@@ -109,11 +110,11 @@ class OpenSteps:
                     self._blocks.note("completed_by_whole", "tool call")
                     self._add(step, raw, events)
                 elif known[0] != name or not is_same(known[1], arguments_text(step, raw)):
-                    raise _malformed("a call that the last event repeats with another content")
+                    raise malformed("a call that the last event repeats with another content")
         # The last event may repeat an answer without its text.
         written = self._blocks.outputs
         if len(texts) == len(written) and any(text.size for text in texts) and texts != written:
-            raise _malformed("an answer that the last event repeats with another text")
+            raise malformed("an answer that the last event repeats with another text")
 
     def _store(self, index: int, size: int) -> None:
         """Count bytes of a step that are stored until it stops."""
@@ -141,11 +142,11 @@ class OpenSteps:
         if type(index) is int:
             return index
         if index is not None:
-            raise _malformed(f"step index is {found(index)}, expected an integer")
+            raise malformed(f"step index is {found(index)}, expected an integer")
         if action == "start":
             return self._last_index + 1
         if len(self.open) > 1 or (action == "delta" and not self.open):
-            raise _malformed(f"step.{action} without an index and {len(self.open)} open steps")
+            raise malformed(f"step.{action} without an index and {len(self.open)} open steps")
         return next(iter(self.open), self._last_index)
 
     def _repeats(self, index: int, fields: dict[str, Any]) -> bool:
@@ -156,7 +157,7 @@ class OpenSteps:
         """
         found, known = hash(compact(fields)), self._starts.get(index)
         if known is not None and known != found:
-            raise _malformed(f"step {index} starts again, expected another index")
+            raise malformed(f"step {index} starts again, expected another index")
         if known is None:
             bound = self._blocks.limits.max_blocks
             if len(self._starts) >= _STEPS_PER_BLOCK * bound:
@@ -195,7 +196,7 @@ class OpenSteps:
                 self._blocks.note("late_delta", "step")
                 return
             if index in self._starts or not self.is_resumed:
-                raise _malformed(f"delta of step {index}, which is not open")
+                raise malformed(f"delta of step {index}, which is not open")
             self._blocks.note("misplaced_delta", "step")
             self._repeats(index, {"type": implied})
             step = self._start(index, {"type": implied}, None, events)
@@ -236,10 +237,6 @@ def _text_of(step: dict[str, Any]) -> OutputText:
 
 def _has_content(delta: dict[str, Any]) -> bool:
     return any(value for key, value in delta.items() if key != "type")
-
-
-def _malformed(found: str) -> Fatal:
-    return Fatal(StreamError("malformed", found))
 
 
 def _step_class(kind: str) -> type[OpenStep]:

@@ -10,14 +10,14 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
-from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta, StreamError
-from streamnorm._core.failures import Fatal
+from streamnorm._core.events import BlockStop, Event, JSONDelta, SignatureDelta
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_json, string_of
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.gemini_interactions.blocks import (
     GrowingBlock,
     InteractionBlocks,
     OpenStep,
+    malformed,
     signature_from_wire,
 )
 from streamnorm.dialects.gemini_interactions.wire import (
@@ -80,7 +80,7 @@ class _CallStep(OpenStep):
         """Append a fragment of the arguments; all fragments together repeat a start's arguments."""
         if isinstance(text, str) and text:
             if self._complete:
-                raise Fatal(StreamError("malformed", f"{self.kind} goes on behind its arguments"))
+                raise malformed(f"{self.kind} goes on behind its arguments")
             self._store(block.append(text, events))
 
     def _append_complete(self, block: GrowingBlock, text: str, events: list[Event]) -> None:
@@ -91,7 +91,7 @@ class _CallStep(OpenStep):
             self._blocks.note("resent_arguments", self.kind)
             return
         if self._complete or self._fragments.size:
-            raise Fatal(StreamError("malformed", f"{self.kind} with arguments twice"))
+            raise malformed(f"{self.kind} with arguments twice")
         self._blocks.store_text(text)
         self._complete = text
         events.append(JSONDelta(block.index, text))
@@ -110,7 +110,7 @@ class _CallStep(OpenStep):
             events.append(JSONDelta(block.index, arguments))
         if in_start and not is_same(arguments, in_start):
             found = f"{self.kind} with other arguments than its start"
-            raise Fatal(StreamError("malformed", found))
+            raise malformed(found)
         events.append(BlockStop(block.index))
         self._blocks.calls_by_id[self._id] = self._name, arguments
         return arguments
@@ -152,7 +152,7 @@ class ToolCallStep(_CallStep):
     def _begin(self, fields: dict[str, Any], events: list[Event]) -> GrowingBlock:
         id, name = string_of(fields, "id"), string_of(fields, "name")
         if not name:
-            raise Fatal(StreamError("malformed", "function call without a name, expected one"))
+            raise malformed("function call without a name, expected one")
         signature = string_of(fields, "signature")
         signed = signature_from_wire(signature) if signature else None
         id = id or self._blocks.mint_id("tool call")
@@ -242,7 +242,7 @@ class ResultStep(OpenStep):
         running = self._blocks.running
         if not id and len(running) > 1:
             found = f"result without an id after {len(running)} calls, expected one"
-            raise Fatal(StreamError("malformed", found))
+            raise malformed(found)
         id = id or next(iter(running), "")
         if id in running:
             running.remove(id)

@@ -86,7 +86,7 @@ _Value: TypeAlias = "dict[str, Any]"
 _Readers: TypeAlias = "Mapping[str, Callable[[_Value, str | None], InputBlock]]"
 
 
-def take_cache_control(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
+def split_cache_mark(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
     """Return the cache mark of a part, and its unknown fields as `extra`.
 
     Unknown fields of the mark itself, such as Claude Code's `scope`, stay in `cache_control`
@@ -115,26 +115,24 @@ def take_cache_control(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMa
     return CacheMark(ttl), {DIALECT: unknown} if unknown else None
 
 
-def cache_control_to_wire(mark: CacheMark) -> dict[str, Any]:
+def _mark_to_wire(mark: CacheMark) -> dict[str, Any]:
     """Return the `cache_control` of a mark."""
     return {"type": "ephemeral"} if mark.ttl is None else {"type": "ephemeral", "ttl": mark.ttl}
 
 
-def unknown_fields_of(extra: Extra) -> dict[str, Any]:
+def dialect_fields(extra: Extra) -> dict[str, Any]:
     """Return Anthropic's unknown fields in the `extra` of a part."""
     return extra.get(DIALECT, {}) if extra else {}
 
 
-def add_unknown_fields(
-    value: dict[str, Any], mark: CacheMark | None, unknown: dict[str, Any]
-) -> None:
+def add_extra(value: dict[str, Any], mark: CacheMark | None, unknown: dict[str, Any]) -> None:
     """Add the cache mark and the unknown fields of a part to its JSON object.
 
     A mapped value stays.  An object without a type is merged into the mapped object, which it
     was read from in part; an object with a type replaces it.
     """
     if mark is not None:
-        value[_MARK] = cache_control_to_wire(mark)
+        value[_MARK] = _mark_to_wire(mark)
     for name, item in unknown.items():
         if not is_object(item):
             value.setdefault(name, item)
@@ -152,7 +150,7 @@ def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
     # A mark with unknown fields stays in the data: `CacheMark` holds the lifetime alone.
     if not (is_object(mark) and mark.keys() <= _PLAIN_MARK):
         return OpaqueBlock(DIALECT, kind, compact(block))
-    cache, _ = take_cache_control({_MARK: mark}, frozenset())
+    cache, _ = split_cache_mark({_MARK: mark}, frozenset())
     data = {name: item for name, item in block.items() if name != _MARK}
     return OpaqueBlock(DIALECT, kind, compact(data), cache=cache)
 
@@ -165,21 +163,21 @@ def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
     """
     value: dict[str, Any] = json_value(block.data, "data", path)
     if block.cache is not None:
-        value[_MARK] = cache_control_to_wire(block.cache)
+        value[_MARK] = _mark_to_wire(block.cache)
     return value
 
 
-def image_from_wire(block: dict[str, Any], server: str | None) -> Image | OpaqueBlock:
+def _image_from_wire(block: dict[str, Any], server: str | None) -> Image | OpaqueBlock:
     """Return an `image` block; opaque if the type of its source is unknown."""
     source = get_object(block, "source") or {}
     file = _source_from_wire(source)
     if file is None:
         return opaque_from_wire("image", block)
-    mark, extra = take_cache_control(block, _FILE)
+    mark, extra = split_cache_mark(block, _FILE)
     return Image(**file, cache=mark, extra=_add_source_fields(extra, source))
 
 
-def document_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
+def _document_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
     """Return a `document` block; opaque if the type of its source is unknown.
 
     A source of text blocks (`content`) becomes their joined text.  The source stays an unknown
@@ -188,39 +186,39 @@ def document_from_wire(block: dict[str, Any], server: str | None) -> Document | 
     source = get_object(block, "source") or {}
     file = _source_from_wire(source)
     title = get_str(block, "title")
-    mark, extra = take_cache_control(block, _FILE if title is None else _TITLED)
+    mark, extra = split_cache_mark(block, _FILE if title is None else _TITLED)
     if file is not None:
         return Document(**file, title=title, cache=mark, extra=_add_source_fields(extra, source))
     text = _text_of(source.get("content"))
     if text is None:
         return opaque_from_wire("document", block)
-    extra = {DIALECT: {**unknown_fields_of(extra), "source": source}}
+    extra = {DIALECT: {**dialect_fields(extra), "source": source}}
     return Document("text/plain", text, title=title, cache=mark, extra=extra)
 
 
-def search_result_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
+def _search_result_from_wire(block: dict[str, Any], server: str | None) -> Document | OpaqueBlock:
     """Return a `search_result` as a document of its text; its other fields stay unknown fields."""
     text = _text_of(block.get("content"))
     if text is None:
         return opaque_from_wire("search_result", block)
     title = get_str(block, "title")
-    mark, extra = take_cache_control(block, _FOUND)
-    found = {DIALECT: {"search_result": unknown_fields_of(extra)}}
+    mark, extra = split_cache_mark(block, _FOUND)
+    found = {DIALECT: {"search_result": dialect_fields(extra)}}
     return Document("text/plain", text, title=title, cache=mark, extra=found)
 
 
-def image_to_wire(block: Image, path: str) -> dict[str, Any]:
+def _image_to_wire(block: Image, path: str) -> dict[str, Any]:
     """Return an image as an `image` block.
 
     Raises:
         EncodeError: The image has data without a media type, or neither data, URL nor id.
     """
     value: dict[str, Any] = {"type": "image", "source": _source_to_wire(block, path)}
-    add_unknown_fields(value, block.cache, unknown_fields_of(block.extra))
+    add_extra(value, block.cache, dialect_fields(block.extra))
     return value
 
 
-def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[str, Any] | None:
+def _document_to_wire(block: Document, context: WriteContext, path: str) -> dict[str, Any] | None:
     """Return a document as a `document` or `search_result` block; None if it is dropped.
 
     The API reads text and PDF alone; any other document is dropped and counted as a loss.
@@ -228,7 +226,7 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
     Raises:
         EncodeError: The document has data without a media type, or neither data, URL nor id.
     """
-    unknown = unknown_fields_of(block.extra)
+    unknown = dialect_fields(block.extra)
     for name in ("search_result", "source"):
         original = unknown.get(name)
         if not is_object(original) or "content" not in original:
@@ -238,7 +236,7 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
     if is_object(search_result := unknown.get("search_result")):
         result = {"type": "search_result", "title": block.title or "", **search_result}
         if block.cache is not None:
-            result[_MARK] = cache_control_to_wire(block.cache)
+            result[_MARK] = _mark_to_wire(block.cache)
         return result
     if _is_refused(block):
         context.losses.add("document_dropped", "messages", "neither text nor PDF")
@@ -248,7 +246,7 @@ def document_to_wire(block: Document, context: WriteContext, path: str) -> dict[
         context.losses.add("media_type", "messages", "written as text/plain")
     if block.title is not None:
         value["title"] = block.title
-    add_unknown_fields(value, block.cache, unknown)
+    add_extra(value, block.cache, unknown)
     return value
 
 
@@ -282,7 +280,7 @@ def _source_from_wire(source: dict[str, Any]) -> dict[str, Any] | None:
 def _add_source_fields(extra: Extra, source: dict[str, Any]) -> Extra:
     """Return `extra` with the unknown fields of a source under `source`."""
     unknown = unknown_fields(source, _SOURCES[source["type"]])
-    return {DIALECT: {**unknown_fields_of(extra), "source": unknown}} if unknown else extra
+    return {DIALECT: {**dialect_fields(extra), "source": unknown}} if unknown else extra
 
 
 def _source_to_wire(block: Image | Document, path: str) -> dict[str, Any]:
@@ -350,42 +348,42 @@ def text_from_wire(block: _Value, server: str | None) -> Text:
     if len(block) == len(_TEXT):
         return Text(text)
     citations = tuple(citation_from_wire(item) for _, item in get_objects(block, "citations"))
-    mark, extra = take_cache_control(block, _CITED_TEXT if citations else _TEXT)
+    mark, extra = split_cache_mark(block, _CITED_TEXT if citations else _TEXT)
     return Text(text, citations, cache=mark, extra=extra)
 
 
 _RESULT_READERS: _Readers = {
     "text": text_from_wire,
-    "image": image_from_wire,
-    "document": document_from_wire,
-    "search_result": search_result_from_wire,
+    "image": _image_from_wire,
+    "document": _document_from_wire,
+    "search_result": _search_result_from_wire,
 }
 
 
 def _thinking_from_wire(block: _Value, server: str | None) -> Reasoning:
     text, signature = require_str(block, "thinking"), get_str(block, "signature")
     issued = signature_from_wire(signature, server) if signature else ()
-    mark, extra = take_cache_control(block, _THINKING)
+    mark, extra = split_cache_mark(block, _THINKING)
     return Reasoning((text,) if text else (), *issued, cache=mark, extra=extra)
 
 
 def _redacted_from_wire(block: _Value, server: str | None) -> RedactedReasoning:
     redacted = redacted_from_wire(require_str(block, "data"), server)
-    mark, extra = take_cache_control(block, _REDACTED)
+    mark, extra = split_cache_mark(block, _REDACTED)
     return structs.replace(redacted, cache=mark, extra=extra)
 
 
 def _call_from_wire(block: _Value, server: str | None) -> ToolCall:
     id, name = unescape_id(require_str(block, "id")), require_str(block, "name")
     arguments = input_from_wire(block, None) or "{}"
-    mark, extra = take_cache_control(block, _CALL)
+    mark, extra = split_cache_mark(block, _CALL)
     return ToolCall(id, name, arguments, cache=mark, extra=extra)
 
 
 def _server_call_from_wire(block: _Value, server: str | None) -> ServerToolCall:
     id, name = require_str(block, "id"), require_str(block, "name")
     arguments = input_from_wire(block, None) or "{}"
-    mark, extra = take_cache_control(block, _CALL)
+    mark, extra = split_cache_mark(block, _CALL)
     return ServerToolCall(id, name, arguments, block["type"], cache=mark, extra=extra)
 
 
@@ -394,7 +392,7 @@ def _result_from_wire(block: _Value, server: str | None) -> ToolResult:
     content = block.get("content") or None  # "" and [] are results without content
     blocks = _blocks_from_wire(content, server, _RESULT_READERS)
     is_error = get_bool(block, "is_error") is True
-    mark, extra = take_cache_control(block, _RESULT)
+    mark, extra = split_cache_mark(block, _RESULT)
     return ToolResult(id, blocks, is_error, cache=mark, extra=extra)
 
 
@@ -418,7 +416,7 @@ def _unlisted_from_wire(block: _Value) -> InputBlock:
     if not kind.endswith("_tool_result"):
         return opaque_from_wire(kind, block)
     result = result_from_wire(kind, require_str(block, "tool_use_id"), block)
-    mark, extra = take_cache_control(block, _SERVER_RESULT)
+    mark, extra = split_cache_mark(block, _SERVER_RESULT)
     return structs.replace(result, cache=mark, extra=extra)
 
 
@@ -478,9 +476,9 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case RedactedReasoning():
             value = redacted_to_wire(block, context.capabilities.reasoning_issuer)
         case Image():
-            return image_to_wire(block, path)
+            return _image_to_wire(block, path)
         case Document():
-            return document_to_wire(block, context, path)
+            return _document_to_wire(block, context, path)
         case OpaqueBlock():
             return opaque_to_wire(block, path)
         case ServerToolCall(id, name, arguments):
@@ -491,7 +489,7 @@ def block_to_wire(block: InputBlock, context: WriteContext, path: str) -> _Value
         case _:
             raise AssertionError(f"{type(block).__name__} passed the projection")
     if block.cache is not None or block.extra is not None:
-        add_unknown_fields(value, block.cache, unknown_fields_of(block.extra))
+        add_extra(value, block.cache, dialect_fields(block.extra))
     return value
 
 

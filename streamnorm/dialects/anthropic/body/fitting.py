@@ -16,10 +16,10 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
+from streamnorm.dialects.anthropic.tool_calls import CALL_TYPES
 
 _Body = dict[str, Any]
 
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _CLEARING = "clear_thinking_"
 
@@ -80,7 +80,7 @@ def _strip_end(text: str, context: WriteContext) -> str:
 
 def _fit_block(block: _Body, context: WriteContext, path: str) -> _Body:
     kind = block.get("type")
-    if kind in _CALLS:
+    if kind in CALL_TYPES:
         block = _fit_call(block, context, path)
     elif kind == "tool_result":
         if block.get("content") == []:  # refused, while a missing content is accepted

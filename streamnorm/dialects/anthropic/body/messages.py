@@ -27,8 +27,8 @@ from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.content import (
     blocks_from_wire,
     content_to_wire,
+    dialect_fields,
     text_from_wire,
-    unknown_fields_of,
 )
 from streamnorm.dialects.anthropic.wire import DIALECT
 
@@ -126,7 +126,7 @@ def _message_to_wire(
     if not content or (isinstance(content, str) and not content.strip()):
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None
-    return {"role": message.role, "content": content, **unknown_fields_of(message.extra)}
+    return {"role": message.role, "content": content, **dialect_fields(message.extra)}
 
 
 def _strip_prefill(prefill: InputMessage, context: WriteContext) -> InputMessage:

@@ -34,11 +34,7 @@ from streamnorm._core.bodies.request import (
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, objects_of
-from streamnorm.dialects.anthropic.body.content import (
-    add_unknown_fields,
-    take_cache_control,
-    unknown_fields_of,
-)
+from streamnorm.dialects.anthropic.body.content import add_extra, dialect_fields, split_cache_mark
 from streamnorm.dialects.anthropic.body.fitting import drop_clearing_edits
 from streamnorm.dialects.anthropic.body.messages import (
     messages_from_wire,
@@ -100,12 +96,12 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     messages = messages_from_wire(body, context.server)
     tools = tools_from_wire(body)
     choice, parallel = tool_choice_from_wire(body, tools)
-    output, output_field = output_from_wire(body)
-    compact_at, management = compaction_from_wire(body)
-    tier, user = tier_from_wire(body), _user_from_wire(body)
+    output, output_field = _output_from_wire(body)
+    compact_at, management = _compaction_from_wire(body)
+    tier, user = _tier_from_wire(body), _user_from_wire(body)
     thread = get_object(body, "thread")
-    mark, extra = take_cache_control(body, {name for name in _MAPPED if body.get(name) is not None})
-    unknown = {**unknown_fields_of(extra), **_unknown_parts(body, output_field)}
+    mark, extra = split_cache_mark(body, {name for name in _MAPPED if body.get(name) is not None})
+    unknown = {**dialect_fields(extra), **_unknown_parts(body, output_field)}
     if management:
         unknown["context_management"] = management
     if tier is None and body.get("service_tier") is not None:
@@ -123,7 +119,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         top_p=get_number(body, "top_p"),
         top_k=get_int(body, "top_k"),
         output=output,
-        reasoning=reasoning_from_wire(body),
+        reasoning=_reasoning_from_wire(body),
         user=user,
         service_tier=tier,
         cache=mark,
@@ -181,7 +177,7 @@ def write_request(request: Request, context: WriteContext) -> Written:
     # In its own dialect the client names its betas itself; only a server with the vendor's checks
     # needs what the client forgot.
     if target.vendor_checks or not target.only_refusals:
-        betas = add_needed_betas(body, betas, target)
+        betas = _add_needed_betas(body, betas, target)
     return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
 
 
@@ -194,8 +190,8 @@ def _body_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     add_tools(body, request, context)
     add_tool_choice(body, request, context)
     if request.reasoning is not None:
-        add_thinking(body, request.reasoning, context)
-    add_output_config(body, request, context)
+        _add_thinking(body, request.reasoning, context)
+    _add_output_config(body, request, context)
     for name in ("temperature", "top_p", "top_k", "stream"):
         value = getattr(request, name)
         if value is not None:
@@ -208,9 +204,9 @@ def _body_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
         body["service_tier"] = context.capabilities.service_tiers[request.service_tier]
     body |= request.state or {}
     body["messages"] = messages_to_wire(request.messages, context)
-    add_unknown_fields(body, request.cache, unknown_fields_of(request.extra))
+    add_extra(body, request.cache, dialect_fields(request.extra))
     if request.compact_at_tokens is not None:
-        add_compaction(body, request.compact_at_tokens)
+        _add_compaction(body, request.compact_at_tokens)
     return drop_clearing_edits(body, context) if _was_switched_off(request) else body
 
 
@@ -222,7 +218,7 @@ def _was_switched_off(request: Request) -> bool:
     return options is not source.part.reasoning
 
 
-def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
+def _reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
     """Return the reasoning options: `thinking`, and the effort in `output_config`.
 
     Raises:
@@ -257,14 +253,14 @@ def reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
     )
 
 
-def add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: WriteContext) -> None:
+def _add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: WriteContext) -> None:
     """Add `thinking` to a body."""
     value: dict[str, Any] = {}
     if reasoning.mode is not None:
         value["type"] = _TYPES[reasoning.mode]
     if reasoning.budget_tokens is not None and reasoning.mode == "budget":
         value["budget_tokens"] = reasoning.budget_tokens
-    unknown = unknown_fields_of(reasoning.extra)
+    unknown = dialect_fields(reasoning.extra)
     show = reasoning.show
     if show is not None and reasoning.mode in ("budget", "adaptive"):
         value["display"] = "omitted" if show == "none" else "summarized"
@@ -279,7 +275,7 @@ def add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: Wri
         body["thinking"] = value
 
 
-def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
+def _output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
     """Return the output format, and the name of the field that holds it; "" without a format.
 
     The beta `structured-outputs` had `output_format`, before `output_config.format` replaced it.
@@ -305,7 +301,7 @@ def output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
     return None, ""
 
 
-def add_output_config(body: dict[str, Any], request: Request, context: WriteContext) -> None:
+def _add_output_config(body: dict[str, Any], request: Request, context: WriteContext) -> None:
     """Add `output_config` to a body."""
     config: dict[str, Any] = {}
     reasoning, output = request.reasoning, request.output
@@ -315,7 +311,7 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
         config["format"] = {
             "type": "json_schema",
             "schema": output.schema or {},
-            **unknown_fields_of(output.extra),
+            **dialect_fields(output.extra),
         }
         for field in ("name", "description"):
             if getattr(output, field) is not None:
@@ -326,16 +322,16 @@ def add_output_config(body: dict[str, Any], request: Request, context: WriteCont
         body["output_config"] = config
 
 
-def tier_from_wire(body: dict[str, Any]) -> str | None:
+def _tier_from_wire(body: dict[str, Any]) -> str | None:
     """Return the service tier by OpenAI's name; None if OpenAI has no such tier."""
     return _TIERS.get(get_str(body, "service_tier") or "")
 
 
-def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, Any] | None]:
+def _compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, Any] | None]:
     """Return the input tokens at which the context is compacted, and the unknown fields.
 
     Beside other edits, the compaction stays among them without its trigger, so that
-    `add_compaction` puts the trigger back at its position.
+    `_add_compaction` puts the trigger back at its position.
 
     Raises:
         DecodeError: A field is of another type.
@@ -360,7 +356,7 @@ def compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, An
     return None, management
 
 
-def add_compaction(body: dict[str, Any], tokens: int) -> None:
+def _add_compaction(body: dict[str, Any], tokens: int) -> None:
     """Add the compaction of the context at `tokens` to a body that has its unknown fields."""
     trigger = {"type": "input_tokens", "value": tokens}
     management = body.get("context_management")
@@ -392,7 +388,7 @@ class _Beta(Struct, frozen=True):
     also: tuple[str, ...] = ()
 
 
-def add_needed_betas(
+def _add_needed_betas(
     body: _Body, betas: tuple[str, ...], target: BodyCapabilities
 ) -> tuple[str, ...]:
     """Return `betas`, followed by the betas that fields of a body need.

@@ -30,11 +30,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice, location_of
-from streamnorm.dialects.anthropic.body.content import (
-    add_unknown_fields,
-    take_cache_control,
-    unknown_fields_of,
-)
+from streamnorm.dialects.anthropic.body.content import add_extra, dialect_fields, split_cache_mark
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -94,14 +90,14 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     Raises:
         DecodeError: A tool or a server has a field of another type.
     """
-    servers = mcp_servers_from_wire(body)
+    servers = _mcp_servers_from_wire(body)
     values = get_array(body, "tools") or ()
     tools: list[AnyTool] = []
     try:
         for value in values:
             tool = as_object(value, "$")
             if tool.get("type") == "mcp_toolset":
-                tools.append(mcp_toolset_from_wire(tool, servers))
+                tools.append(_mcp_toolset_from_wire(tool, servers))
             else:
                 tools.append(_tool_from_wire(tool))
     except DecodeError as exc:
@@ -111,7 +107,7 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
     kind = get_str(value, "type")
-    typed = None if kind is None else client_tool_schema(kind)
+    typed = None if kind is None else _client_tool_schema(kind)
     tool: Tool | ServerTool
     if typed is not None:
         description, schema = typed
@@ -120,7 +116,7 @@ def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
         schema = as_object(value.get("input_schema"), "$.input_schema")
         tool = _function_from_wire(value, get_str(value, "description"), schema, None)
     else:
-        tool = server_tool_from_wire(kind, value)
+        tool = _server_tool_from_wire(kind, value)
     return structs.replace(tool, source=Source(DIALECT, value, tool))
 
 
@@ -131,7 +127,7 @@ def _function_from_wire(
     vendor_type: str | None,
 ) -> Tool:
     is_mapped = vendor_type is not None or value.get("type") in (None, "custom")
-    mark, extra = take_cache_control(value, _TOOL if is_mapped else _TOOL - {"type"})
+    mark, extra = split_cache_mark(value, _TOOL if is_mapped else _TOOL - {"type"})
     return Tool(
         require_str(value, "name"),
         description,
@@ -157,7 +153,7 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
     for number, tool in enumerate(_load_one_tool(request.tools, context)):
         value = unchanged_source(tool, DIALECT)
         if isinstance(tool, MCPServer):
-            parts: MCPParts | None = value or mcp_server_to_wire(tool, context)
+            parts: _MCPParts | None = value or _mcp_server_to_wire(tool, context)
             value = None if parts is None else parts["toolset"]
             if parts is not None and parts["server"] is not None:
                 servers.append(parts["server"])
@@ -192,11 +188,11 @@ def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[A
 
 def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None:
     if isinstance(tool, ServerTool):
-        return server_tool_to_wire(tool, context)
+        return _server_tool_to_wire(tool, context)
     if not isinstance(tool, Tool):
         raise AssertionError(f"{type(tool).__name__} passed the projection")
     value: dict[str, Any]
-    if tool.vendor_type is not None and client_tool_schema(tool.vendor_type) is not None:
+    if tool.vendor_type is not None and _client_tool_schema(tool.vendor_type) is not None:
         value = {"type": tool.vendor_type, "name": tool.name}
     else:
         value = {"name": tool.name}
@@ -207,11 +203,11 @@ def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None
         value["strict"] = True
     if tool.deferred:
         value["defer_loading"] = True
-    add_unknown_fields(value, tool.cache, unknown_fields_of(tool.extra))
+    add_extra(value, tool.cache, dialect_fields(tool.extra))
     return value
 
 
-def client_tool_schema(kind: str) -> tuple[str, dict[str, Any]] | None:
+def _client_tool_schema(kind: str) -> tuple[str, dict[str, Any]] | None:
     """Return description and schema of a client tool that Anthropic defines; None for others.
 
     Other vendors need both: on Anthropic's wire the type stands for them.
@@ -267,12 +263,12 @@ _TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
+def _server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
     """Return a tool that the provider executes, or a tool of an unknown type."""
     data = unknown_fields(value, _MARK)
-    mark, extra = take_cache_control(value, data.keys())
+    mark, extra = split_cache_mark(value, data.keys())
     return ServerTool(
-        unified_kind(kind),
+        _unified_kind(kind),
         DIALECT,
         data,
         get_strings(value, "allowed_domains"),
@@ -284,7 +280,7 @@ def server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
     )
 
 
-def server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, Any] | None:
+def _server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, Any] | None:
     """Return a server tool as its JSON object; None if it is dropped and counted as a loss."""
     allowed, blocked = tool.allowed_domains, tool.blocked_domains
     value: dict[str, Any] | None
@@ -304,7 +300,7 @@ def server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, An
         value["max_uses"] = tool.max_uses
     if tool.user_location is not None and tool.dialect != DIALECT:
         value["user_location"] = {"type": "approximate", **tool.user_location}
-    add_unknown_fields(value, tool.cache, unknown_fields_of(tool.extra))
+    add_extra(value, tool.cache, dialect_fields(tool.extra))
     return value
 
 
@@ -316,12 +312,12 @@ def _equivalent_of(tool: ServerTool) -> dict[str, Any] | None:
     return {"type": type, "name": name}
 
 
-def unified_kind(type: str) -> str:
+def _unified_kind(type: str) -> str:
     """Return the unified kind of a server tool's type; an unknown type is its own kind."""
     return next((kind for prefix, kind in _KINDS.items() if type.startswith(prefix)), type)
 
 
-def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
+def _mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
     """Return the entries of `mcp_servers` by name.
 
     Raises:
@@ -339,7 +335,7 @@ def mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
     return servers
 
 
-class MCPParts(TypedDict):
+class _MCPParts(TypedDict):
     """An MCP server as two parts of a request.
 
     Attributes:
@@ -371,7 +367,7 @@ def _server_from_wire(value: dict[str, Any]) -> MCPServer:
         extra={DIALECT: {"mcp_server": unknown}} if unknown else None,
     )
     return structs.replace(
-        server, source=Source(DIALECT, MCPParts(toolset=None, server=value), server)
+        server, source=Source(DIALECT, _MCPParts(toolset=None, server=value), server)
     )
 
 
@@ -382,7 +378,7 @@ def _is_filter(configuration: dict[str, Any]) -> bool:
     } in ({}, {"enabled": True})
 
 
-def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
+def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
     """Return the MCP server of a toolset, and remove it from `servers` if it is there.
 
     Raises:
@@ -390,19 +386,19 @@ def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) 
     """
     name = require_str(value, "mcp_server_name")
     entry = servers.pop(name, None)
-    mark, extra = take_cache_control(value, _TOOLSET)
-    toolset = unknown_fields_of(extra)
+    mark, extra = split_cache_mark(value, _TOOLSET)
+    toolset = dialect_fields(extra)
     allowed = _enabled_tools(toolset)
     if allowed is not None:
         toolset = unknown_fields(toolset, _FILTER)
     if entry is None:  # Anthropic itself knows the server
         server = MCPServer(name, require_approval="never")
         unknown: dict[str, Any] = {"mcp_toolset": toolset}
-        parts = MCPParts(toolset=value, server=None)
+        parts = _MCPParts(toolset=value, server=None)
     else:
         server = entry
-        unknown = unknown_fields_of(entry.extra) | ({"mcp_toolset": toolset} if toolset else {})
-        parts = MCPParts(toolset=value, server=entry.source.value["server"])
+        unknown = dialect_fields(entry.extra) | ({"mcp_toolset": toolset} if toolset else {})
+        parts = _MCPParts(toolset=value, server=entry.source.value["server"])
     server = structs.replace(
         server,
         allowed_tools=server.allowed_tools if allowed is None else allowed,
@@ -413,26 +409,26 @@ def mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) 
     return structs.replace(server, source=Source(DIALECT, parts, server))
 
 
-def mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> MCPParts | None:
+def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | None:
     """Return both parts of an MCP server; None if it has no URL, which is counted as a loss."""
-    unknown = unknown_fields_of(tool.extra)
+    unknown = dialect_fields(tool.extra)
     toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": tool.name}
     if tool.allowed_tools is not None:
         toolset["default_config"] = {"enabled": False}
         toolset["configs"] = {name: {"enabled": True} for name in tool.allowed_tools}
-    add_unknown_fields(toolset, tool.cache, unknown.get("mcp_toolset") or {})
+    add_extra(toolset, tool.cache, unknown.get("mcp_toolset") or {})
     if tool.require_approval == "always":
         context.losses.add("require_approval", "tools", "calls are made without approval")
     if tool.url is None:
         if "mcp_toolset" in unknown:  # Anthropic itself knows the server
-            return MCPParts(toolset=toolset, server=None)
+            return _MCPParts(toolset=toolset, server=None)
         context.losses.add("mcp_server_dropped", "tools", "without a URL")
         return None
     server: dict[str, Any] = {"type": "url", "name": tool.name, "url": tool.url}
     if tool.authorization is not None:
         server["authorization_token"] = tool.authorization
-    add_unknown_fields(server, None, unknown.get("mcp_server") or {})
-    return MCPParts(toolset=toolset, server=server)
+    add_extra(server, None, unknown.get("mcp_server") or {})
+    return _MCPParts(toolset=toolset, server=server)
 
 
 def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:
@@ -509,7 +505,7 @@ def _named_tool(choice: ToolChoice, tools: list[dict[str, Any]]) -> str | None:
     if choice.kind in ("function", "custom"):
         return choice.names[0]
     for tool in tools:
-        if unified_kind(str(tool.get("type"))) == choice.kind:
+        if _unified_kind(str(tool.get("type"))) == choice.kind:
             name: str | None = tool.get("name")
             return name
     return None

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestFacts
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array, is_object, string_of
 
 # Fields of the body that need a beta, by prefixes of the betas' names.
 _BODY_BETAS = {
@@ -122,12 +122,6 @@ class Block(NamedTuple):
         return f"{self.location}.{self.type}"
 
 
-def type_of(block: dict[str, Any]) -> str:
-    """Return the type of a block; "" if it has none."""
-    kind = block.get("type")
-    return kind if isinstance(kind, str) else ""
-
-
 def messages_of(body: dict[str, Any]) -> list[Message]:
     """Return the messages of a request; entries that are no object are left out."""
     found: list[Message] = []
@@ -163,7 +157,9 @@ def _walk_blocks(content: Any, path: str, location: str, role: str) -> Iterator[
     for number, value in enumerate(content if is_array(content) else ()):
         if not is_object(value):
             continue
-        block = Block(f"{path}[{number}]", f"{location}.{number}", type_of(value), value, role)
+        block = Block(
+            f"{path}[{number}]", f"{location}.{number}", string_of(value, "type"), value, role
+        )
         yield block
         if block.type == "tool_result":
             for inner in _walk_blocks(
@@ -180,7 +176,7 @@ def tools_of(body: dict[str, Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
     tools = body.get("tools")
     for number, value in enumerate(tools if is_array(tools) else ()):
         if is_object(value):
-            yield number, type_of(value) or "custom", value
+            yield number, string_of(value, "type") or "custom", value
 
 
 def betas_of(facts: RequestFacts) -> frozenset[str]:

@@ -12,13 +12,12 @@ from itertools import pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestFacts
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm.dialects.anthropic.validate.request_fields import (
     Message,
     blocks_of,
     messages_of,
     tools_of,
-    type_of,
 )
 
 _SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
@@ -66,14 +65,14 @@ def _blocks_with_paths(message: Message) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _is_result(block: dict[str, Any]) -> bool:
-    return type_of(block) == "tool_result"
+    return string_of(block, "type") == "tool_result"
 
 
 def _ids_of(blocks: list[tuple[str, dict[str, Any]]], kind: str, field: str) -> list[str]:
     return [
         id
         for _, block in blocks
-        if type_of(block) == kind and isinstance(id := block.get(field), str)
+        if string_of(block, "type") == kind and isinstance(id := block.get(field), str)
     ]
 
 
@@ -124,7 +123,7 @@ def text_after_result(facts: RequestFacts) -> Iterator[Finding]:
         has_result = False
         for path, block in _blocks_with_paths(message):
             has_result = has_result or _is_result(block)
-            if has_result and type_of(block) == "text":
+            if has_result and string_of(block, "type") == "text":
                 yield Finding(path)
 
 
@@ -134,7 +133,7 @@ def duplicate_uses(facts: RequestFacts) -> Iterator[Finding]:
     for turn in _join_turns(messages_of(facts.body)):
         for path, block in turn.blocks:
             id = block.get("id")
-            if type_of(block) == "tool_use" and isinstance(id, str):
+            if string_of(block, "type") == "tool_use" and isinstance(id, str):
                 if id in seen:
                     yield Finding(f"{path}.id", id)
                 seen.add(id)
@@ -168,18 +167,18 @@ def missing_server_results(facts: RequestFacts) -> Iterator[Finding]:
     }
     for path, block in blocks[: last_other + 1]:
         id = block.get("id")
-        if type_of(block) in _SERVER_CALLS and isinstance(id, str) and id not in answered:
+        if string_of(block, "type") in _SERVER_CALLS and isinstance(id, str) and id not in answered:
             yield Finding(path, name=id)
 
 
 def _may_wait(block: dict[str, Any]) -> bool:
     """Return whether a block may follow a call of a server tool that has no result yet."""
-    kind = type_of(block)
+    kind = string_of(block, "type")
     return kind == "tool_use" or kind in _SERVER_CALLS or _is_any_result(block)
 
 
 def _is_any_result(block: dict[str, Any]) -> bool:
-    return type_of(block).endswith("tool_result")
+    return string_of(block, "type").endswith("tool_result")
 
 
 def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
@@ -195,8 +194,8 @@ def thinking_first(facts: RequestFacts) -> Iterator[Finding]:
     turns = [turn for turn in _join_turns(messages) if turn.role == "assistant" and turn.blocks]
     if turns and (_ids_of(turns[-1].blocks, "tool_use", "id") or _is_prefilled(messages)):
         path, block = turns[-1].blocks[0]
-        if type_of(block) not in _THINKING:
-            yield Finding(f"{path}.type", name=type_of(block))
+        if string_of(block, "type") not in _THINKING:
+            yield Finding(f"{path}.type", name=string_of(block, "type"))
 
 
 def prefill(facts: RequestFacts) -> Iterator[Finding]:
@@ -212,7 +211,7 @@ def _is_prefilled(messages: list[Message]) -> bool:
         return False
     blocks = messages[-1].blocks
     last = blocks[-1] if blocks else {}
-    kind = type_of(last)
+    kind = string_of(last, "type")
     return not (kind == "compaction" or kind in _SERVER_CALLS or _is_any_result(last))
 
 

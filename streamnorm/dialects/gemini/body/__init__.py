@@ -18,11 +18,7 @@ from streamnorm.dialects.gemini.body.request import (
     read_tools,
     write_request,
 )
-from streamnorm.dialects.gemini.body.response import (
-    read_response,
-    revise_response,
-    write_response,
-)
+from streamnorm.dialects.gemini.body.response import read_response, revise_response, write_response
 
 __all__ = ["codec"]
 

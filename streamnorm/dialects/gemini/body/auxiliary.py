@@ -17,7 +17,7 @@ from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import count_of
-from streamnorm.dialects.gemini.body.fields import to_camel_case
+from streamnorm.dialects.gemini.body.fields import to_camel
 from streamnorm.dialects.gemini.wire import DIALECT
 
 _REQUEST, _CACHED = "generateContentRequest", "cachedContentTokenCount"
@@ -32,7 +32,7 @@ class _Count(CountCodec, frozen=True):
 
         Vertex AI has the fields of the request at the top level, as `generateContent` has them.
         """
-        request = get_object(to_camel_case(body), _REQUEST)
+        request = get_object(to_camel(body), _REQUEST)
         return body if request is None else request
 
     def write_request(self, written: Written) -> Written:
@@ -46,7 +46,7 @@ class _Count(CountCodec, frozen=True):
         return structs.replace(written, body=body, path=f"{resource}:countTokens")
 
     def read_count(self, body: dict[str, Any]) -> TokenCount:
-        wire = to_camel_case(body)
+        wire = to_camel(body)
         return TokenCount(require_count(wire, self.tokens), count_of(wire.get(_CACHED)))
 
     def write_count(self, count: TokenCount) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, is_object, json_value, objects_of, string_of
 from streamnorm._core.limits import Limits, StoredBytes
-from streamnorm.dialects.gemini.body.fields import add_unknown_fields, as_extra, to_camel_case
+from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel
 from streamnorm.dialects.gemini.reasoning import (
     is_decodable,
     redacted_from_wire,
@@ -56,7 +56,7 @@ from streamnorm.dialects.gemini.tool_calls import PartialArguments, server_call_
 from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
 
 _NO_RAW = RawPart()
-_MODIFIERS = frozenset({"thought", "thoughtSignature"})
+_THOUGHT_FIELDS = frozenset({"thought", "thoughtSignature"})
 _FREQUENT = ("functionCall", "functionResponse")
 _PLACEHOLDERS = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
@@ -135,7 +135,7 @@ def read_part(part: Any, blocks: list[InputBlock]) -> None:
     if type(text) is str and len(part) == 1:
         blocks.append(Text(text))
         return
-    field, value, others = _split_part(to_camel_case(part))
+    field, value, others = _split_part(to_camel(part))
     if field == "text":
         blocks += _texts(value, others)
         return
@@ -171,19 +171,19 @@ def _block_from_wire(field: str, value: Any, modifiers: dict[str, Any]) -> Input
     match field:
         case "functionCall" if is_object(value):
             signed = _signature_of(modifiers.pop("thoughtSignature", None))
-            return call_from_wire(value, signed, modifiers)
+            return _call_from_wire(value, signed, modifiers)
         case "functionResponse" if is_object(value):
-            return result_from_wire(value, modifiers)
+            return _result_from_wire(value, modifiers)
         case "inlineData" | "fileData" if is_object(value) and not modifiers.get("thought"):
-            return file_from_wire(field, value, modifiers)
+            return _file_from_wire(field, value, modifiers)
         case "executableCode" | "toolCall" if is_object(value):
             call, text = server_call_from_wire(field, value, _NO_RAW)
-            return ServerToolCall(call.id, call.name, text, kind=field, extra=as_extra(modifiers))
+            return ServerToolCall(call.id, call.name, text, kind=field, extra=extra_of(modifiers))
         case "codeExecutionResult" | "toolResponse" if is_object(value):
             id = string_of(value, "id")
-            return ServerToolResult(id, field, value, extra=as_extra(modifiers))
+            return ServerToolResult(id, field, value, extra=extra_of(modifiers))
         case _:
-            return OpaqueBlock(DIALECT, field, compact(value), extra=as_extra(modifiers))
+            return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(modifiers))
 
 
 def _signature_of(value: object) -> Signed | None:
@@ -202,8 +202,8 @@ def _texts(value: Any, others: dict[str, Any]) -> list[InputBlock]:
         plain = Reasoning((text,)) if thought else Text(text)
         return [plain, redacted] if text else [redacted]
     signed = _signature_of(wire)
-    extra = as_extra(
-        {key: item for key, item in others.items() if key not in _MODIFIERS or item is None}
+    extra = extra_of(
+        {key: item for key, item in others.items() if key not in _THOUGHT_FIELDS or item is None}
     )
     if thought:
         return [Reasoning((text,) if text else (), *(signed or ()), extra=extra)]
@@ -231,7 +231,7 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
         case RedactedReasoning():
             part = {"text": "", "thought": True, "thoughtSignature": redacted_to_wire(block)}
         case Image() | Document() | Audio() | Video():
-            return file_to_wire(block, context)
+            return _file_to_wire(block, context)
         case ServerToolCall(_, _, arguments, kind):
             part = {kind: json_value(arguments, "arguments")}
         case ServerToolResult(_, kind, content):
@@ -240,10 +240,10 @@ def block_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any]:
             part = {kind: json_value(data, "data")}
         case _:
             raise EncodeError(f"{type(block).__name__}, expected a block with a part", path="")
-    return part if block.extra is None else add_unknown_fields(part, block.extra)
+    return part if block.extra is None else add_extra(part, block.extra)
 
 
-def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) -> None:
+def _sign(part: dict[str, Any], block: Text | Reasoning | ToolCall, context: WriteContext) -> None:
     """Add the signature of a block; Google can use neither another vendor's nor a cut one."""
     if block.issuer == ISSUER and is_decodable(block.signature or ""):
         part["thoughtSignature"] = block.signature
@@ -251,7 +251,7 @@ def _sign(part: dict[str, Any], block: Text | Reasoning, context: WriteContext) 
         context.losses.add("signature_dropped", "messages", "dropped")
 
 
-def file_from_wire(
+def _file_from_wire(
     field: str, value: dict[str, Any], modifiers: dict[str, Any]
 ) -> File | OpaqueBlock:
     """Return a file as a block; opaque if it has neither Base64 data with a type nor a URI.
@@ -261,7 +261,7 @@ def file_from_wire(
         value: Value of the field.
         modifiers: The other fields of the part.
     """
-    wire = to_camel_case(value)
+    wire = to_camel(value)
     media_type, data, uri = wire.get("mimeType"), wire.get("data"), wire.get("fileUri")
     fields = dict(modifiers)
     for name, item in wire.items():
@@ -274,21 +274,21 @@ def file_from_wire(
         block = _inline_file(media_type, data.translate(_URL_SAFE), fields)
     if block is not None:
         return block
-    return OpaqueBlock(DIALECT, field, compact(value), extra=as_extra(dict(modifiers)))
+    return OpaqueBlock(DIALECT, field, compact(value), extra=extra_of(dict(modifiers)))
 
 
 def _file_by_uri(media_type: str | None, uri: str, fields: dict[str, Any]) -> File:
     kind = _kind_of(media_type or _guess_media_type(uri) or "")
     if kind is Audio or kind is Video:
-        return kind(media_type, url=uri, extra=as_extra(fields))
+        return kind(media_type, url=uri, extra=extra_of(fields))
     detail = _take_detail(fields) if kind is Image else None
     own = uri.startswith(_OWN_FILES)
     url, id, issuer = (None, uri, ISSUER) if own else (uri, None, None)
     if kind is Image:
         return Image(
-            media_type, url=url, file_id=id, detail=detail, issuer=issuer, extra=as_extra(fields)
+            media_type, url=url, file_id=id, detail=detail, issuer=issuer, extra=extra_of(fields)
         )
-    return Document(media_type, url=url, file_id=id, issuer=issuer, extra=as_extra(fields))
+    return Document(media_type, url=url, file_id=id, issuer=issuer, extra=extra_of(fields))
 
 
 def _inline_file(media_type: str, data: str, fields: dict[str, Any]) -> File | None:
@@ -296,13 +296,13 @@ def _inline_file(media_type: str, data: str, fields: dict[str, Any]) -> File | N
     kind = _kind_of(media_type)
     if kind is Image:
         detail = _take_detail(fields)
-        return Image(media_type, data, detail=detail, extra=as_extra(fields))
+        return Image(media_type, data, detail=detail, extra=extra_of(fields))
     if media_type.startswith("text/"):
         try:
             data = base64.b64decode(data, validate=True).decode()
         except (binascii.Error, ValueError):
             return None
-    return kind(media_type, data, extra=as_extra(fields))
+    return kind(media_type, data, extra=extra_of(fields))
 
 
 def _kind_of(media_type: str) -> type[File]:
@@ -330,7 +330,7 @@ def _guess_media_type(uri: str) -> str | None:
     return _TYPES.get(path.rpartition(".")[2].lower()) if "." in path else None
 
 
-def file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
+def _file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
     """Return a file as the fields of its part."""
     uri = block.url
     if isinstance(block, Image | Document) and block.file_id is not None:
@@ -347,7 +347,7 @@ def file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
         part = {"inlineData": {"mimeType": media_type, "data": data}}
     if isinstance(block, Image) and block.detail in _LEVELS:
         part["mediaResolution"] = {"level": _LEVELS[block.detail]}
-    return add_unknown_fields(part, block.extra)
+    return add_extra(part, block.extra)
 
 
 def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]:
@@ -362,7 +362,7 @@ def _uri_to_wire(block: File, uri: str, context: WriteContext) -> dict[str, str]
     return {"mimeType": guessed, "fileUri": uri}
 
 
-def call_from_wire(
+def _call_from_wire(
     value: dict[str, Any], signed: Signed | None, modifiers: dict[str, Any]
 ) -> InputBlock:
     """Return a `functionCall` as a tool call; opaque if it is a fragment of a call.
@@ -376,10 +376,10 @@ def call_from_wire(
         DecodeError: A field has another type than the vendor's.
     """
     is_plain = len(value) == 3 and "id" in value and "name" in value and "args" in value
-    wire = value if is_plain else to_camel_case(value)
+    wire = value if is_plain else to_camel(value)
     id, name = get_str(wire, "id") or "", get_str(wire, "name")
     if not name or wire.get("willContinue"):
-        return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=as_extra(modifiers))
+        return OpaqueBlock(DIALECT, "functionCall", compact(value), extra=extra_of(modifiers))
     args = get_object(wire, "args")
     arguments = "" if args is None else compact(args)
     if args is None and wire.get("partialArgs"):  # Vertex streams arguments; clients echo them
@@ -388,7 +388,7 @@ def call_from_wire(
     if unknown:
         modifiers = {f"functionCall.{key}": item for key, item in unknown.items()} | modifiers
     signature, issuer, _ = signed or (None, None, None)
-    extra = as_extra(modifiers)
+    extra = extra_of(modifiers)
     return ToolCall(id, name, arguments, signature=signature, issuer=issuer, extra=extra)
 
 
@@ -417,22 +417,16 @@ def call_to_wire(call: ToolCall, context: WriteContext) -> dict[str, Any]:
         EncodeError: The arguments are no JSON object.
     """
     args = context.arguments_of(call, "")
-    count_inexact_numbers(call.arguments, context)
-    wire: dict[str, Any] = {}
-    if call.id and context.capabilities.call_ids:
-        wire["id"] = call.id
-    wire["name"] = call.name
-    wire["args"] = args
+    _count_inexact_numbers(call.arguments, context)
+    wire: dict[str, Any] = {"id": call.id} if call.id and context.capabilities.call_ids else {}
+    wire |= {"name": call.name, "args": args}
     part: dict[str, Any] = {"functionCall": wire}
     if call.signature is not None:
-        if call.issuer == ISSUER and is_decodable(call.signature):
-            part["thoughtSignature"] = call.signature
-        else:
-            context.losses.add("signature_dropped", "messages", "dropped")
-    return part if call.extra is None else add_unknown_fields(part, call.extra)
+        _sign(part, call, context)
+    return part if call.extra is None else add_extra(part, call.extra)
 
 
-def count_inexact_numbers(arguments: str, context: WriteContext) -> None:
+def _count_inexact_numbers(arguments: str, context: WriteContext) -> None:
     """Count as losses the numbers of a JSON text that change as doubles.
 
     Google stores arguments in a protocol buffer whose only number is the double.
@@ -465,7 +459,7 @@ def _is_exact(text: str) -> bool:
     return exact == (Decimal(double) if is_integer else Decimal(repr(double)))
 
 
-def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolResult:
+def _result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolResult:
     """Return a `functionResponse` as a tool result.
 
     Args:
@@ -476,20 +470,20 @@ def result_from_wire(value: dict[str, Any], modifiers: dict[str, Any]) -> ToolRe
         DecodeError: A field has another type than the vendor's.
     """
     is_plain = len(value) == 3 and "id" in value and "name" in value and "response" in value
-    wire = value if is_plain else to_camel_case(value)
+    wire = value if is_plain else to_camel(value)
     id, name = get_str(wire, "id") or "", get_str(wire, "name") or ""
     response = get_object(wire, "response")
     is_error, text, original = (False, "", None) if response is None else _read_response(response)
     content: tuple[Any, ...] = (Text(text),) if text else ()
     if is_plain:
-        return ToolResult(id, content, is_error, name, original, extra=as_extra(modifiers))
+        return ToolResult(id, content, is_error, name, original, extra=extra_of(modifiers))
     parts = get_array(wire, "parts") or ()
     content += tuple([_file_of_result(part, f"$.parts[{at}]") for at, part in enumerate(parts)])
     unknown = {
         f"functionResponse.{key}": item
         for key, item in unknown_fields(wire, _MAPPED_OF_RESULTS, with_nulls=True).items()
     }
-    extra = as_extra({**unknown, **modifiers})
+    extra = extra_of({**unknown, **modifiers})
     return ToolResult(id, content, is_error, name, original, extra=extra)
 
 
@@ -498,11 +492,8 @@ def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 
     By convention a response holds its value under `output` or `error` alone.
     """
-    if len(response) != 1:
-        text = compact(response)
-        return False, text, text
-    key, value = next(iter(response.items()))
-    if key not in (_OUTPUT, _ERROR):
+    key, value = next(iter(response.items()), ("", None))
+    if len(response) != 1 or key not in (_OUTPUT, _ERROR):
         text = compact(response)
         return False, text, text
     if isinstance(value, str):
@@ -513,14 +504,14 @@ def _read_response(response: dict[str, Any]) -> tuple[bool, str, str | None]:
 def _file_of_result(part: object, path: str) -> Any:
     """Return an entry of a result's `parts` as a file; opaque if it has no file."""
     try:
-        wire = to_camel_case(as_object(part, "$"))
+        wire = to_camel(as_object(part, "$"))
     except DecodeError as exc:
         raise prefix_path(exc, path) from None
     for field in _FILES:
         value = wire.get(field)
         if is_object(value):
             modifiers = {key: item for key, item in wire.items() if key != field}
-            return file_from_wire(field, value, modifiers)
+            return _file_from_wire(field, value, modifiers)
     kind = next(iter(wire), "")
     return OpaqueBlock(DIALECT, kind, compact(wire.get(kind)))
 
@@ -547,7 +538,7 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
             case OpaqueBlock(_, kind, data):
                 files.append({kind: json_value(data, "data")})
             case file:
-                files.append(file_to_wire(file, context))
+                files.append(_file_to_wire(file, context))
     if len(texts) > 1:
         context.losses.add("boundaries", "messages", "texts of a result joined")
     wire: dict[str, Any] = {}
@@ -561,4 +552,4 @@ def result_to_wire(result: ToolResult, name: str, context: WriteContext) -> dict
     if files:
         wire["parts"] = files
     part = {"functionResponse": wire}
-    return part if result.extra is None else add_unknown_fields(part, result.extra)
+    return part if result.extra is None else add_extra(part, result.extra)

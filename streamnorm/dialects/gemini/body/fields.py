@@ -27,7 +27,7 @@ _SNAKE = re.compile(r"_([a-z0-9])")
 _SNAKE_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
-def to_camel_case(value: dict[str, Any]) -> dict[str, Any]:
+def to_camel(value: dict[str, Any]) -> dict[str, Any]:
     """Return an object with its field names in `lowerCamelCase`; inner objects stay as they are.
 
     Raises:
@@ -39,7 +39,7 @@ def to_camel_case(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def wrap_single_objects(wire: dict[str, Any], *names: str) -> dict[str, Any]:
+def wrap_singles(wire: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return an object whose repeated fields are arrays, also where they are single objects.
 
     The API accepts one object for an array of one; the vendor's examples write `contents` and
@@ -67,14 +67,12 @@ def _to_upper(match: re.Match[str]) -> str:
     return match[1].upper()
 
 
-def as_extra(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
+def extra_of(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
     """Return unknown fields as the `extra` of a part; None if there are none."""
     return {DIALECT: fields} if fields else None
 
 
-def add_unknown_fields(
-    wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None
-) -> dict[str, Any]:
+def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     """Add the unknown fields of `extra` to `wire` and return it; mapped fields stay."""
     for path, item in extra.get(DIALECT, {}).items() if extra else ():
         holder, name = wire, path

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import is_array, is_object
-from streamnorm.dialects.gemini.body.fields import to_camel_case
+from streamnorm.dialects.gemini.body.fields import to_camel
 
 _CONTENTS, _PARTS = "contents", "parts"
 _SIGNATURE = "thoughtSignature"
@@ -38,8 +38,8 @@ def _sign_first_call(content: Any, placeholder: str, context: WriteContext) -> A
         return content
     parts: Any = content.get(_PARTS)
     for number, part in enumerate(parts if is_array(parts) else ()):
-        if is_object(part) and to_camel_case(part).get("functionCall") is not None:
-            if to_camel_case(part).get(_SIGNATURE) is not None:
+        if is_object(part) and to_camel(part).get("functionCall") is not None:
+            if to_camel(part).get(_SIGNATURE) is not None:
                 return content
             context.losses.add("signature_placeholder", "messages", "signed with it")
             signed = {**part, _SIGNATURE: placeholder}

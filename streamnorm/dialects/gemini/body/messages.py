@@ -32,12 +32,7 @@ from streamnorm.dialects.gemini.body.content import (
     read_part,
     result_to_wire,
 )
-from streamnorm.dialects.gemini.body.fields import (
-    add_unknown_fields,
-    as_extra,
-    to_camel_case,
-    wrap_single_objects,
-)
+from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel, wrap_singles
 from streamnorm.dialects.gemini.wire import DIALECT
 
 _MAPPED = frozenset({"role", "parts"})
@@ -62,7 +57,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     name, parts = content.get("role"), content.get("parts")
     unknown: dict[str, Any] = {}
     if len(content) != 2 or not isinstance(name, str) or not is_array(parts):
-        wire = wrap_single_objects(to_camel_case(content), "parts")
+        wire = wrap_singles(to_camel(content), "parts")
         name, parts = wire.get("role"), get_array(wire, "parts") or []
         unknown = unknown_fields(wire, _MAPPED, with_nulls=True)
     role = _ROLES.get(name) if isinstance(name, str | None) else None
@@ -82,7 +77,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
             blocks = _mark_server_calls(blocks, parts)
         if len(kinds) < len(blocks):
             blocks = _join_fragments(blocks)
-    message = InputMessage(role, tuple(blocks), extra=as_extra(unknown))
+    message = InputMessage(role, tuple(blocks), extra=extra_of(unknown))
     source = Source(DIALECT, content, message)
     return InputMessage(role, message.blocks, None, message.extra, source)
 
@@ -98,13 +93,13 @@ def _mark_server_calls(blocks: list[InputBlock], parts: list[Any]) -> list[Input
     }
     found: list[InputBlock] = []
     for part in parts:
-        part = to_camel_case(part)
+        part = to_camel(part)
         value = part.get("functionCall") or part.get("functionResponse")
         if not is_object(value):
             read_part(part, found)
             continue
         id, name = string_of(value, "id"), string_of(value, "name")
-        extra = as_extra({key: item for key, item in part.items() if item is not value})
+        extra = extra_of({key: item for key, item in part.items() if item is not value})
         if "functionResponse" in part:
             found.append(ServerToolResult(id, "functionResponse", value, extra=extra))
         elif (id or name) in answered:
@@ -205,9 +200,9 @@ class ContentsWriter:
             raise EncodeError(exc.args[0], path=path) from exc
         if message.role == "assistant":
             self._complete_turn(message.blocks, parts)
-            return add_unknown_fields({"role": "model", "parts": parts}, message.extra)
+            return add_extra({"role": "model", "parts": parts}, message.extra)
         former = (message.extra or {}).get(DIALECT, {}).get("role")
-        return add_unknown_fields({"role": former or "user", "parts": parts}, message.extra)
+        return add_extra({"role": former or "user", "parts": parts}, message.extra)
 
     def _part(self, block: InputBlock) -> dict[str, Any]:
         match block:

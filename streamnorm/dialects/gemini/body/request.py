@@ -41,12 +41,7 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean
 from streamnorm._core.tools import AnyTool
-from streamnorm.dialects.gemini.body.fields import (
-    add_unknown_fields,
-    as_extra,
-    to_camel_case,
-    wrap_single_objects,
-)
+from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel, wrap_singles
 from streamnorm.dialects.gemini.body.messages import ContentsWriter, message_from_wire
 from streamnorm.dialects.gemini.body.tools import (
     TOOL_CONFIG,
@@ -60,7 +55,7 @@ from streamnorm.dialects.gemini.body.tools import (
 from streamnorm.dialects.gemini.endpoints import ENDPOINTS
 from streamnorm.dialects.gemini.wire import DIALECT
 
-CONFIG = "generationConfig"
+_CONFIG = "generationConfig"
 
 _NUMBERS = {
     "temperature": "temperature",
@@ -84,12 +79,12 @@ _LEVELS = frozenset({"MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})
 _JSON, _TEXT = "application/json", "text/plain"
 _SYSTEM, _TOOLS = "systemInstruction", "tools"
 _STATE, _TIER = "cachedContent", "serviceTier"
-_MAPPED = frozenset({"contents", _SYSTEM, _TOOLS, TOOL_CONFIG, CONFIG, _STATE, _TIER, "model"})
+_MAPPED = frozenset({"contents", _SYSTEM, _TOOLS, TOOL_CONFIG, _CONFIG, _STATE, _TIER, "model"})
 _PARTS: dict[str, tuple[str, ...]] = {
     _SYSTEM: ("system",),
     _TOOLS: ("tools",),
     TOOL_CONFIG: ("tools", "tool_choice", "extra"),
-    CONFIG: (*OPTIONS, "extra"),
+    _CONFIG: (*OPTIONS, "extra"),
 }
 """Fields of `Request` by the field of the body that holds them; `_unchanged_fields` uses these."""
 _ALL_PARTS = _PARTS | {
@@ -113,10 +108,10 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     Raises:
         DecodeError: The body is no request of Gemini.
     """
-    wire = wrap_single_objects(to_camel_case(body), "contents", _TOOLS)
+    wire = wrap_singles(to_camel(body), "contents", _TOOLS)
     if get_array(wire, "contents") is None:
         raise DecodeError("missing, expected an array", path="$.contents")
-    fields, extra = options_from_wire(wire)
+    fields, extra = _options_from_wire(wire)
     choice, is_validated, calling = choice_from_wire(wire)
     extra |= calling
     extra |= unknown_fields(wire, _MAPPED, with_nulls=True)
@@ -136,7 +131,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         tool_choice=choice,
         stream=is_stream if ENDPOINTS.model(path, None) else None,
         state=None if cache is None else {_STATE: cache},
-        extra=as_extra(extra),
+        extra=extra_of(extra),
         **fields,
     )
     return structs.replace(request, source=Source(DIALECT, body, request))
@@ -148,7 +143,7 @@ def read_tools(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     Raises:
         DecodeError: An entry is no tool of the dialect.
     """
-    wire = wrap_single_objects(to_camel_case(body), _TOOLS)
+    wire = wrap_singles(to_camel(body), _TOOLS)
     return tools_from_wire(wire, strict=choice_from_wire(wire)[1])
 
 
@@ -174,9 +169,9 @@ def _read_system(wire: dict[str, Any]) -> tuple[Text, ...]:
         return ()
     texts: list[Text] = []
     try:
-        for path, part in get_objects(wrap_single_objects(content, "parts"), "parts"):
+        for path, part in get_objects(wrap_singles(content, "parts"), "parts"):
             try:
-                texts.append(_read_instruction(to_camel_case(part)))
+                texts.append(_read_instruction(to_camel(part)))
             except DecodeError as exc:
                 raise prefix_path(exc, path) from None
     except DecodeError as exc:
@@ -187,7 +182,7 @@ def _read_system(wire: dict[str, Any]) -> tuple[Text, ...]:
 def _read_instruction(part: dict[str, Any]) -> Text:
     text = require_str(part, "text")
     others = {key: item for key, item in part.items() if key != "text" and item is not False}
-    return Text(text, extra=as_extra(others))
+    return Text(text, extra=extra_of(others))
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
@@ -206,19 +201,19 @@ def write_request(request: Request, context: WriteContext) -> Written:
     known = _unchanged_fields(request)
     body = {"contents": ContentsWriter(context).write(request.messages)}
     if request.system:
-        parts = [add_unknown_fields({"text": text.text}, text.extra) for text in request.system]
+        parts = [add_extra({"text": text.text}, text.extra) for text in request.system]
         body[_SYSTEM] = {"parts": parts}
     if request.tools and _TOOLS not in known:
         body[_TOOLS] = tools_to_wire(request.tools, context)
     if TOOL_CONFIG not in known and (choice := choice_to_wire(request, context)):
         body[TOOL_CONFIG] = choice
-    if CONFIG not in known and (options := options_to_wire(request, context)):
-        body[CONFIG] = options
+    if _CONFIG not in known and (options := _options_to_wire(request, context)):
+        body[_CONFIG] = options
     body |= request.state or {}
     if request.service_tier is not None:
         tiers = context.capabilities.service_tiers
         body[_TIER] = tiers.get(request.service_tier, request.service_tier)
-    return Written({**add_unknown_fields(body, request.extra), **known}, path)
+    return Written({**add_extra(body, request.extra), **known}, path)
 
 
 def _unchanged_fields(request: Request) -> dict[str, Any]:
@@ -229,7 +224,7 @@ def _unchanged_fields(request: Request) -> dict[str, Any]:
     source = request.source
     if not isinstance(source, Source) or source.dialect != DIALECT:
         return {}
-    wire, before = to_camel_case(source.value), source.part
+    wire, before = to_camel(source.value), source.part
     return {
         field: wire[field]
         for field, names in _PARTS.items()
@@ -247,17 +242,17 @@ def _path(request: Request) -> str:
     return f"/v1beta/{resource}:{method}"
 
 
-def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return `generationConfig` as fields of `Request`, and its unknown fields by path.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    wire = get_object(body, CONFIG)
+    wire = get_object(body, _CONFIG)
     if wire is None:
         return {}, {}
     try:
-        wire = to_camel_case(wire)
+        wire = to_camel(wire)
         options = _read_options(wire)
         known = {*_FIELDS.values()}
         output = _read_output(wire)
@@ -268,13 +263,13 @@ def options_from_wire(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
         if thinking is not None:
             known.add(_THINKING)
             try:
-                options["reasoning"] = _read_reasoning(to_camel_case(thinking))
+                options["reasoning"] = _read_reasoning(to_camel(thinking))
             except DecodeError as exc:
                 raise prefix_path(exc, f"$.{_THINKING}") from None
     except DecodeError as exc:
-        raise prefix_path(exc, f"$.{CONFIG}") from None
+        raise prefix_path(exc, f"$.{_CONFIG}") from None
     return options, {
-        f"{CONFIG}.{name}": value
+        f"{_CONFIG}.{name}": value
         for name, value in unknown_fields(wire, known, with_nulls=True).items()
     }
 
@@ -326,17 +321,16 @@ def _read_reasoning(wire: dict[str, Any]) -> ReasoningOptions:
         effort = level.lower()
         known.add("thinkingLevel")
     show = None if shown is None else "auto" if shown else "none"
-    extra = as_extra(unknown_fields(wire, known, with_nulls=True))
+    extra = extra_of(unknown_fields(wire, known, with_nulls=True))
     if budget is None:
         return ReasoningOptions(None, effort, None, show, extra)
-    if budget < 0:  # -1
-        return ReasoningOptions("adaptive", effort, None, show, extra)
-    if budget == 0:
-        return ReasoningOptions("off", effort, None, show, extra)
-    return ReasoningOptions("budget", effort, budget, show, extra)
+    if budget > 0:
+        return ReasoningOptions("budget", effort, budget, show, extra)
+    # The vendor's -1 leaves the budget to the model.
+    return ReasoningOptions("off" if budget == 0 else "adaptive", effort, None, show, extra)
 
 
-def options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+def _options_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
     """Return the options of a request as `generationConfig`; {} if it has none."""
     wire: dict[str, Any] = {}
     for name, field in _FIELDS.items():

@@ -13,14 +13,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import message_events
-from streamnorm._core.blocks import (
-    Block,
-    Citation,
-    Reasoning,
-    ServerToolCall,
-    Text,
-    ToolCall,
-)
+from streamnorm._core.blocks import Block, Citation, Reasoning, ServerToolCall, Text, ToolCall
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import (
@@ -47,22 +40,15 @@ from streamnorm._core.json import compact, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
-from streamnorm.dialects.gemini.citations import (
-    citations_to_wire,
-    merge_citations,
-    merge_metadata,
-)
+from streamnorm.dialects.gemini.citations import citations_to_wire, merge_citations, merge_metadata
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import complete_part
-from streamnorm.dialects.gemini.opaque import (
-    CHUNK_LEVEL_FIELDS,
-    block_reason,
-    opaque_to_wire,
-)
+from streamnorm.dialects.gemini.opaque import CHUNK_LEVEL_FIELDS, block_reason, opaque_to_wire
 from streamnorm.dialects.gemini.reasoning import signature_to_wire
 from streamnorm.dialects.gemini.stop_reasons import stop_reason_to_wire
 from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call_to_wire
 from streamnorm.dialects.gemini.usage import usage_to_wire
+from streamnorm.dialects.gemini.wire import MODIFIERS
 from streamnorm.sse import Frame
 
 # The extra fields of a message do not name their dialect; fields of these names are Google's.
@@ -74,10 +60,7 @@ _USAGE_FIELDS = frozenset(
     {"promptTokensDetails", "candidatesTokensDetails", "cacheTokensDetails", "trafficType"}
     | {"toolUsePromptTokensDetails", "toolUsePromptTokenCount", "totalTokenCount", "serviceTier"}
 )
-_PART_FIELDS = frozenset(
-    {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
-)
-_OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | _PART_FIELDS
+_OWN_FIELDS = CHUNK_LEVEL_FIELDS | _CANDIDATE_FIELDS | _USAGE_FIELDS | MODIFIERS
 
 
 def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
@@ -183,7 +166,7 @@ class _ResponseWriter:
     def _write(self, event: Event) -> None:
         match event:
             case BlockStart(index, block, _, extra):
-                own = _select_fields(extra, _PART_FIELDS)
+                own = _select_fields(extra, MODIFIERS)
                 self._open[index] = _OpenBlock(block, own)
                 part = complete_part(block, extra, own)
                 if part is not None:

@@ -29,12 +29,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
-from streamnorm.dialects.gemini.body.fields import (
-    add_unknown_fields,
-    as_extra,
-    to_camel_case,
-    wrap_single_objects,
-)
+from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel, wrap_singles
 from streamnorm.dialects.gemini.wire import DIALECT
 
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
@@ -81,7 +76,7 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
     tools: list[AnyTool] = []
     for path, entry in get_objects(body, "tools"):
         try:
-            entry = wrap_single_objects(to_camel_case(entry), _FUNCTIONS, _MCP_SERVERS)
+            entry = wrap_singles(to_camel(entry), _FUNCTIONS, _MCP_SERVERS)
             tools += _read_entry(entry, True if strict else None)
         except DecodeError as exc:
             raise prefix_path(exc, path) from None
@@ -109,7 +104,7 @@ def _read_entry(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]
 
 
 def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
-    wire = to_camel_case(declaration)
+    wire = to_camel(declaration)
     schema = get_object(wire, "parametersJsonSchema")
     unknown = unknown_fields(wire, _MAPPED, with_nulls=True)
     if schema is None:
@@ -123,14 +118,14 @@ def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
         if wire.get("parameters") is not None:
             unknown["parameters"] = wire["parameters"]
     name, description = require_str(wire, "name"), get_str(wire, "description")
-    tool = Tool(name, description, schema, strict, extra=as_extra(unknown))
+    tool = Tool(name, description, schema, strict, extra=extra_of(unknown))
     source = Source(DIALECT, declaration, tool)
     return Tool(name, description, schema, strict, extra=tool.extra, source=source)
 
 
 def _read_mcp_server(server: dict[str, Any]) -> MCPServer:
-    wire = to_camel_case(server)
-    transport = to_camel_case(get_object(wire, "streamableHttpTransport") or {})
+    wire = to_camel(server)
+    transport = to_camel(get_object(wire, "streamableHttpTransport") or {})
     headers = get_object(transport, "headers") or {}
     token: str | None = None
     others: dict[str, str] = {}
@@ -147,7 +142,7 @@ def _read_mcp_server(server: dict[str, Any]) -> MCPServer:
     tool = MCPServer(
         *(get_str(wire, "name") or "", get_str(transport, "url"), token, others),
         require_approval="never",
-        extra=as_extra(unknown),
+        extra=extra_of(unknown),
     )
     return structs.replace(tool, source=Source(DIALECT, server, tool))
 
@@ -156,7 +151,7 @@ def _read_server_tool(field: str, value: dict[str, Any]) -> ServerTool:
     blocked = None
     if field == "googleSearch":
         try:
-            blocked = get_strings(to_camel_case(value), "excludeDomains")
+            blocked = get_strings(to_camel(value), "excludeDomains")
         except DecodeError as exc:
             raise prefix_path(exc, f"$.{field}") from None
     kind, data = _KINDS.get(field, field), {field: value}
@@ -195,7 +190,7 @@ def _function_to_wire(tool: Tool) -> dict[str, Any]:
         wire["description"] = tool.description
     if tool.input_schema is not None:
         wire["parametersJsonSchema"] = tool.input_schema
-    return add_unknown_fields(wire, tool.extra)
+    return add_extra(wire, tool.extra)
 
 
 def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, Any]:
@@ -207,9 +202,7 @@ def _mcp_server_to_wire(server: MCPServer, context: WriteContext) -> dict[str, A
     transport: dict[str, Any] = {} if server.url is None else {"url": server.url}
     if headers:
         transport["headers"] = headers
-    return add_unknown_fields(
-        {"name": server.name, "streamableHttpTransport": transport}, server.extra
-    )
+    return add_extra({"name": server.name, "streamableHttpTransport": transport}, server.extra)
 
 
 def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
@@ -229,11 +222,11 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    config = to_camel_case(get_object(body, TOOL_CONFIG) or {})
+    config = to_camel(get_object(body, TOOL_CONFIG) or {})
     others = unknown_fields(config, {_CALLING}, with_nulls=True)
     unknown = {f"{TOOL_CONFIG}.{name}": value for name, value in others.items()}
     try:
-        calling = to_camel_case(get_object(config, _CALLING) or {})
+        calling = to_camel(get_object(config, _CALLING) or {})
     except DecodeError as exc:
         raise prefix_path(exc, f"$.{TOOL_CONFIG}") from None
     try:
@@ -304,7 +297,7 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     Raises:
         DecodeError: An inner schema is no object.
     """
-    schema = to_camel_case(schema)
+    schema = to_camel(schema)
     converted: dict[str, Any] = {}
     for name, value in schema.items():
         if name == "nullable" or value is None:
