@@ -266,7 +266,7 @@ class MessageBlocks:
             events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
         events += [CitationDelta(opened.index, citation) for citation in opened.start_citations]
 
-    def whole(
+    def add_complete(
         self, position: int, block: dict[str, Any], raw_input: str | None, events: list[Event]
     ) -> None:
         """Emit a complete block of `message_start`, for which no further events arrive.
@@ -277,7 +277,7 @@ class MessageBlocks:
         self.start(position, block, raw_input, events)
         self.stop(position, events)
 
-    def text(self, wire_index: object, text: str, events: list[Event]) -> None:
+    def append_text(self, wire_index: object, text: str, events: list[Event]) -> None:
         """Append a text delta."""
         if not text or self._repeats(wire_index, Text, text):
             return
@@ -289,7 +289,7 @@ class MessageBlocks:
         ):
             events.append(TextDelta(block.index, text))
 
-    def thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
+    def append_thinking(self, wire_index: object, text: str, events: list[Event]) -> None:
         """Append a thinking delta, in a new block if the open block is signed."""
         if not text:
             return
@@ -303,7 +303,7 @@ class MessageBlocks:
         if text := self._join_surrogates(block, text):
             events.append(ReasoningDelta(block.index, text))
 
-    def input(self, wire_index: object, text: str, events: list[Event]) -> None:
+    def append_input(self, wire_index: object, text: str, events: list[Event]) -> None:
         """Append a delta of a tool's input."""
         if not text or self._repeats(wire_index, ToolCall, text):
             return
@@ -345,8 +345,10 @@ class MessageBlocks:
         """Return whether the start of a block is held until its `compaction_delta` arrives."""
         return self._find_held_compaction(wire_index) is not None
 
-    def compact(self, wire_index: object, fields: dict[str, Any], events: list[Event]) -> bool:
-        """Complete a held `compaction` block; False if no such block is held."""
+    def complete_held(
+        self, wire_index: object, fields: dict[str, Any], events: list[Event]
+    ) -> bool:
+        """Complete and emit a held `compaction` block; False if none is held at the index."""
         compaction = self._find_held_compaction(wire_index)
         if compaction is None:
             return False
@@ -361,7 +363,7 @@ class MessageBlocks:
             return None
         return block.unified
 
-    def unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
+    def add_unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
         """Emit an event of an unknown type, with the unified index of its block, if any."""
         index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
         events.append(event_from_wire(name, value, index))

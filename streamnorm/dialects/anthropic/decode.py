@@ -79,11 +79,11 @@ class AnthropicDecoder(Decoder):
         self._last_start = None
         delta = event.delta
         if isinstance(delta, wire.TextDelta):
-            self._blocks.text(event.index, delta.text, events)
+            self._blocks.append_text(event.index, delta.text, events)
         elif isinstance(delta, wire.InputJSONDelta):
-            self._blocks.input(event.index, delta.text, events)
+            self._blocks.append_input(event.index, delta.text, events)
         else:
-            self._blocks.thinking(event.index, delta.text, events)
+            self._blocks.append_thinking(event.index, delta.text, events)
 
     def may_end_with(self, frame: Frame, value: Any) -> bool:
         if is_object(value) and value.get("type") in ("message_stop", "message_delta"):
@@ -147,7 +147,7 @@ class AnthropicDecoder(Decoder):
         if (error := untyped_error_from_wire(value)) is not None:
             raise Fatal(error)
         index = value.get("index") if is_object(value) else None
-        self._blocks.unknown(index, clean(kind), value, events)
+        self._blocks.add_unknown(index, clean(kind), value, events)
 
     # Events
 
@@ -179,7 +179,7 @@ class AnthropicDecoder(Decoder):
         for position, block in enumerate(self._content):
             if is_object(block):
                 raw = inputs[position] if position < len(inputs) else None
-                self._blocks.whole(position, block, raw, events)
+                self._blocks.add_complete(position, block, raw, events)
 
     def _block_start(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         if value == self._last_start:
@@ -197,29 +197,29 @@ class AnthropicDecoder(Decoder):
         if not is_object(delta):
             delta = {}
         match delta.get("type"):
-            case "compaction_delta" if blocks.compact(
+            case "compaction_delta" if blocks.complete_held(
                 index, wire.unknown_fields(delta, "type"), events
             ):
                 pass
             case "input_json_delta" if blocks.is_held(index):
                 raise self.malformed("input of a block that is no call, expected a call")
             case _ if blocks.is_unknown(index):
-                blocks.unknown(index, "content_block_delta", value, events)
+                blocks.add_unknown(index, "content_block_delta", value, events)
             case "text_delta":
-                blocks.text(index, wire.text_of(delta, "text"), events)
+                blocks.append_text(index, wire.text_of(delta, "text"), events)
             case "thinking_delta":
-                blocks.thinking(index, wire.text_of(delta, "thinking"), events)
+                blocks.append_thinking(index, wire.text_of(delta, "thinking"), events)
                 if delta.get("estimated_tokens") is not None:
                     estimate = {**value, "delta": {**delta, "thinking": ""}}
-                    blocks.unknown(index, "content_block_delta", estimate, events)
+                    blocks.add_unknown(index, "content_block_delta", estimate, events)
             case "input_json_delta":
-                blocks.input(index, wire.text_of(delta, "partial_json"), events)
+                blocks.append_input(index, wire.text_of(delta, "partial_json"), events)
             case "signature_delta":
                 blocks.sign(index, wire.text_of(delta, "signature"), events)
             case "citations_delta" if is_object(citation := delta.get("citation")):
                 blocks.cite(index, citation, events)
             case _:
-                blocks.unknown(index, "content_block_delta", value, events)
+                blocks.add_unknown(index, "content_block_delta", value, events)
 
     def _block_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
         self._blocks.stop(self._index_of(value), events)

@@ -1,4 +1,4 @@
-"""Gemini: `generateContent` whole, and as server-sent events or as a JSON array."""
+"""Gemini's `generateContent`: responses, and streams as server-sent events or a JSON array."""
 
 from __future__ import annotations
 

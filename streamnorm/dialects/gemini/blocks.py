@@ -178,7 +178,7 @@ class CandidateBlocks:
         self._sign(string_of(extra, "thoughtSignature"), thought, events)
         for key, value in extra.items():
             if key not in ("thought", "thoughtSignature"):
-                self.opaque(key, value, events)
+                self.add_opaque(key, value, events)
 
     def _append(self, text: str, thought: bool, events: list[Event]) -> None:
         if text:
@@ -270,7 +270,7 @@ class CandidateBlocks:
 
     def _add_unknown(self, part: CallPart, events: list[Event]) -> None:
         if part.unknown:
-            self.opaque("functionCall", part.unknown, events)
+            self.add_opaque("functionCall", part.unknown, events)
 
     def _start_call(
         self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
@@ -356,7 +356,7 @@ class CandidateBlocks:
             events.append(BlockStop(call.index))
             self._call = None
 
-    # Fields beside the parts
+    # Fields of the candidate
 
     def cite(self, citations: list[Citation], events: list[Event]) -> None:
         """Append citations of the open text, each once."""
@@ -375,9 +375,9 @@ class CandidateBlocks:
         """Append data that chunks often repeat, if it has changed."""
         if value and self._metadata.get(name) != value:
             self._opener.store_fields(self._metadata, {name: value})
-            self.opaque(name, value, events)
+            self.add_opaque(name, value, events)
 
-    def opaque(self, name: str, value: Any, events: list[Event]) -> None:
+    def add_opaque(self, name: str, value: Any, events: list[Event]) -> None:
         """Append data that has no unified event."""
         index = self._text.index if self._text is not None else None
         events.append(Opaque(DIALECT, name, compact(value), index))

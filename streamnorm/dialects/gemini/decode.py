@@ -253,7 +253,7 @@ class GeminiDecoder(Decoder):
                 blocks.cite(citations, events)
                 blocks.add_metadata(name, rest, events)
         if candidate.get("logprobsResult"):
-            blocks.opaque("logprobsResult", candidate["logprobsResult"], events)
+            blocks.add_opaque("logprobsResult", candidate["logprobsResult"], events)
         fields = {
             key: replace_half_characters(key, item)
             for key, item in candidate.items()

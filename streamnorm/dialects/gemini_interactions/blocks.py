@@ -91,7 +91,7 @@ class InteractionBlocks(BlockOpener):
             raise malformed("two calls of one id, expected different ids")
         self.calls_by_id[id] = name, ""
 
-    def opaque(
+    def add_opaque(
         self, name: str, value: Any, events: list[Event], *, index: int | None = None
     ) -> None:
         """Append data that has no unified event."""
@@ -230,9 +230,9 @@ class OutputStep(OpenStep):
         for content in contents if is_array(contents) else ():
             kind = string_of(content, "type") if is_object(content) else ""
             if not (is_object(content) and self.read_delta(kind or "text", content, "", events)):
-                self._blocks.opaque(kind or "content", content, events, index=self.index)
+                self._blocks.add_opaque(kind or "content", content, events, index=self.index)
         if rest := unknown_fields(self._fields, "type", "content"):
-            self._blocks.opaque(self.kind, rest, events)
+            self._blocks.add_opaque(self.kind, rest, events)
 
     def append(self, delta: Delta, events: list[Event]) -> bool:
         block = self._block
@@ -306,7 +306,7 @@ class OutputStep(OpenStep):
                 found = citation_from_wire(annotation, self._offsets)
             if block is None or found is None:
                 kind = string_of(annotation, "type") if is_object(annotation) else ""
-                self._blocks.opaque(kind or "annotation", annotation, events, index=self.index)
+                self._blocks.add_opaque(kind or "annotation", annotation, events, index=self.index)
             else:
                 events.append(CitationDelta(block.index, found))
 
@@ -316,7 +316,7 @@ class OutputStep(OpenStep):
         url = url if isinstance(url, str) else None
         block = file_block(string_of(content, "mime_type"), data, url)
         if block is None:
-            self._blocks.opaque(kind, content, events, index=self.index)
+            self._blocks.add_opaque(kind, content, events, index=self.index)
             return
         self.stop(events, explicit=True)
         extra = unknown_fields(content, "type", "data", "uri", "mime_type")
@@ -365,7 +365,7 @@ class ThoughtStep(OpenStep):
         text = content.get("text") if is_object(content) else None
         if not isinstance(text, str):
             if content is not None:
-                self._blocks.opaque("thought_summary", content, events, index=self.index)
+                self._blocks.add_opaque("thought_summary", content, events, index=self.index)
         elif text:
             if self._signature:
                 self.stop(events, explicit=True)

@@ -119,7 +119,7 @@ class InteractionsDecoder(Decoder):
             read_no_json(self, frame, problem, events, names=(frame.event,))
             return
         if not is_object(value):
-            self._blocks.opaque(frame.event, value, events)
+            self._blocks.add_opaque(frame.event, value, events)
             return
         kind = event_type(value, frame)
         self._event_id = string_of(value, "event_id") or self._event_id
@@ -136,11 +136,11 @@ class InteractionsDecoder(Decoder):
             self._steps.read(action, value, data, events)
             self._read_usage(value.get("usage"), events)
             if rest := unknown_fields(value, *_EVENT_FIELDS, *_STEP_EVENT_FIELDS):
-                self._blocks.opaque(kind, rest, events)
+                self._blocks.add_opaque(kind, rest, events)
         elif (error := find_error(value)) is not None:
             raise Fatal(error)
         else:
-            self._blocks.opaque(kind, value, events)
+            self._blocks.add_opaque(kind, value, events)
 
     def _read_interaction(
         self, action: str, value: dict[str, Any], data: str, events: list[Event]
@@ -163,7 +163,7 @@ class InteractionsDecoder(Decoder):
             raise self.malformed(f"interaction.{action} with status {status[:20]!r}")
         self._status = status or self._status
         if rest := unknown_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
-            self._blocks.opaque(f"interaction.{action}", rest, events)
+            self._blocks.add_opaque(f"interaction.{action}", rest, events)
         is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
         if action in FINAL_EVENTS or is_final:
             self._steps.read_complete(interaction, data, events)
@@ -201,7 +201,7 @@ class InteractionsDecoder(Decoder):
         if is_object(metadata):
             self._read_usage(metadata.get("total_usage"), events)
             if rest := unknown_fields(metadata, "total_usage"):
-                self._blocks.opaque("metadata", rest, events)
+                self._blocks.add_opaque("metadata", rest, events)
 
     def _read_usage(self, usage: Any, events: list[Event]) -> None:
         if is_object(usage) and self._usage.merge(usage):

@@ -190,7 +190,7 @@ class OpenSteps:
         if step is None:
             implied = _step_of_delta(kind)
             if implied is None:
-                self._blocks.opaque(kind or "delta", delta, events)
+                self._blocks.add_opaque(kind or "delta", delta, events)
                 return
             if index in self._starts and not _has_content(delta):
                 self._blocks.note("late_delta", "step")
@@ -203,7 +203,7 @@ class OpenSteps:
         if isinstance(step, ResultStep):
             self._store(index, value_bytes(delta))
         if not step.read_delta(kind, delta, arguments_text(delta, raw), events):
-            self._blocks.opaque(kind or "delta", delta, events, index=step.index)
+            self._blocks.add_opaque(kind or "delta", delta, events, index=step.index)
 
     def _stop(self, index: int, events: list[Event]) -> None:
         step = self.open.pop(index, None)

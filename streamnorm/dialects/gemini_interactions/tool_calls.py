@@ -185,7 +185,7 @@ class ServerToolCallStep(_CallStep):
         if block is None:
             block = self._begin({**self._fields, **delta}, events)
         elif kind == self.kind and (rest := unknown_fields(delta, *_MAPPED)):
-            self._blocks.opaque(kind, rest, events, index=block.index)
+            self._blocks.add_opaque(kind, rest, events, index=block.index)
         if kind == "arguments_delta":
             self._append_fragment(block, delta.get("arguments"), events)
         else:

@@ -63,7 +63,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
             raise too_large("max_id_chars", context.limits.max_id_chars)
         for number, block in enumerate(content):
             path = f"$.content[{number}]"
-            blocks.whole(number, as_object(block, path), None, events)
+            blocks.add_complete(number, as_object(block, path), None, events)
     except Fatal as exc:
         raise DecodeError(exc.error.message, path=path) from exc
     raw = string_of(body, "stop_reason") or None

@@ -320,11 +320,11 @@ def growing_lifetimes(facts: RequestFacts) -> Iterator[Finding]:
 
 def top_level_lifetime(facts: RequestFacts) -> Iterator[Finding]:
     """Yield a top-level mark whose lifetime differs from the mark of the last block."""
-    whole = facts.body.get("cache_control")
+    top_level = facts.body.get("cache_control")
     messages = messages_of(facts.body)
     blocks = messages[-1].blocks if messages else ()
     mark = blocks[-1].get("cache_control") if blocks else None
-    if is_object(whole) and is_object(mark) and _lifetime(whole) != _lifetime(mark):
+    if is_object(top_level) and is_object(mark) and _lifetime(top_level) != _lifetime(mark):
         yield Finding("cache_control.ttl")
 
 
