@@ -33,24 +33,6 @@ from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolCho
 from streamnorm.dialects.anthropic.body.content import add_extra, dialect_fields, split_cache_mark
 from streamnorm.dialects.anthropic.wire import DIALECT
 
-_TEXT: dict[str, Any] = {"type": "string"}
-
-_LINES: dict[str, Any] = {
-    "type": "array",
-    "items": {"type": "integer"},
-    "description": "First and last line",
-}
-_FILES: dict[str, dict[str, Any]] = {
-    "path": _TEXT,
-    "view_range": _LINES,
-    "file_text": _TEXT,
-    "old_str": _TEXT,
-    "new_str": _TEXT,
-    "insert_line": {"type": "integer", "description": "Line after which to insert"},
-}
-_EDITS = ("view", "create", "str_replace", "insert")
-_EDITOR = "View, create and edit files."
-
 # Types without their date by unified kind; the first matching prefix counts.
 _KINDS = {
     "web_search_": "web_search",
@@ -82,6 +64,25 @@ _MODES: dict[str, Literal["auto", "required", "none", "named"]] = {
     "tool": "named",
 }
 _CHOICES = {mode: word for word, mode in _MODES.items()}
+
+# Schemas of the client tools that Anthropic defines.
+_TEXT: dict[str, Any] = {"type": "string"}
+
+_LINES: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "integer"},
+    "description": "First and last line",
+}
+_FILES: dict[str, dict[str, Any]] = {
+    "path": _TEXT,
+    "view_range": _LINES,
+    "file_text": _TEXT,
+    "old_str": _TEXT,
+    "new_str": _TEXT,
+    "insert_line": {"type": "integer", "description": "Line after which to insert"},
+}
+_EDITS = ("view", "create", "str_replace", "insert")
+_EDITOR = "View, create and edit files."
 
 
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:

@@ -32,19 +32,6 @@ from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolCho
 from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel, wrap_singles
 from streamnorm.dialects.gemini.wire import DIALECT
 
-_RENAMED = {"ref": "$ref", "defs": "$defs"}
-_NAMES = "TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL"
-_TYPES = dict(enumerate(_NAMES.split()))
-_BOUNDS = frozenset(
-    {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
-)
-_MAPS = frozenset({"properties", "defs"})
-_UPPER = frozenset(_NAMES.split())
-# Of JSON Schema: keywords that map names to schemas, and those that hold no schema but values.
-_JSON_MAPS = frozenset(
-    {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
-)
-_VALUES = frozenset({"enum", "const", "default", "examples", "required"})
 TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _SERVER_CALLS = "includeServerSideToolInvocations"
 _FUNCTIONS, _MCP_SERVERS = "functionDeclarations", "mcpServers"
@@ -61,6 +48,21 @@ _KINDS = {
 }
 _FIELDS = {kind: field for field, kind in _KINDS.items()}
 _VALIDATED = "VALIDATED"
+
+# Keywords of Google's `Schema`.
+_RENAMED = {"ref": "$ref", "defs": "$defs"}
+_NAMES = "TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL"
+_TYPES = dict(enumerate(_NAMES.split()))
+_BOUNDS = frozenset(
+    {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+)
+_MAPS = frozenset({"properties", "defs"})
+_UPPER = frozenset(_NAMES.split())
+# Keywords of JSON Schema that map names to schemas, and keywords that hold plain values.
+_JSON_MAPS = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+)
+_VALUES = frozenset({"enum", "const", "default", "examples", "required"})
 
 
 def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...]:
