@@ -39,7 +39,7 @@ SAID = InputMessage("user", (Text("Hello"),))
 TOOLS = (Tool("f", "does it", {"type": "object"}),)
 
 # The functions of the projection and of the rooms that encode the blocks of one message.
-ENCODERS = {"_blocks", "_message_to_wire", "_content", "items_of"}
+ENCODERS = {"_project_blocks", "_message_to_wire", "_content", "items_of"}
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
@@ -324,7 +324,7 @@ def test_a_strict_dump_raises_for_a_loss_of_an_old_message() -> None:
 
 def test_a_mark_stands_at_the_end_of_the_history() -> None:
     chat = Conversation(Request(model="m", max_tokens=5))
-    assert chat.request == chat._asked(None, CacheMark())
+    assert chat.request == chat._build_request(None, CacheMark())
     for number in range(3):
         grow(chat, number)
         marked = chat.dump("anthropic", cache=CacheMark("1h"))

@@ -520,13 +520,12 @@ class _InputWriter:
                 self.items[-1]["content"].append(_output_part(block, part))
             else:
                 self.items.append(
-                    self._message_to_wire(block, fields, part, f"msg_sn_{number}_{position}")
+                    self._text_to_wire(block, fields, part, f"msg_sn_{number}_{position}")
                 )
 
-    def _message_to_wire(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
+    def _text_to_wire(self, block: _Part, fields: _Item, part: _Item, id: str) -> _Item:
         """Return the item of a text block; plain text needs neither parts nor id."""
-        # An easy message is a string; citations need an output message, whose id and status are
-        # required.
+        # Citations need an output message, whose id and status are required.
         if isinstance(block, Text) and not (block.citations or part or "id" in fields):
             return {"role": "assistant", "content": block.text, **fields}
         head = {"type": "message", "id": id, "role": "assistant", "status": "completed"}
