@@ -40,6 +40,8 @@ class ClientStream(EventSender):
         self._may_start = may_start
         self._began_at = self._sent_at
         self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
+        self._ping_task: asyncio.Task[None] | None = None
+        self._ping_error: BaseException | None = None  # a fault of the server
 
     async def start(self, headers: Mapping[str, str]) -> None:
         """Send status 200, unless that was done."""
@@ -77,6 +79,10 @@ class ClientStream(EventSender):
             self._is_ended = True  # a ping that is being sent sets no further timer
             for timer in self._timers.values():
                 timer.cancel()
+            if self._ping_task is not None:
+                self._ping_task.cancel()
+            if self._ping_error is not None:
+                raise self._ping_error
 
     def _call_later(self, delay_s: float, callback: Callable[..., None], *args: object) -> None:
         # A task for each would cost more than the rest of a short answer's sending.
@@ -93,11 +99,19 @@ class ClientStream(EventSender):
         if wait_s > 0:
             self._call_later(wait_s, self._check_silence, poll_interval_s)
             return
-        self._exchange.tasks.start_soon(self._ping_and_wait, poll_interval_s)
+        # Not in the task group: a timer is no task, and anyio finds its event loop in tasks alone.
+        self._ping_task = self._loop.create_task(self._ping_and_wait(poll_interval_s))
+        self._ping_task.add_done_callback(self._end_failed)
 
     async def _ping_and_wait(self, poll_interval_s: float) -> None:
         if await self._send_ping() and not self._is_ended:
             self._call_later(self._keepalive_s, self._check_silence, poll_interval_s)
+
+    def _end_failed(self, ping: asyncio.Task[None]) -> None:
+        """End the request of a ping that the server failed to send."""
+        if not ping.cancelled() and (error := ping.exception()) is not None:
+            self._ping_error = error
+            self._exchange.tasks.cancel_scope.cancel()
 
     def _cut_off(self, idle_s: float, blocked_since: float | None) -> None:
         """Cancel the request if its client has read nothing since the last check."""

@@ -164,3 +164,21 @@ async def test_fault_of_the_server_in_a_ping_ends_the_request() -> None:
 
     with pytest.raises(RuntimeError):
         await wait_for_a_ping()
+
+
+def test_pings_are_sent_on_an_event_loop_that_anyio_has_not_started() -> None:
+    """As those of servers: outside of a task anyio would find no event loop."""
+    pings = asyncio.Semaphore(0)
+
+    async def send(message: Message) -> None:
+        if message.get("body") == PING:
+            pings.release()
+
+    async def wait_for_pings() -> None:
+        async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
+            stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
+            with stream.watched(KEEPALIVE_S, IDLE_S):
+                for _ in range(3):
+                    await pings.acquire()
+
+    asyncio.run(asyncio.wait_for(wait_for_pings(), 30))
