@@ -7,7 +7,20 @@ from typing import Any
 import pytest
 from support.openai_chat.requests import without_source
 
-from streamnorm import Encoded, EncodeError, decode_request, encode_request, translate_request
+from streamnorm import (
+    Encoded,
+    EncodeError,
+    InputMessage,
+    Namespace,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    decode_request,
+    encode_request,
+    translate_request,
+)
 
 QUESTION = {"role": "user", "content": "Rome?"}
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -252,3 +265,21 @@ def test_file_id_of_openai_is_refused_where_no_files_are_stored(server: str) -> 
     with pytest.raises(EncodeError, match="file id of another vendor") as raised:
         translated(body, "openai_responses", "openai_chat", server, "qwen3-32b")
     assert raised.value.path == "messages[0].blocks[0]"
+
+
+def test_result_without_an_id_has_the_name_that_its_call_has_in_the_target() -> None:
+    """Also where all results are in place and the server takes no ids."""
+    namespace = Namespace("ns", "Tools.")
+    request = Request(
+        model="gemini-3-pro",
+        messages=(
+            InputMessage("user", (Text("Go."),)),
+            InputMessage("assistant", (ToolCall("", "f", "{}", namespace="ns"),)),
+            InputMessage("user", (ToolResult("", (Text("a"),), name="f"),)),
+        ),
+        tools=(Tool("f", input_schema={"type": "object"}, namespace=namespace),),
+    )
+    body = encode_request(request, "gemini", server="vertex", repair="fill").body
+    [call] = [part["functionCall"]["name"] for part in body["contents"][1]["parts"]]
+    [result] = [part["functionResponse"]["name"] for part in body["contents"][2]["parts"]]
+    assert (call, result) == ("ns__f", "ns__f")

@@ -114,7 +114,9 @@ def project_request(
         reasoning = project_reasoning_options(request, target, losses, lenient=lenient)
         request = replace_parts(request, reasoning=reasoning)
         request = replace_parts(request, reasoning=fit_effort_to_tools(request, target, losses))
-    messages = _order_results(request, target, losses, repair, filled, named=named)
+    messages = _order_results(
+        request, target, losses, repair, filled, same_dialect=same_dialect, named=named
+    )
     fills = repair == "fill"
     # The Responses API stores responses unless the request says `store: false`.
     stored = request.store is True or (same_dialect and request.store is None)
@@ -215,12 +217,16 @@ def _order_results(
     repair: RepairPolicy,
     filled: FilledCalls,
     *,
+    same_dialect: bool,
     named: bool,
 ) -> tuple[InputMessage, ...]:
     """Return the messages of a request with each tool result where the target expects it."""
     messages = request.messages
     if named and target.vendor_checks and request.state is None:
-        if not target.call_ids and _count_in_order(messages, target, filled) == len(messages):
+        # Where the target writes no ids, its own clients send none.  Other results need the id of
+        # their call, under whose name in the target they are written.
+        is_as_sent = same_dialect and not target.call_ids
+        if is_as_sent and _count_in_order(messages, target, filled) == len(messages):
             return messages
         return place_results(mint_ids(messages, losses), target, losses, repair, filled=filled)
     if target.only_refusals:
