@@ -45,9 +45,7 @@ class Variant(NamedTuple):
 class _Bytewise(Fault, frozen=True):
     """Each byte is a chunk."""
 
-    name = "bytewise"
-
-    def inject(self, playback: Playback) -> Playback:
+    def __call__(self, playback: Playback) -> Playback:
         steps = (structs.replace(playback.steps[0], data=bytes([c])) for c in playback.body)
         return structs.replace(playback, steps=tuple(steps))
 
