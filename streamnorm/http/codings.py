@@ -305,9 +305,9 @@ def _deflate(data: bytes) -> _Member:
 
 
 def _zstd() -> _Coding:
-    if sys.version_info >= (3, 14):
+    if sys.version_info >= (3, 14):  # pragma: no cover - one of both
         from compression import zstd
-    else:
+    else:  # pragma: no cover
         import backports.zstd as zstd
     options = {int(zstd.DecompressionParameter.window_log_max): _WINDOW_LOG}
 
