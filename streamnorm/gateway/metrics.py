@@ -6,9 +6,11 @@ worker to files in that directory, and each worker answers with those of all.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 
 from prometheus_client import (
@@ -17,6 +19,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     generate_latest,
 )
 from prometheus_client.multiprocess import (
@@ -105,7 +108,7 @@ class Metrics:
         self._losses = Counter(*_describe_metric("streamnorm_losses_total"), registry=registry)
         if directory:
             registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # its own omission
+            registry.register(_WorkersCollector(directory))
         self._shown = registry
         self._directory = directory
 
@@ -154,6 +157,23 @@ class Metrics:
                 return _OTHER
             self._features.add(feature)
         return feature
+
+
+class _WorkersCollector(MultiProcessCollector):
+    """The numbers of all workers, those that are just starting included."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(None, directory)  # type: ignore[no-untyped-call]  # its own omission
+        self._directory = directory
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the sums over the files; one that a worker has just made has no header yet."""
+        files: list[str] = []
+        for file in glob.glob(os.path.join(self._directory, "*.db")):
+            with suppress(FileNotFoundError):  # another worker has removed it
+                if os.path.getsize(file):
+                    files.append(file)
+        return self.merge(files)  # type: ignore[no-untyped-call,no-any-return]  # its own omission
 
 
 def _forget_dead_workers(directory: str) -> None:

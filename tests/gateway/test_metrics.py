@@ -264,6 +264,16 @@ def test_requests_of_a_worker_that_died_are_not_open(tmp_path: Path) -> None:
     assert samples(done.stdout)["streamnorm_open_streams"] == 1
 
 
+def test_a_worker_that_is_just_starting_counts_nothing_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """prometheus-client makes a file first, and gives it its header after that."""
+    (tmp_path / "counter_1.db").touch()
+    (tmp_path / "gauge_livesum_1.db").touch()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    assert Metrics(gateway_config("http://127.0.0.1:1")).text() == b""
+
+
 def test_counts_of_a_worker_that_died_stay(tmp_path: Path) -> None:
     """4194305 is one more than the largest number of a process."""
     for name in ("gauge_livesum_0x.db", "gauge_livesum_4194305.db", "counter_4194305.db"):
