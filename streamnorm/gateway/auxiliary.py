@@ -26,6 +26,7 @@ from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.json import dumps
 from streamnorm._core.large_json import encode_pieces
+from streamnorm._exchange import client_scope
 from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import encode_error_response
@@ -56,7 +57,6 @@ from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.http.headers import response_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
-from streamnorm.transports.transcoded_state import client_scope
 
 T = TypeVar("T")
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from streamnorm._bodies import encode_message
 from streamnorm._core.accumulate import Accumulator, message_events
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder
-from streamnorm._core.errors import StateError
 from streamnorm._core.events import MessageStart, StreamError
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.json import dumps
@@ -25,6 +23,7 @@ from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
 from streamnorm._decoding import decoder
+from streamnorm._exchange import state_refusals, stores_responses
 from streamnorm._registry import encoder
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, refusals
@@ -44,7 +43,6 @@ from streamnorm.state.compaction import (
     summary_request,
     triggered,
 )
-from streamnorm.transports.transcoded_state import refusal_of, stores_responses
 
 _LOG = logging.getLogger(__name__)
 
@@ -177,7 +175,7 @@ class Compaction:
         passes = self._turn.passes(target)
         is_own = target.upstream.dialect == self._client.name
         found = _open_seals(body, self._sealer, passes_others=is_own)
-        with _refusals():
+        with state_refusals():
             asks = self._turn.makes_answer = not passes and asks_for_compaction(body)
             return summary_request(found) if asks else found
 
@@ -258,15 +256,5 @@ class Compaction:
 
 
 def _open_seals(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
-    with _refusals():
+    with state_refusals():
         return opened(body, sealer, passes_others=passes_others)
-
-
-@contextmanager
-def _refusals() -> Generator[None]:
-    """Raise `RequestRefused` for a request that has no legal form, or was not sealed here."""
-    with refusals():
-        try:
-            yield
-        except StateError as exc:
-            raise refusal_of(exc) from exc

@@ -24,19 +24,19 @@ from msgspec import structs
 
 from streamnorm._bodies import codec_of, request_of
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import DecodeError, StateError
+from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Completed
 from streamnorm._core.json import compact, is_object, object_in, string_of
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
+from streamnorm._exchange import client_scope, state_refusals, stores_responses
 from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
     RequestRefused,
     Upstream,
     UpstreamRequest,
-    refusals,
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
@@ -49,7 +49,6 @@ from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import CheckedTurn, unstored
-from streamnorm.transports.transcoded_state import client_scope, stores_responses
 
 _FRAME_END = b"\n\n"
 
@@ -251,12 +250,9 @@ class UnstoredState(ResponseState):
         return _mark_unstored(sent, is_asked=self._is_asked_to_store)
 
     def _refuse_state(self) -> None:
-        with refusals():
-            try:
-                turn = CheckedTurn(self.body)
-                turn.expand(Found())
-            except StateError as exc:
-                raise _refused(exc) from exc
+        with state_refusals(_STATUS):
+            turn = CheckedTurn(self.body)
+            turn.expand(Found())
         self._is_asked_to_store = turn.stores
 
 
@@ -312,11 +308,8 @@ class StoredState(ResponseState):
         await self._bodies.run(self.size + stored, partial(self._expand, found, stored))
 
     def _expand(self, found: Found, added_bytes: int) -> None:
-        with store_refusals():
-            try:
-                body = self._turn.expand(found)
-            except StateError as exc:
-                raise _refused(exc) from exc
+        with store_refusals(), state_refusals(_STATUS):
+            body = self._turn.expand(found)
         if self.fields:
             self.rewrite(body, added_bytes)
 
@@ -387,12 +380,8 @@ class ResponseStates:
             return ResponseState(received, client, body)
         if self._store is None:
             return UnstoredState(received, client, body)
-        with refusals():
-            try:
-                make_turn = partial(CheckedTurn, body)
-                asked = await self._bodies.run(received.size, make_turn)
-            except StateError as exc:
-                raise _refused(exc) from exc
+        with state_refusals(_STATUS):
+            asked = await self._bodies.run(received.size, partial(CheckedTurn, body))
         count = len(asked.lookup.items)
         if count > _MAX_REFERENCES:
             found = f"{count} references to items, expected at most {_MAX_REFERENCES}"
@@ -435,7 +424,3 @@ def _mark_unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
         losses = (*losses, Loss("store", "request", detail="written as false"))
     reply = structs.replace(sent.reply, response={**sent.reply.response, "store": False})
     return structs.replace(sent, reply=reply, losses=losses)
-
-
-def _refused(exc: StateError) -> RequestRefused:
-    return RequestRefused(str(exc), _STATUS, code=exc.code, param=exc.param)

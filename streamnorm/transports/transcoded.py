@@ -2,52 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Mapping
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Generic, Self, TypeAlias, cast
 
-from msgspec import structs
-
-from streamnorm._bodies import Encoded, codec_of
+from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec import RequestedOperation
-from streamnorm._core.events import Completed, Outcome, StreamError
-from streamnorm._core.failures import error_outcome
-from streamnorm._core.json import object_in
+from streamnorm._core.events import Outcome
 from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._exchange import Delete, ExchangeOptions, Find, Put, stores_responses
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import TranslatedAnswer, translate_answer
-from streamnorm._upstream.auxiliary import CallSteps, UpstreamCall, UpstreamReply, call_steps
-from streamnorm._upstream.requests import (
-    ClientRequest,
-    RequestRefused,
-    Upstream,
-    UpstreamRequest,
-    build_upstream_request,
-    match_operation,
-)
-from streamnorm.aio.transcoding import PassthroughPump, TranscodePump
+from streamnorm._upstream.requests import Upstream
 from streamnorm.http.servers import server_of
-from streamnorm.http.urls import check_base_url, path_of, query_of
+from streamnorm.http.urls import check_base_url
 from streamnorm.profiles import Profiles
-from streamnorm.state import MemoryStore, read_operation
+from streamnorm.state import MemoryStore, ResponseStore, SyncResponseStore
 from streamnorm.transports.family import (
     AnyTransport,
     AsyncTransport,
     Family,
-    HTTPResponse,
     RequestT,
     ResponseT,
     SyncTransport,
 )
 from streamnorm.transports.provider_body import read_whole, read_whole_async
-from streamnorm.transports.transcoded_responses import ClientResponses, TranscodedExchange
-from streamnorm.transports.transcoded_state import AnyStore, StoredTurn, stores_responses
+from streamnorm.transports.transcoded_exchange import TranscodedExchange
+from streamnorm.transports.transcoded_responses import ExchangeStatus
 
-_MESSAGES = ("message", "stream")
+AnyStore: TypeAlias = ResponseStore | SyncResponseStore
+"""A store for clients of either kind."""
 
 
 class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
@@ -106,8 +91,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
     ) -> None:
         for dialect in (client, upstream):
             codec_of(dialect)
-        self._client = lookup(client)
-        self._upstream = Upstream(
+        known = lookup(client)
+        provider = Upstream(
             dialect=lookup(upstream).name,
             base_url=check_base_url(base_url),
             server=server or server_of(base_url),
@@ -115,25 +100,19 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             model_map=dict(model_map or {}),
             headers={name.lower(): value for name, value in (headers or {}).items()},
         )
-        self._responses = ClientResponses(self._family, self._client, lookup(upstream))
         self._inner = inner
-        self._strict = strict
-        self._missing_tools: MissingTools = missing_tools
-        self._on_loss = on_loss
-        self._last = TranscodedExchange()
-        self._estimator = TokenEstimator()
-        self._auxiliary = AuxiliaryRequests(
-            self._responses,
-            self._client.name,
-            self._upstream,
-            self._estimator,
+        self._last = ExchangeStatus()
+        stores = stores_responses(known) and known.name != provider.dialect
+        self._store = MemoryStore() if store is None and stores else store
+        self._options = ExchangeOptions(
+            client=known,
+            upstream=provider,
+            stores=stores,
+            estimator=TokenEstimator(),
             strict=strict,
+            missing_tools=missing_tools,
             on_loss=on_loss,
         )
-        is_native = self._client.name == self._upstream.dialect
-        self._store: AnyStore | None = None
-        if stores_responses(self._client) and not is_native:
-            self._store = MemoryStore() if store is None else store
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -147,52 +126,43 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
 
     def handle_request(self, request: RequestT) -> ResponseT:
         """Send a request to the provider, and return its answer in the client's dialect."""
-        self._last = exchange = TranscodedExchange()
-        with exchange:
-            try:
-                received = self._read_request(request)
-                asked = match_operation(received, self._client.name)
-                if asked.operation not in _MESSAGES:
-                    return self._answer_auxiliary(received, asked, request, exchange)
-                turn = self._turn(received)
-                sent = self._translate_request(
-                    received if turn is None else turn.expand(), turn, exchange
-                )
-            except RequestRefused as refused:
-                return self._refuse(refused, exchange)
-            response = self._network.handle_request(self._build_request(request, sent))
-            if sent.streams or not response.is_success:
-                pump = partial(TranscodePump, **self._options(sent))
-                return self._responses.stream(pump, turn, response, exchange)
-            answer = self._translate_answer(read_whole(response), sent, exchange)
-            if turn is not None and turn.stores and isinstance(answer, TranslatedAnswer):
-                turn.put(object_in(answer.body.decode()))
-            return self._responses.complete(answer, response)
+        store = cast("SyncResponseStore", self._store)
+        with self._begin(request) as exchange:
+            for step in exchange:
+                match step:
+                    case Find():
+                        exchange.result = store.find(step.scope, step.lookup)
+                    case Put():
+                        store.put(step.scope, step.response)
+                    case Delete():
+                        store.delete(step.scope, step.id)
+                    case _:
+                        response = self._network.handle_request(exchange.build_request(step))
+                        if exchange.starts_stream(step, response):
+                            return exchange.stream(step, response, store)
+                        exchange.receive(response, read_whole(response))
+            return exchange.respond()
 
     async def handle_async_request(self, request: RequestT) -> ResponseT:
         """Send a request to the provider, and return its answer in the client's dialect."""
-        self._last = exchange = TranscodedExchange()
-        with exchange:
-            try:
-                received = self._read_request(request)
-                asked = match_operation(received, self._client.name)
-                if asked.operation not in _MESSAGES:
-                    return await self._answer_auxiliary_async(received, asked, request, exchange)
-                turn = self._turn(received)
-                whole = received if turn is None else await turn.expand_async()
-                sent = self._translate_request(whole, turn, exchange)
-            except RequestRefused as refused:
-                return self._refuse(refused, exchange)
-            response = await self._async_network.handle_async_request(
-                self._build_request(request, sent)
-            )
-            if sent.streams or not response.is_success:
-                pump = partial(TranscodePump, **self._options(sent))
-                return await self._responses.stream_async(pump, turn, response, exchange)
-            answer = self._translate_answer(await read_whole_async(response), sent, exchange)
-            if turn is not None and turn.stores and isinstance(answer, TranslatedAnswer):
-                await turn.put_async(object_in(answer.body.decode()))
-            return self._responses.complete(answer, response)
+        store = cast("ResponseStore", self._store)
+        with self._begin(request) as exchange:
+            for step in exchange:
+                match step:
+                    case Find():
+                        exchange.result = await store.afind(step.scope, step.lookup)
+                    case Put():
+                        await store.aput(step.scope, step.response)
+                    case Delete():
+                        await store.adelete(step.scope, step.id)
+                    case _:
+                        response = await self._async_network.handle_async_request(
+                            exchange.build_request(step)
+                        )
+                        if exchange.starts_stream(step, response):
+                            return await exchange.stream_async(step, response, store)
+                        exchange.receive(response, await read_whole_async(response))
+            return exchange.respond()
 
     def __enter__(self) -> Self:
         self._network.__enter__()
@@ -238,250 +208,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             return self._family.async_network()
         return self._family.async_inner(self._inner)
 
-    # Requests
-
-    def _read_request(self, request: RequestT) -> ClientRequest:
-        wire = self._family.wire_request(request)
-        headers: dict[str, str] = {}
-        for name, value in wire.headers:
-            known = headers.get(name.lower())
-            headers[name.lower()] = value if known is None else f"{known}, {value}"
-        return ClientRequest(
-            method=wire.method,
-            path=path_of(wire.url),
-            headers=headers,
-            body=wire.body,
-            query=tuple(query_of(wire.url)),
-        )
-
-    def _turn(self, received: ClientRequest) -> StoredTurn | None:
-        """Return the turn of a request if the client's responses are stored; else None."""
-        return None if self._store is None else StoredTurn(received, self._client, self._store)
-
-    def _translate_request(
-        self, received: ClientRequest, turn: StoredTurn | None, exchange: TranscodedExchange
-    ) -> UpstreamRequest:
-        """Translate a client's request for the provider.
-
-        Raises:
-            RequestRefused: The request has no legal form in the provider's dialect.
-        """
-        sent = build_upstream_request(
-            received,
-            self._client.name,
-            self._upstream,
-            strict=self._strict,
-            missing_tools=self._missing_tools,
-        )
-        exchange.add_losses(sent.losses, self._on_loss)
-        if turn is None or turn.turn is None:
-            return sent
-        return structs.replace(sent, reply=turn.turn.reply(sent.reply))
-
-    def _build_request(self, request: RequestT, sent: UpstreamRequest | UpstreamCall) -> RequestT:
-        return self._family.request(
-            sent.method,
-            sent.url,
-            headers=sent.headers,
-            content=sent.body,
-            extensions=request.extensions,
-        )
-
-    def _answer_auxiliary(
-        self,
-        received: ClientRequest,
-        asked: RequestedOperation,
-        request: RequestT,
-        exchange: TranscodedExchange,
-    ) -> ResponseT:
-        """Answer a request to an auxiliary endpoint."""
-        operation = read_operation(received.method, received.path, dict(received.query))
-        if operation is not None and (turn := self._turn(received)) is not None:
-            return self._responses.auxiliary(Encoded(turn.answer(operation)), None)
-
-        def send(sent: UpstreamCall) -> ResponseT:
-            return self._network.handle_request(self._build_request(request, sent))
-
-        return self._auxiliary.answer(received, asked, send, exchange)
-
-    async def _answer_auxiliary_async(
-        self,
-        received: ClientRequest,
-        asked: RequestedOperation,
-        request: RequestT,
-        exchange: TranscodedExchange,
-    ) -> ResponseT:
-        """Answer a request to an auxiliary endpoint."""
-        operation = read_operation(received.method, received.path, dict(received.query))
-        if operation is not None and (turn := self._turn(received)) is not None:
-            return self._responses.auxiliary(Encoded(await turn.answer_async(operation)), None)
-
-        async def send(sent: UpstreamCall) -> ResponseT:
-            return await self._async_network.handle_async_request(
-                self._build_request(request, sent)
-            )
-
-        return await self._auxiliary.answer_async(received, asked, send, exchange)
-
-    # Answers
-
-    def _options(self, sent: UpstreamRequest) -> dict[str, Any]:
-        return {
-            "dialect": self._upstream.dialect,
-            "to": self._client.name,
-            "server": self._upstream.server,
-            "reply": sent.reply,
-            "include_usage": sent.include_usage,
-            "keep_message": False,
-            "on_loss": self._on_loss,
-            "on_end": partial(self._observe, sent),
-        }
-
-    def _translate_answer(
-        self, data: bytes | StreamError, sent: UpstreamRequest, exchange: TranscodedExchange
-    ) -> TranslatedAnswer | StreamError:
-        answer = data if isinstance(data, StreamError) else self._translate_body(data, sent)
-        if isinstance(answer, StreamError):
-            exchange.end(error_outcome(answer))
-            return answer
-        exchange.add_losses(answer.losses, None)
-        exchange.end(answer.outcome)
-        self._observe(sent, answer.outcome)
-        return answer
-
-    def _translate_body(self, data: bytes, sent: UpstreamRequest) -> TranslatedAnswer | StreamError:
-        return translate_answer(
-            data,
-            self._client.name,
-            self._upstream.dialect,
-            server=self._upstream.server,
-            reply=sent.reply,
-            created=time.time(),
-            on_loss=self._on_loss,
-        )
-
-    def _refuse(self, refused: RequestRefused, exchange: TranscodedExchange) -> ResponseT:
-        """Return the error response for a request that is not sent."""
-        exchange.add_losses(refused.losses, self._on_loss)
-        exchange.end(error_outcome(refused.error))
-        return self._responses.error(refused.error, None)
-
-    def _observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
-        """Improve the estimates of token counts by a count that the provider reported."""
-        if isinstance(outcome, Completed) and sent.request is not None:
-            self._estimator.observe(sent.request, outcome.usage.input_tokens)
-
-
-class AuxiliaryRequests(Generic[RequestT, ResponseT]):
-    """Serves token counts, model lists and operations on responses.
-
-    Args:
-        answers: Builder of the responses to the client.
-        client: The client's dialect.
-        upstream: The provider.
-        estimator: Estimates tokens that the provider does not count.
-        strict: Whether to refuse requests that would lose something.
-        on_loss: Called with each loss.
-    """
-
-    def __init__(
-        self,
-        answers: ClientResponses[RequestT, ResponseT],
-        client: str,
-        upstream: Upstream,
-        estimator: TokenEstimator,
-        *,
-        strict: bool,
-        on_loss: OnLoss | None,
-    ) -> None:
-        self._responses = answers
-        self._client = client
-        self._upstream = upstream
-        self._estimator = estimator
-        self._strict = strict
-        self._on_loss = on_loss
-
-    def answer(
-        self,
-        received: ClientRequest,
-        asked: RequestedOperation,
-        send: Callable[[UpstreamCall], ResponseT],
-        exchange: TranscodedExchange,
-    ) -> ResponseT:
-        """Return the answer to a request.
-
-        Args:
-            received: The request.
-            asked: The requested operation.
-            send: Function that sends a call to the provider.
-            exchange: The exchange.
-
-        Raises:
-            RequestRefused: The request is not of the dialect, or the provider cannot answer it.
-        """
-        steps = self._steps(received, asked)
-        response: ResponseT | None = None
-        answer: UpstreamReply | None = None
-        while True:
-            try:
-                sent = next(steps) if answer is None else steps.send(answer)
-            except StopIteration as done:
-                exchange.end_auxiliary(done.value)
-                return self._responses.auxiliary(done.value, response)
-            exchange.add_losses(sent.losses, self._on_loss)
-            response = send(sent)
-            if sent.streams:
-                pump = partial(PassthroughPump, dialect=self._upstream.dialect)
-                return self._responses.stream(pump, None, response, exchange)
-            body = read_whole(response)
-            if isinstance(body, StreamError) and response.is_success:
-                exchange.end_auxiliary(body)
-                return self._responses.auxiliary(body, response)
-            answer = _reply_of(response, body)
-
-    async def answer_async(
-        self,
-        received: ClientRequest,
-        asked: RequestedOperation,
-        send: Callable[[UpstreamCall], Awaitable[ResponseT]],
-        exchange: TranscodedExchange,
-    ) -> ResponseT:
-        """Return the answer to a request; the twin of `answer`."""
-        steps = self._steps(received, asked)
-        response: ResponseT | None = None
-        answer: UpstreamReply | None = None
-        while True:
-            try:
-                sent = next(steps) if answer is None else steps.send(answer)
-            except StopIteration as done:
-                exchange.end_auxiliary(done.value)
-                return self._responses.auxiliary(done.value, response)
-            exchange.add_losses(sent.losses, self._on_loss)
-            response = await send(sent)
-            if sent.streams:
-                pump = partial(PassthroughPump, dialect=self._upstream.dialect)
-                return await self._responses.stream_async(pump, None, response, exchange)
-            body = await read_whole_async(response)
-            if isinstance(body, StreamError) and response.is_success:
-                exchange.end_auxiliary(body)
-                return self._responses.auxiliary(body, response)
-            answer = _reply_of(response, body)
-
-    def _steps(self, received: ClientRequest, asked: RequestedOperation) -> CallSteps:
-        return call_steps(
-            received,
-            asked,
-            self._client,
-            self._upstream,
-            self._estimator,
-            strict=self._strict,
-        )
-
-
-def _reply_of(response: HTTPResponse, body: bytes | StreamError) -> UpstreamReply:
-    """Return a provider's reply; the body is empty if an error response could not be decoded."""
-    return UpstreamReply(
-        status=response.status_code,
-        content_type=response.headers.get("content-type", ""),
-        body=b"" if isinstance(body, StreamError) else body,
-    )
+    def _begin(self, request: RequestT) -> TranscodedExchange[RequestT, ResponseT]:
+        """Return the exchange that a request begins."""
+        exchange = TranscodedExchange(self._family, self._options, request)
+        self._last = exchange.status
+        return exchange

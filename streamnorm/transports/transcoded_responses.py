@@ -1,37 +1,29 @@
-"""The responses of a transcoding transport to its client, and how each exchange ended."""
+"""The responses of a transcoding transport to its client, and their streamed bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import MappingProxyType, TracebackType
-from typing import Any, Generic, Self
+from types import MappingProxyType
+from typing import Any, Generic
 
 from msgspec import structs
 
-from streamnorm._bodies import Encoded
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
-from streamnorm._core.events import (
-    Abandoned,
-    Completed,
-    Failed,
-    Outcome,
-    StreamError,
-    Truncated,
-)
-from streamnorm._core.failures import broken_connection, error_outcome
+from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.json import dumps
-from streamnorm._core.losses import Loss, OnLoss
+from streamnorm._core.losses import Loss
+from streamnorm._exchange import Answer, Exchange
 from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, error_status
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm.aio import Stream, SyncStream
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.sources import AsyncReader, Reader
 from streamnorm.http.headers import response_headers
+from streamnorm.state import ResponseStore, SyncResponseStore
 from streamnorm.transports.family import Family, HTTPResponse, RequestT, ResponseT, subclass
 from streamnorm.transports.provider_body import open_body
-from streamnorm.transports.transcoded_state import StoredTurn, last_response
 
 # openai reads on after [DONE] if the response says HTTP/1.1.
 _EXTENSIONS = MappingProxyType({"http_version": b"HTTP/1.1"})
@@ -40,54 +32,30 @@ _JSON = {"content-type": "application/json"}
 _FAILURES = (UpstreamError, NotAStream, ProtocolError)
 
 
-class TranscodedExchange:
-    """Losses and outcome of a request; an exception from the `with` block is an outcome, too."""
+class ExchangeStatus:
+    """Losses and outcome of an exchange so far.
+
+    Attributes:
+        stream: The stream that answers the client, which goes on after the exchange; None for a
+            complete answer.
+        own_losses: Losses of the request and of a complete answer.
+        own_outcome: Outcome of a complete answer; None before it.
+    """
 
     def __init__(self) -> None:
         self.stream: Stream[bytes] | SyncStream[bytes] | None = None
-        self._losses: tuple[Loss, ...] = ()
-        self._outcome: Outcome | None = None
+        self.own_losses: tuple[Loss, ...] = ()
+        self.own_outcome: Outcome | None = None
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The losses so far."""
-        return self._losses if self.stream is None else self._losses + self.stream.losses
+        return self.own_losses if self.stream is None else self.own_losses + self.stream.losses
 
     @property
     def outcome(self) -> Outcome | None:
         """Outcome of the exchange; None before its end."""
-        return self._outcome if self.stream is None else self.stream.outcome
-
-    def add_losses(self, losses: tuple[Loss, ...], on_loss: OnLoss | None) -> None:
-        """Add losses, and report each."""
-        self._losses += losses
-        if on_loss is not None:
-            for loss in losses:
-                on_loss(loss)
-
-    def end(self, outcome: Outcome) -> None:
-        """Set the outcome."""
-        self._outcome = outcome
-
-    def end_auxiliary(self, answer: object) -> None:
-        """Set the outcome of a failed request to an auxiliary endpoint; a success has none."""
-        error = answer.error if isinstance(answer, PassthroughAnswer) else answer
-        if isinstance(error, StreamError):
-            self.end(error_outcome(error))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(exc, Exception):
-            self.end(Truncated(broken_connection(exc, 0)))
-        elif exc is not None:
-            self.end(Abandoned())
+        return self.own_outcome if self.stream is None else self.stream.outcome
 
 
 class ClientResponses(Generic[RequestT, ResponseT]):
@@ -109,23 +77,25 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     def stream(
         self,
         pump: Callable[[Head], Pump[bytes]],
-        turn: StoredTurn | None,
         response: ResponseT,
-        exchange: TranscodedExchange,
+        exchange: Exchange,
+        store: SyncResponseStore | None,
+        status: ExchangeStatus,
     ) -> ResponseT:
         """Return a response whose body is a stream; an error response if that fails at once.
 
         Args:
             pump: Factory of the stream's pump.
-            turn: Turn that stores the answer; None if it is not stored.
             response: The provider's response.
-            exchange: The exchange, which follows the stream.
+            exchange: The exchange.
+            store: Where its answer is stored, if it stores one.
+            status: Status of the exchange, which follows the stream.
 
         Raises:
             Exception: The connection broke before the first chunk: the package's own error.
         """
         kind = subclass(SyncTranscodedBody, self._family.sync_stream)  # type: ignore[arg-type]  # classes are hashable
-        exchange.stream = body = kind(response, self._family, turn, pump)
+        status.stream = body = kind(response, self._family, pump, exchange, store)
         try:
             body.begin()
         except _FAILURES as exc:
@@ -135,13 +105,14 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     async def stream_async(
         self,
         pump: Callable[[Head], Pump[bytes]],
-        turn: StoredTurn | None,
         response: ResponseT,
-        exchange: TranscodedExchange,
+        exchange: Exchange,
+        store: ResponseStore | None,
+        status: ExchangeStatus,
     ) -> ResponseT:
         """Return a response whose body is a stream; the twin of `stream`."""
         kind = subclass(TranscodedBody, self._family.async_stream)  # type: ignore[arg-type]  # classes are hashable
-        exchange.stream = body = kind(response, self._family, turn, pump)
+        status.stream = body = kind(response, self._family, pump, exchange, store)
         try:
             await body.begin()
         except _FAILURES as exc:
@@ -155,39 +126,26 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         headers = self._headers(response, _STREAM)
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
-    def complete(self, answer: TranslatedAnswer | StreamError, response: ResponseT) -> ResponseT:
-        """Return the response with a complete answer, or the error response in its place."""
-        if isinstance(answer, StreamError):
-            return self.error(answer, response)
-        return self._respond(200, answer.body, self._headers(response, _JSON))
-
-    def auxiliary(
-        self, answer: Encoded | PassthroughAnswer | StreamError, response: ResponseT | None
-    ) -> ResponseT:
-        """Return the response of an auxiliary endpoint.
+    def complete(self, answer: Answer, response: ResponseT | None) -> ResponseT:
+        """Return the response with a complete answer, or an error response in its place.
 
         Args:
             answer: The answer.
             response: The provider's last response; None if it was not asked.
         """
-        if isinstance(answer, StreamError):
-            return self.error(answer, response)
-        if isinstance(answer, PassthroughAnswer):
-            kind = {"content-type": answer.content_type} if answer.content_type else {}
-            return self._respond(answer.status, answer.body, self._headers(response, kind))
-        headers = self._headers(response, _JSON) | answer.headers
-        return self._respond(200, dumps(answer.body), headers)
-
-    def error(self, error: StreamError, response: ResponseT | None) -> ResponseT:
-        """Return an error response.
-
-        Args:
-            error: The error.
-            response: The provider's response; None if the request was not sent.
-        """
-        upstream = None if response is None else self._upstream.name
-        answer = encode_error_response(error, self._client.name, upstream=upstream)
-        return self._respond(answer.status, answer.body, self._headers(response, _JSON))
+        match answer:
+            case StreamError():
+                upstream = None if response is None else self._upstream.name
+                failed = encode_error_response(answer, self._client.name, upstream=upstream)
+                return self._respond(failed.status, failed.body, self._headers(response, _JSON))
+            case TranslatedAnswer():
+                return self._respond(200, answer.body, self._headers(response, _JSON))
+            case PassthroughAnswer():
+                kind = {"content-type": answer.content_type} if answer.content_type else {}
+                return self._respond(answer.status, answer.body, self._headers(response, kind))
+            case _:
+                headers = self._headers(response, _JSON) | answer.headers
+                return self._respond(200, dumps(answer.body), headers)
 
     def _failed(
         self, exc: Exception, stream: Stream[bytes] | SyncStream[bytes], response: ResponseT
@@ -226,22 +184,24 @@ class TranscodedBody(Stream[bytes]):
     Args:
         response: The provider's response.
         family: Package of the client.
-        turn: Turn that stores the answer before its last chunk is returned; None if it is not
-            stored.
         pump: Factory of the stream's pump.
+        exchange: The exchange; its answer is stored before the last chunk is returned.
+        store: Where it is stored; None if it is not.
     """
 
     def __init__(
         self,
         response: HTTPResponse,
         family: Family[Any, Any],
-        turn: StoredTurn | None,
         pump: Callable[[Head], Pump[bytes]],
+        exchange: Exchange,
+        store: ResponseStore | None,
     ) -> None:
         reader = AsyncReader(open_body(response))
         super().__init__(pump(reader), reader)
         self._family = family
-        self._turn = turn
+        self._exchange = exchange
+        self._store = store
 
     async def begin(self) -> None:
         """Read the first chunk, which a failure may precede; the client still gets it.
@@ -265,8 +225,9 @@ class TranscodedBody(Stream[bytes]):
             case Failed() | Truncated():
                 with suppress(StopAsyncIteration):
                     await self._end()
-            case Completed() if self._turn is not None and self._turn.stores:
-                await self._turn.put_async(last_response(data))
+            case Completed() if self._store is not None:
+                if (put := self._exchange.put_of(data)) is not None:
+                    await self._store.aput(put.scope, put.response)
             case _:
                 pass
         return data
@@ -282,13 +243,15 @@ class SyncTranscodedBody(SyncStream[bytes]):
         self,
         response: HTTPResponse,
         family: Family[Any, Any],
-        turn: StoredTurn | None,
         pump: Callable[[Head], Pump[bytes]],
+        exchange: Exchange,
+        store: SyncResponseStore | None,
     ) -> None:
         reader = Reader(open_body(response))
         super().__init__(pump(reader), reader)
         self._family = family
-        self._turn = turn
+        self._exchange = exchange
+        self._store = store
 
     def begin(self) -> None:
         """Read the first chunk, which a failure may precede; the client still gets it."""
@@ -308,8 +271,9 @@ class SyncTranscodedBody(SyncStream[bytes]):
             case Failed() | Truncated():
                 with suppress(StopIteration):
                     self._end()
-            case Completed() if self._turn is not None and self._turn.stores:
-                self._turn.put(last_response(data))
+            case Completed() if self._store is not None:
+                if (put := self._exchange.put_of(data)) is not None:
+                    self._store.put(put.scope, put.response)
             case _:
                 pass
         return data

@@ -1,0 +1,274 @@
+"""One exchange without I/O: a client's request, its stored state, its upstream, its answer.
+
+An exchange is a generator of steps.  The owner of the connection performs each step and sends
+its result back:
+
+    steps = exchange.steps()
+    result = None
+    while True:
+        step = steps.send(result)        # StopIteration.value is the client's answer
+        match step:
+            case Find(): result = store.find(step.scope, step.lookup)
+            case Put(): result = store.put(step.scope, step.response)
+            case Delete(): result = store.delete(step.scope, step.id)
+            case _: result = UpstreamReply(...)
+
+A stream never passes through the generator: the owner closes it, sends the stream to the client,
+and performs `exchange.put_of` before the last chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from msgspec import Struct, structs
+
+from streamnorm._bodies import Encoded
+from streamnorm._core.bodies.projection import MissingTools
+from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._core.codec import Dialect
+from streamnorm._core.errors import StateError
+from streamnorm._core.events import Completed, Outcome, StreamError
+from streamnorm._core.json import dumps, is_object, object_in
+from streamnorm._core.losses import OnLoss
+from streamnorm._upstream.answers import TranslatedAnswer, translate_answer
+from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
+from streamnorm._upstream.passthrough import PassthroughAnswer
+from streamnorm._upstream.requests import (
+    ClientRequest,
+    RequestRefused,
+    Upstream,
+    UpstreamRequest,
+    build_upstream_request,
+    json_body,
+    match_operation,
+    refusals,
+)
+from streamnorm.sse import SSEDecoder
+from streamnorm.state import (
+    Found,
+    Lookup,
+    Operation,
+    StoredResponse,
+    Turn,
+    read_operation,
+    scope_of,
+)
+
+
+class Find(Struct, frozen=True):
+    """A step: look up what a request needs of the store; its result is a `Found`.
+
+    Attributes:
+        scope: Scope of the client in the store.
+        lookup: What is needed.
+    """
+
+    scope: str
+    lookup: Lookup
+
+
+class Put(Struct, frozen=True):
+    """A step: store a response.
+
+    Attributes:
+        scope: Scope of the client in the store.
+        response: The response.
+    """
+
+    scope: str
+    response: StoredResponse
+
+
+class Delete(Struct, frozen=True):
+    """A step: delete a stored response.
+
+    Attributes:
+        scope: Scope of the client in the store.
+        id: Id of the response.
+    """
+
+    scope: str
+    id: str
+
+
+Step: TypeAlias = UpstreamRequest | UpstreamCall | Find | Put | Delete
+Answer: TypeAlias = TranslatedAnswer | Encoded | PassthroughAnswer | StreamError
+
+
+class ExchangeOptions(Struct, frozen=True, kw_only=True):
+    """What the exchanges of one client and its upstream have in common.
+
+    Attributes:
+        client: The client's dialect.
+        upstream: The provider.
+        stores: Whether the client's responses are stored here.
+        estimator: Estimates tokens that the provider does not count.
+        strict: Whether to refuse requests that would lose something.
+        missing_tools: Whether a tool that the provider lacks is an error or dropped.
+        on_loss: Callback for each loss of a complete answer.
+    """
+
+    client: Dialect
+    upstream: Upstream
+    stores: bool
+    estimator: TokenEstimator
+    strict: bool = False
+    missing_tools: MissingTools = "error"
+    on_loss: OnLoss | None = None
+
+
+class Exchange:
+    """One request of a client.
+
+    Args:
+        received: The request.
+        options: Client and upstream.
+        created: Time of the answer, in seconds since 1970.
+    """
+
+    def __init__(
+        self, received: ClientRequest, options: ExchangeOptions, *, created: float
+    ) -> None:
+        self._received = received
+        self._options = options
+        self._created = created
+        self._turn: Turn | None = None
+        self._scope = client_scope(received, options.client) if options.stores else ""
+
+    def steps(self) -> Generator[Step, Any, Answer]:
+        """Return the steps; the answer is the client's.
+
+        Raises:
+            RequestRefused: By a step: the request is not of the client's dialect, has no legal
+                form in the upstream's, or refers to state that is not stored.
+        """
+        received, options = self._received, self._options
+        asked = match_operation(received, options.client.name)
+        if asked.operation in ("message", "stream"):
+            return self._message_steps()
+        operation = read_operation(received.method, received.path, dict(received.query))
+        if operation is not None and options.stores:
+            return self._operation_steps(operation)
+        return call_steps(
+            received,
+            asked,
+            options.client.name,
+            options.upstream,
+            options.estimator,
+            strict=options.strict,
+        )
+
+    def put_of(self, last_chunk: bytes) -> Put | None:
+        """Return the step that stores a stream's answer; None if it is not stored.
+
+        Args:
+            last_chunk: The chunk with the terminal, in the client's dialect.
+        """
+        turn = self._turn
+        return None if turn is None or not turn.stores else self._put(_last_response(last_chunk))
+
+    def _message_steps(self) -> Generator[Step, Any, Answer]:
+        received, options = self._received, self._options
+        if options.stores:
+            with state_refusals():
+                turn = self._turn = Turn(json_body(received))
+            found: Found = yield Find(self._scope, turn.lookup)
+            with state_refusals():
+                received = received.with_body(dumps(turn.expand(found)))
+        sent = build_upstream_request(
+            received,
+            options.client.name,
+            options.upstream,
+            strict=options.strict,
+            missing_tools=options.missing_tools,
+        )
+        if self._turn is not None:
+            sent = structs.replace(sent, reply=self._turn.reply(sent.reply))
+        reply: UpstreamReply = yield sent
+        answer = translate_answer(
+            reply.body,
+            options.client.name,
+            options.upstream.dialect,
+            server=options.upstream.server,
+            reply=sent.reply,
+            created=self._created,
+            on_loss=options.on_loss,
+        )
+        if isinstance(answer, StreamError):
+            return answer
+        self.observe(sent, answer.outcome)
+        if self._turn is not None and self._turn.stores:
+            put = self._put(object_in(answer.body.decode()))
+            if put is not None:
+                yield put
+        return answer
+
+    def _operation_steps(self, operation: Operation) -> Generator[Step, Any, Answer]:
+        found: Found = yield Find(self._scope, operation.lookup)
+        with state_refusals():
+            body = operation.answer(found)
+        if operation.deletes:
+            yield Delete(self._scope, operation.id)
+        return Encoded(body)
+
+    def _put(self, response: dict[str, Any]) -> Put | None:
+        stored = None if self._turn is None else self._turn.stored(response)
+        return None if stored is None else Put(self._scope, stored)
+
+    def observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
+        """Improve the estimates of token counts by a count that the provider reported."""
+        if isinstance(outcome, Completed) and sent.request is not None:
+            self._options.estimator.observe(sent.request, outcome.usage.input_tokens)
+
+
+def stores_responses(client: Dialect) -> bool:
+    """Return whether clients of a dialect expect its server to store responses."""
+    return any(route.operation == "response" for route in client.endpoints.routes)
+
+
+def client_scope(received: ClientRequest, client: Dialect) -> str:
+    """Return the scope of a client in the store, derived from its API key.
+
+    A key is the same scope in every header.  Several different keys in one request form a
+    separate scope, since any of them may be the key that was checked.
+
+    Args:
+        received: The request.
+        client: The client's dialect.
+    """
+    found = [received.headers.get(name, "").strip() for name in client.endpoints.key_headers]
+    keys = sorted({_without_scheme(key) for key in found if key})
+    # The digest of what OpenAI's SDK sends: `authorization` alone.
+    return scope_of("\n".join(f"Bearer {key}" for key in keys) + "\n")
+
+
+def _without_scheme(key: str) -> str:
+    """Return a key without the scheme `Bearer` of an `authorization` header."""
+    scheme, _, bare = key.partition(" ")
+    return bare.strip() if scheme.lower() == "bearer" else key
+
+
+@contextmanager
+def state_refusals(status: int | None = None) -> Generator[None]:
+    """Raise `RequestRefused` for a request that has no legal form, or whose state is missing.
+
+    Args:
+        status: HTTP status where state is missing; None for that of the error.
+    """
+    with refusals():
+        try:
+            yield
+        except StateError as exc:
+            raise RequestRefused(
+                str(exc), exc.status if status is None else status, code=exc.code, param=exc.param
+            ) from exc
+
+
+def _last_response(chunk: bytes) -> dict[str, Any]:
+    """Return the response in the last event of a stream; {} if it has none."""
+    frames = SSEDecoder().feed(chunk)
+    response = object_in(frames[-1].data).get("response") if frames else None
+    return response if is_object(response) else {}
