@@ -53,6 +53,7 @@ from streamnorm.dialects.openai_responses.encode_items import (
     WholeItemWriter,
 )
 from streamnorm.dialects.openai_responses.errors import error_to_wire
+from streamnorm.dialects.openai_responses.items import types
 from streamnorm.dialects.openai_responses.items.tool_calls import result_to_wire
 from streamnorm.dialects.openai_responses.reasoning import redacted_to_wire, signature_to_wire
 from streamnorm.dialects.openai_responses.stop_reasons import stop_reason_to_wire
@@ -62,12 +63,6 @@ from streamnorm.dialects.openai_responses.usage import usage_to_wire
 MAX_EARLY_EVENTS = 16
 
 _COMMENT = b": ping\n\n"
-_ID_PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
-    "custom_tool_call": "ctc",
-}
 
 _PREFIX = "resp_"
 _FOREIGN_PREFIXES = ("chatcmpl-", "msg_", "gen-")
@@ -196,10 +191,10 @@ class ResponsesEncoder(Encoder):
         index, extra = event.index, self._vendor_fields(event.extra)
         match event.block:
             case Text():
-                return self._start_part(index, extra, "output_text")
+                return self._start_part(index, extra, types.OUTPUT_TEXT)
             case Refusal():
                 self._has_refusal = True
-                return self._start_part(index, extra, "refusal")
+                return self._start_part(index, extra, types.REFUSAL)
             case Reasoning() | RedactedReasoning() as block:
                 reasoning = ReasoningWriter(self._new_item("reasoning", extra))
                 self._reasonings[index] = reasoning
@@ -247,7 +242,7 @@ class ResponsesEncoder(Encoder):
         self._store_done(writer.message if isinstance(writer, PartWriter) else writer)
         return written
 
-    def _start_part(self, index: int, extra: dict[str, Any], part_type: str) -> bytes:
+    def _start_part(self, index: int, extra: dict[str, Any], part_type: types.TextType) -> bytes:
         """Return the start of a part, in the last message if that has its `item_id`."""
         part_extra = extra.pop("part", {})
         message, started = self._message_for(extra)
@@ -303,7 +298,7 @@ class ResponsesEncoder(Encoder):
         output_index, id = self._take_output_index(), extra.pop("item_id", None)
         if not isinstance(id, str) or not id or id in self._item_ids:
             stem = str(self._response["id"]).removeprefix("resp_")
-            id = f"{_ID_PREFIXES.get(item_type, 'item')}_{stem}_{output_index}"
+            id = f"{types.item_type_of(item_type).id_prefix}_{stem}_{output_index}"
         self._stored.add(max(text_bytes(id) - USUAL_FIELDS_BYTES, 0))
         self._item_ids.add(id)
         return ItemHead(self._frames, output_index, id, extra, self._stored)

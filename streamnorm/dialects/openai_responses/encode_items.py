@@ -19,6 +19,7 @@ from streamnorm._core.json import FAST_ERRORS, dumps, is_json, is_object
 from streamnorm._core.limits import OBJECT_BYTES, PART_BYTES, StoredBytes, text_bytes, value_bytes
 from streamnorm._core.text import TextBuffer
 from streamnorm.dialects.openai_responses.citations import citation_to_wire
+from streamnorm.dialects.openai_responses.items import types
 
 
 class FrameWriter:
@@ -122,12 +123,12 @@ class ItemWriter(ABC):
 
     def _write_added(self, fields: dict[str, Any]) -> bytes:
         event = {"output_index": self.output_index, "item": self._item(fields)}
-        return self.frames.write("response.output_item.added", event)
+        return self.frames.write(types.ITEM_ADDED, event)
 
     def _write_done(self, item: bytes) -> bytes:
         self.done = item
         event = {"output_index": self.output_index, "item": msgspec.Raw(item)}
-        return self.frames.write("response.output_item.done", event)
+        return self.frames.write(types.ITEM_DONE, event)
 
     def _item(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {**self._extra, "id": self.id, "type": self.type, **fields}
@@ -178,36 +179,37 @@ class ReasoningWriter(ItemWriter):
         while len(self._summaries) <= last:
             part = len(self._summaries)
             written.append(self._end_summary(part - 1))
-            position = {**self.position, "summary_index": part}
+            position = {**self.position, types.SUMMARY_TEXT.index_key: part}
             if part:
                 self.stored.add(PART_BYTES)
             self._summaries.append(TextBuffer(stored=self.stored))
             self._writers[part] = self.frames.delta_writer(
-                "response.reasoning_summary_text.delta", position, self._summaries[part].append
+                types.SUMMARY_TEXT.delta, position, self._summaries[part].append
             )
             empty = {**position, "part": _summary("")}
-            written.append(self.frames.write("response.reasoning_summary_part.added", empty))
+            written.append(self.frames.write(types.SUMMARY_TEXT.part_added, empty))
         return b"".join(written)
 
     def _end_summary(self, part: int) -> bytes:
         """Return the events that end a summary; nothing if `part` is negative."""
         if part < 0:
             return b""
-        text, position = self._summaries[part].text(), {**self.position, "summary_index": part}
-        text_done, part_done = {**position, "text": text}, {**position, "part": _summary(text)}
+        text = self._summaries[part].text()
+        position = {**self.position, types.SUMMARY_TEXT.index_key: part}
         return self.frames.write(
-            "response.reasoning_summary_text.done", text_done
-        ) + self.frames.write("response.reasoning_summary_part.done", part_done)
+            types.SUMMARY_TEXT.done, {**position, types.SUMMARY_TEXT.key: text}
+        ) + self.frames.write(types.SUMMARY_TEXT.part_done, {**position, "part": _summary(text)})
 
     def _fields(self, status: str) -> dict[str, Any]:
-        fields: dict[str, Any] = {"summary": [_summary(s.text()) for s in self._summaries]}
+        summaries = [_summary(summary.text()) for summary in self._summaries]
+        fields: dict[str, Any] = {types.SUMMARY_TEXT.field: summaries}
         if self._encrypted is not None:
             fields["encrypted_content"] = self._encrypted
         return fields
 
 
 def _summary(text: str) -> dict[str, Any]:
-    return {"type": "summary_text", "text": text}
+    return {"type": types.SUMMARY_TEXT.part, types.SUMMARY_TEXT.key: text}
 
 
 # Calls
@@ -227,12 +229,11 @@ class ToolCallWriter(ItemWriter):
         super().__init__(head)
         self._call = call
         self._arguments = TextBuffer(stored=head.stored)
-        is_custom = call.kind == "custom"
-        self.type = "custom_tool_call" if is_custom else "function_call"
-        self._arguments_key = "input" if is_custom else "arguments"
-        self._event_prefix = f"response.{self.type}_{self._arguments_key}"
+        self._is_function = call.kind != "custom"
+        self.type = "function_call" if self._is_function else "custom_tool_call"
+        (self._text,) = types.ITEM_TYPES[self.type].texts
         self.write = head.frames.delta_writer(
-            f"{self._event_prefix}.delta", self.position, self._arguments.append
+            self._text.delta, self.position, self._arguments.append
         )
 
     def stop(self) -> bytes:
@@ -242,7 +243,7 @@ class ToolCallWriter(ItemWriter):
         the response says later.
         """
         rest = b""
-        if self._arguments_key == "arguments":
+        if self._is_function:
             if not self._arguments.size:  # clients parse the arguments as JSON
                 rest = self.write("{}")
             self.is_unfinished = not is_json(self._arguments.text() or "{}")
@@ -257,20 +258,20 @@ class ToolCallWriter(ItemWriter):
         its `done`, whatever the status, and cannot see that it is cut.
         """
         item = dumps(self._item(self._fields("incomplete")))
-        if self._arguments_key == "input":
+        if not self._is_function:
             self.done = item
             return b""
         return self._arguments_done() + self._write_done(item)
 
     def _arguments_done(self) -> bytes:
-        done = {**self.position, self._arguments_key: self._arguments.text()}
-        return self.frames.write(f"{self._event_prefix}.done", done)
+        done = {**self.position, self._text.key: self._arguments.text()}
+        return self.frames.write(self._text.done, done)
 
     def _fields(self, status: str) -> dict[str, Any]:
         call = {"call_id": self._call.id, "name": self._call.name}
         if self._call.namespace is not None:
             call["namespace"] = self._call.namespace
-        return {"status": status, **call, self._arguments_key: self._arguments.text()}
+        return {"status": status, **call, self._text.key: self._arguments.text()}
 
 
 class ServerCallWriter(ItemWriter):
@@ -291,7 +292,8 @@ class ServerCallWriter(ItemWriter):
     def __init__(self, head: ItemHead, call: ServerToolCall) -> None:
         super().__init__(head)
         self.type = call.kind
-        self.is_added = call.kind in _KNOWN_AT_START
+        self._item_type = types.item_type_of(call.kind)
+        self.is_added = self._item_type.initial_fields is not None
         self.held: list[Opaque] = []
         self._name = call.name
         self._arguments = TextBuffer(stored=head.stored)
@@ -333,10 +335,10 @@ class ServerCallWriter(ItemWriter):
     def _fields(self, status: str) -> dict[str, Any]:
         # Most types have only one tool, whose name is no field.
         name = {"name": self._name} if self._name != self.type else {}
-        return {**self._status(status), **name, **_KNOWN_AT_START[self.type]}
+        return {**self._status(status), **name, **(self._item_type.initial_fields or {})}
 
     def _status(self, status: str) -> dict[str, Any]:
-        return {} if self.type in _WITHOUT_STATUS else {"status": status}
+        return {"status": status} if self._item_type.has_status else {}
 
     def _argument_fields(self) -> dict[str, Any]:
         """Return the fields of the item that the arguments hold."""
@@ -348,24 +350,6 @@ class ServerCallWriter(ItemWriter):
         if not is_object(value):
             return {"arguments": text}
         return {key: item for key, item in value.items() if key not in ("id", "type")}
-
-
-# Types whose `added` event can be written at the start, with empty values of required fields.
-_KNOWN_AT_START: dict[str, dict[str, Any]] = {
-    "web_search_call": {},
-    "file_search_call": {"queries": []},
-    "image_generation_call": {},
-    "compaction": {},
-    "mcp_call": {"server_label": "", "arguments": ""},
-    "mcp_list_tools": {"server_label": "", "tools": []},
-    "mcp_approval_request": {"server_label": "", "arguments": ""},
-}
-
-
-# `ResponseOutputItem` of openai 3.54 has types without the field, and strict clients refuse it.
-_WITHOUT_STATUS = frozenset(
-    {"compaction", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools", "program"}
-)
 
 
 class WholeItemWriter:
@@ -389,11 +373,11 @@ class WholeItemWriter:
 
     def start(self) -> bytes:
         """Return the `added` event."""
-        return self._write("response.output_item.added")
+        return self._write(types.ITEM_ADDED)
 
     def stop(self) -> bytes:
         """Return the `done` event."""
-        return self._write("response.output_item.done")
+        return self._write(types.ITEM_DONE)
 
     def _write(self, event_type: str) -> bytes:
         return self._frames.write(event_type, {**self.position, "item": msgspec.Raw(self.item)})
@@ -413,7 +397,7 @@ class MessageWriter(ItemWriter):
         self.accepts_parts = False
         self._parts: list[msgspec.Raw | None] = []  # None for those that are open
 
-    def part(self, part_type: str, extra: dict[str, Any]) -> PartWriter:
+    def part(self, part_type: types.TextType, extra: dict[str, Any]) -> PartWriter:
         """Return the writer of the next part."""
         return PartWriter(self, self._next_position(), part_type, extra)
 
@@ -422,9 +406,9 @@ class MessageWriter(ItemWriter):
         position = self._next_position()
         fields = {**position, "part": msgspec.Raw(part)}
         return (
-            self.frames.write("response.content_part.added", fields)
-            + self.frames.write("response.content_part.done", fields)
-            + self.store_part(position["content_index"], part)
+            self.frames.write(types.OUTPUT_TEXT.part_added, fields)
+            + self.frames.write(types.OUTPUT_TEXT.part_done, fields)
+            + self.store_part(position[types.OUTPUT_TEXT.index_key], part)
         )
 
     def store_part(self, content_index: int, part: bytes) -> bytes:
@@ -439,10 +423,10 @@ class MessageWriter(ItemWriter):
 
     def _next_position(self) -> dict[str, Any]:
         self._parts.append(None)
-        return {**self.position, "content_index": len(self._parts) - 1}
+        return {**self.position, types.OUTPUT_TEXT.index_key: len(self._parts) - 1}
 
     def _fields(self, status: str) -> dict[str, Any]:
-        return {"status": status, "role": "assistant", "content": self._parts}
+        return {"status": status, "role": "assistant", types.OUTPUT_TEXT.field: self._parts}
 
 
 class PartWriter:
@@ -462,29 +446,26 @@ class PartWriter:
         self,
         message: MessageWriter,
         position: dict[str, Any],
-        part_type: str,
+        part_type: types.TextType,
         extra: dict[str, Any],
     ) -> None:
         self.message = message
         self.position = position
         self._frames = message.frames
         self._type = part_type
-        self._text_key = "text" if part_type == "output_text" else "refusal"
         self._extra = extra
         self._stored = message.stored
         self._text = TextBuffer(stored=message.stored)
         self._annotations: list[dict[str, Any]] = []
         self._held_citations: list[Citation] = []
         self._logprobs: list[Any] = []
-        suffix = b',"logprobs":[]' if part_type == "output_text" else b""
-        self.write = self._frames.delta_writer(
-            f"response.{part_type}.delta", position, self._text.append, suffix
-        )
+        suffix = b',"logprobs":[]' if part_type is types.OUTPUT_TEXT else b""
+        self.write = self._frames.delta_writer(part_type.delta, position, self._text.append, suffix)
 
     def start(self) -> bytes:
         """Return the `added` event."""
         empty = {**self.position, "part": self._part("", self._annotations)}
-        return self._frames.write("response.content_part.added", empty)
+        return self._frames.write(self._type.part_added, empty)
 
     def cite(self, citation: Citation) -> bytes:
         """Return the event of an annotation; nothing if its end offset is not known yet."""
@@ -505,40 +486,35 @@ class PartWriter:
         self._stored.add(value_bytes(logprobs))
         self._logprobs += logprobs
         fields = {**self.position, "delta": "", "logprobs": logprobs}
-        return self._frames.write("response.output_text.delta", fields)
+        return self._frames.write(self._type.delta, fields)
 
     def stop(self) -> bytes:
         """Return the events that end the part, and its message if that ends here."""
         annotations = b"".join([self._annotation(citation) for citation in self._held_citations])
         text, position = self._text.text(), self.position
         self._text = TextBuffer()
-        logprobs = {"logprobs": self._logprobs} if self._type == "output_text" else {}
+        logprobs = {"logprobs": self._logprobs} if self._type is types.OUTPUT_TEXT else {}
         part = dumps(self._part(text, self._annotations))
-        text_done = {**position, self._text_key: text, **logprobs}
+        text_done = {**position, self._type.key: text, **logprobs}
         part_done = {**position, "part": msgspec.Raw(part)}
         return b"".join(
             [
                 annotations,
-                self._frames.write(f"response.{self._type}.done", text_done),
-                self._frames.write("response.content_part.done", part_done),
-                self.message.store_part(position["content_index"], part),
+                self._frames.write(self._type.done, text_done),
+                self._frames.write(self._type.part_done, part_done),
+                self.message.store_part(position[self._type.index_key], part),
             ]
         )
 
     def _part(self, text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
-        if self._type == "refusal":
-            return {**self._extra, "type": "refusal", "refusal": text}
-        return {
-            **self._extra,
-            "type": "output_text",
-            "text": text,
-            "annotations": annotations,
-            "logprobs": self._logprobs,
-        }
+        part = {**self._extra, "type": self._type.part, self._type.key: text}
+        if self._type is types.REFUSAL:
+            return part
+        return {**part, "annotations": annotations, "logprobs": self._logprobs}
 
     def _annotation(self, citation: Citation) -> bytes:
         annotation = citation_to_wire(citation, self._text.size)
         self._annotations.append(annotation)
         index = {"annotation_index": len(self._annotations) - 1}
         fields = {**self.position, **index, "annotation": annotation}
-        return self._frames.write("response.output_text.annotation.added", fields)
+        return self._frames.write(types.ANNOTATION_ADDED, fields)

@@ -12,6 +12,8 @@ from typing import ClassVar, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
+from streamnorm.dialects.openai_responses.items import types
+
 DIALECT = "openai_responses"
 
 
@@ -22,38 +24,38 @@ class _Delta(Struct, gc=False, tag_field="type"):
     sequence_number: int | None = None
 
 
-class OutputTextDelta(_Delta, tag="response.output_text.delta"):
+class OutputTextDelta(_Delta, tag=types.OUTPUT_TEXT.delta):
     """A delta of an `output_text` part."""
 
-    part: int | None = field(default=None, name="content_index")
+    part: int | None = field(default=None, name=types.OUTPUT_TEXT.index_key)
     logprobs: tuple[()] | None = ()  # others fail to decode, so that the frame is read in full
 
 
-class ArgumentsDelta(_Delta, tag="response.function_call_arguments.delta"):
+class ArgumentsDelta(_Delta, tag=types.ARGUMENTS.delta):
     """A delta of the arguments of a function call."""
 
     part: ClassVar[None] = None  # a call has no parts
 
 
-class SummaryTextDelta(_Delta, tag="response.reasoning_summary_text.delta"):
+class SummaryTextDelta(_Delta, tag=types.SUMMARY_TEXT.delta):
     """A delta of a reasoning summary."""
 
-    part: int | None = field(default=None, name="summary_index")
+    part: int | None = field(default=None, name=types.SUMMARY_TEXT.index_key)
 
 
-class ReasoningTextDelta(_Delta, tag="response.reasoning_text.delta"):
+class ReasoningTextDelta(_Delta, tag=types.REASONING_TEXT.delta):
     """A delta of a `reasoning_text` part."""
 
-    part: int | None = field(default=None, name="content_index")
+    part: int | None = field(default=None, name=types.REASONING_TEXT.index_key)
 
 
 DeltaEvent: TypeAlias = OutputTextDelta | ArgumentsDelta | SummaryTextDelta | ReasoningTextDelta
 
 DELTA_TYPES: dict[type[DeltaEvent], str] = {
-    OutputTextDelta: "response.output_text.delta",
-    ArgumentsDelta: "response.function_call_arguments.delta",
-    SummaryTextDelta: "response.reasoning_summary_text.delta",
-    ReasoningTextDelta: "response.reasoning_text.delta",
+    OutputTextDelta: types.OUTPUT_TEXT.delta,
+    ArgumentsDelta: types.ARGUMENTS.delta,
+    SummaryTextDelta: types.SUMMARY_TEXT.delta,
+    ReasoningTextDelta: types.REASONING_TEXT.delta,
 }
 """Event types of the structs; the event line of their frames has the same value."""
 

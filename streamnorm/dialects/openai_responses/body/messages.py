@@ -55,7 +55,8 @@ from streamnorm.dialects.openai_responses.body.content import (
     unknown_fields_of,
 )
 from streamnorm.dialects.openai_responses.body.tools import tools_from_wire
-from streamnorm.dialects.openai_responses.items.tool_calls import SERVER_TOOL_TYPES, result_to_wire
+from streamnorm.dialects.openai_responses.items import types
+from streamnorm.dialects.openai_responses.items.tool_calls import result_to_wire
 from streamnorm.dialects.openai_responses.opaque import block_from_wire
 from streamnorm.dialects.openai_responses.reasoning import (
     redacted_from_wire,
@@ -68,17 +69,12 @@ _Item: TypeAlias = dict[str, Any]
 _Part: TypeAlias = Text | Refusal | OpaqueBlock
 
 _ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "developer"}
-_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
-# Types of items that become messages of the user or the developer.
-_USER_ITEMS = frozenset(
-    {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
-)
+_CLIENT_ITEMS = {row.name for row in types.ITEM_TYPES.values() if row.role != "assistant"}
 
 # Mapped fields of items.
 _MESSAGE = frozenset({"type", "role", "content"})
-_REASONING = frozenset({"type", "summary", "encrypted_content"})
-_CALL = frozenset({"type", "call_id", "name", "arguments", "namespace"})
-_CUSTOM_CALL = frozenset({"type", "call_id", "name", "input", "namespace"})
+_REASONING = frozenset({"type", types.SUMMARY_TEXT.field, "encrypted_content"})
+_CALL = frozenset({"type", "call_id", "name", "namespace"})
 _RESULT = frozenset({"type", "call_id", "name", "output"})
 
 _UNFINISHED = InputMessage("assistant")
@@ -173,7 +169,7 @@ class InputReader:
             [
                 string_of(item, "call_id")
                 for item in items
-                if is_object(item) and item.get("type") in _RESULT_TYPES
+                if is_object(item) and types.item_type_of(string_of(item, "type")).call_type
             ]
         )
         self._custom_calls: set[str] = set()
@@ -205,8 +201,11 @@ class InputReader:
                 self._read_message(item)
             else:
                 self._read_reference(item)
-        elif kind in SERVER_TOOL_TYPES:
+        elif (row := types.item_type_of(kind)).is_server_call:
             self._append(item, hosted_call_from_wire(item))
+        elif row.role != "assistant":
+            self._end_assistant_message()
+            self._add_message(row.role, item, (block_from_wire(item),))
         elif kind.endswith("_output"):
             self._append(item, ServerToolResult(string_of(item, "call_id"), kind, item))
         else:
@@ -233,18 +232,10 @@ class InputReader:
         blocks = blocks_from_wire(item, "content")
         self._add_message(role, item, blocks, unknown_extra(item, _MESSAGE))
 
-    def _read_user_item(self, item: _Item) -> None:
-        self._end_assistant_message()
-        self._add_message("user", item, (block_from_wire(item),))
-
-    def _read_developer_item(self, item: _Item) -> None:
-        self._end_assistant_message()
-        self._add_message("developer", item, (block_from_wire(item),))
-
     def _read_additional_tools(self, item: _Item) -> None:
         self._declared_names = None
         self.added_tools += tools_from_wire(item)
-        self._read_developer_item(item)
+        self._read_other(item)
 
     def _read_result(self, item: _Item) -> None:
         id = get_str(item, "call_id") or ""
@@ -290,7 +281,7 @@ class InputReader:
         # Redacted reasoning of another vendor, tagged when it was written for this dialect.
         redacted = redacted_from_wire(item)
         if redacted is not None:
-            extra = unknown_extra(item, _REASONING - {"summary"})
+            extra = unknown_extra(item, _REASONING - {types.SUMMARY_TEXT.field})
             self._append(item, structs.replace(redacted, extra=extra), begins=True)
             return
         signed = signature_from_wire(item, self._server)
@@ -298,9 +289,9 @@ class InputReader:
         # The id of an item whose signature is tagged was minted with it.
         if signed is not None and (signed.id or signed.signature != item["encrypted_content"]):
             mapped |= {"id"}
-        parts = _texts_of(item, "summary")
-        if not parts and (parts := _texts_of(item, "content")):
-            mapped -= {"summary"}
+        parts = _texts_of(item, types.SUMMARY_TEXT)
+        if not parts and (parts := _texts_of(item, types.REASONING_TEXT)):
+            mapped -= {types.SUMMARY_TEXT.field}
         block = Reasoning(parts, *(signed or ()), extra=unknown_extra(item, mapped))
         # The tagged signature of a text or a call is an item of its own behind it, and no answer
         # begins there.
@@ -308,19 +299,21 @@ class InputReader:
         self._append(item, block, begins=not is_carrier)
 
     def _read_call(self, item: _Item) -> None:
-        arguments = item.get("arguments")
+        arguments = item.get(types.ARGUMENTS.key)
         # Some servers and their clients send an object, or nothing.
-        text = compact(arguments) if is_object(arguments) else get_str(item, "arguments") or ""
-        self._add_call(item, text, "function", _CALL)
+        text = (
+            compact(arguments) if is_object(arguments) else get_str(item, types.ARGUMENTS.key) or ""
+        )
+        self._add_call(item, text, "function", types.ARGUMENTS)
 
     def _read_custom_call(self, item: _Item) -> None:
         if self._is_hosted(item):
             self._append(item, hosted_call_from_wire(item))
             return
-        call = self._add_call(item, require_str(item, "input"), "custom", _CUSTOM_CALL)
+        call = self._add_call(item, require_str(item, types.INPUT.key), "custom", types.INPUT)
         self._custom_calls.add(call.id)
 
-    def _add_call(self, item: _Item, arguments: str, kind: Any, mapped: frozenset[str]) -> ToolCall:
+    def _add_call(self, item: _Item, arguments: str, kind: Any, field: types.TextType) -> ToolCall:
         id = get_str(item, "call_id") or get_str(item, "id") or ""
         call = ToolCall(
             id,
@@ -328,7 +321,7 @@ class InputReader:
             arguments,
             kind,
             namespace=get_str(item, "namespace"),
-            extra=unknown_extra(item, mapped),
+            extra=unknown_extra(item, _CALL | {field.key}),
         )
         is_awaited = self._results[id] > 0 or self._results[""] > 0
         self._append(item, call).open_call(id, is_awaited=is_awaited)
@@ -360,9 +353,6 @@ class InputReader:
         "custom_tool_call_output": _read_result,
         "item_reference": _read_reference,
         "additional_tools": _read_additional_tools,
-        "configuration_update": _read_developer_item,
-        "compaction_trigger": _read_user_item,
-        "mcp_approval_response": _read_user_item,
         "tool_search_output": _read_tool_search_output,
     }
 
@@ -384,12 +374,12 @@ def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
     return structs.replace(block, extra={DIALECT: merged})
 
 
-def _texts_of(item: _Item, name: str) -> tuple[str, ...]:
-    """Return the texts of the parts in a field of a reasoning item."""
+def _texts_of(item: _Item, text: types.TextType) -> tuple[str, ...]:
+    """Return the texts of the parts of a reasoning item."""
     texts: list[str] = []
-    for path, part in get_objects(item, name):
+    for path, part in get_objects(item, text.field):
         try:
-            texts.append(require_str(part, "text"))
+            texts.append(require_str(part, text.key))
         except DecodeError as exc:
             raise prefix_path(exc, path) from None
     return tuple(texts)
@@ -453,7 +443,10 @@ class _InputWriter:
             item: _Item | None = None
             if isinstance(block, ToolResult):
                 item = self._result_to_wire(block)
-            elif isinstance(block, OpaqueBlock) and block.kind in _USER_ITEMS:
+            elif (
+                isinstance(block, OpaqueBlock)
+                and types.item_type_of(block.kind).role != "assistant"
+            ):
                 item = object_in(block.data)
             if item is None:
                 content.append(block)
@@ -559,7 +552,9 @@ class _InputWriter:
         if id is not None:
             item["id"] = id
         parts = block.parts if isinstance(block, Reasoning) else ()
-        item["summary"] = [{"type": "summary_text", "text": text} for text in parts]
+        item[types.SUMMARY_TEXT.field] = [
+            {"type": types.SUMMARY_TEXT.part, types.SUMMARY_TEXT.key: text} for text in parts
+        ]
         encrypted = self._encrypted_content(block)
         if encrypted is not None:
             item["encrypted_content"] = encrypted
@@ -582,9 +577,9 @@ class _InputWriter:
         item: _Item = {"type": "function_call", "call_id": call.id, "name": call.name}
         if call.kind == "custom":
             self._custom_calls.add(call.id)
-            item = {**item, "type": "custom_tool_call", "input": call.arguments}
+            item = {**item, "type": "custom_tool_call", types.INPUT.key: call.arguments}
         else:
-            item["arguments"] = call.arguments or "{}"
+            item[types.ARGUMENTS.key] = call.arguments or "{}"
         if call.namespace is not None:
             item["namespace"] = call.namespace
         return item | unknown_fields_of(call.extra)

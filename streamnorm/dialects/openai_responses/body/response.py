@@ -26,18 +26,15 @@ from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
+from streamnorm.dialects.openai_responses.items.types import INPUT, ITEM_TYPES, item_type_of
 
 _OBJECT = "response"
-_PARTS = {"message": ("content",), "reasoning": ("summary", "content")}
-"""Fields with parts, by item type."""
 _TEXTS = {
+    text.part: (text.key,) for row in ITEM_TYPES.values() for text in row.texts if text.part
+} | {
     "function_call": ("call_id", "name"),
-    "custom_tool_call": ("call_id", "name", "input"),
+    "custom_tool_call": ("call_id", "name", INPUT.key),
     "reasoning": ("encrypted_content",),
-    "output_text": ("text",),
-    "refusal": ("refusal",),
-    "summary_text": ("text",),
-    "reasoning_text": ("text",),
 }
 """Fields with text, by type of item or part."""
 
@@ -68,8 +65,9 @@ def _check(body: dict[str, Any]) -> None:
         try:
             kind = require_str(item, "type")
             _check_texts(item, kind)
-            for name in _PARTS.get(kind, ()):
-                _check_parts(item, name)
+            for text in item_type_of(kind).texts:
+                if text.part:
+                    _check_parts(item, text.field)
         except DecodeError as exc:
             raise prefix_path(exc, path) from None
 

@@ -21,12 +21,13 @@ from streamnorm.dialects.openai_responses.items.item import (
     malformed,
     part_position,
 )
+from streamnorm.dialects.openai_responses.items.types import OUTPUT_TEXT, REFUSAL
 
 PartKind: TypeAlias = type[Text | Refusal]
 
-_KINDS: dict[str, PartKind] = {"output_text": Text, "refusal": Refusal}
-_TEXT_KEYS: dict[PartKind, str] = {Text: "text", Refusal: "refusal"}
-_MAPPED = ("type", "text", "refusal", "annotations", "logprobs")
+_KINDS: dict[str, PartKind] = {OUTPUT_TEXT.part: Text, REFUSAL.part: Refusal}
+_TEXT_KEYS: dict[PartKind, str] = {Text: OUTPUT_TEXT.key, Refusal: REFUSAL.key}
+_MAPPED = ("type", *_TEXT_KEYS.values(), "annotations", "logprobs")
 
 
 class _ContentPart(Struct):
@@ -56,7 +57,7 @@ class MessageItem(Item):
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
-        self._extra = extra_fields(initial, "role", "content")
+        self._extra = extra_fields(initial, "role", OUTPUT_TEXT.field)
         # By `content_index`; a text and a refusal may share one.
         self._parts: dict[PartKind, dict[int, _ContentPart]] = {Text: {}, Refusal: {}}
         self._opaque_parts: dict[int, None] = {}
@@ -157,7 +158,7 @@ class MessageItem(Item):
         Raises:
             Fatal: The complete text contradicts the text so far.
         """
-        kind: PartKind = Refusal if "refusal" in event else Text
+        kind: PartKind = Refusal if REFUSAL.key in event else Text
         part = self._find_part(kind, part_index)
         if part is None and string_of(event, _TEXT_KEYS[kind]):
             part = self._open_part(kind, part_index or 0, {}, events)
@@ -180,7 +181,7 @@ class MessageItem(Item):
         self._complete_part(known, kind, part_index or 0, part, events)
 
     def complete(self, item: dict[str, Any], events: list[Event]) -> None:
-        content = objects_of(item.get("content"))
+        content = objects_of(item.get(OUTPUT_TEXT.field))
         self._check_start(content)
         kinds = [_KINDS.get(string_of(part, "type")) for part in content]
         received = {
@@ -206,7 +207,7 @@ class MessageItem(Item):
 
     def close_incomplete(self, events: list[Event]) -> None:
         """Stop the blocks; the content of the item's start counts unless it is empty."""
-        content = objects_of(self._initial.get("content"))
+        content = objects_of(self._initial.get(OUTPUT_TEXT.field))
         is_empty = not any(string_of(part, key) for part in content for key in _TEXT_KEYS.values())
         self.complete({} if is_empty and self.is_answer else self._initial, events)
 
@@ -237,7 +238,9 @@ class MessageItem(Item):
 
     def _check_start(self, content: list[dict[str, Any]]) -> None:
         """Check that the texts of the item's start begin those of the complete item."""
-        for started, part in zip(objects_of(self._initial.get("content")), content, strict=False):
+        for started, part in zip(
+            objects_of(self._initial.get(OUTPUT_TEXT.field)), content, strict=False
+        ):
             for key in _TEXT_KEYS.values():
                 if not string_of(part, key).startswith(string_of(started, key)):
                     raise malformed("text that contradicts the start of its item, expected that")

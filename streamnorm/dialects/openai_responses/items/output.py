@@ -15,6 +15,7 @@ from streamnorm._core.events import Event
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import is_object, objects_of, string_of
 from streamnorm.dialects.openai_responses import opaque
+from streamnorm.dialects.openai_responses.items import types
 from streamnorm.dialects.openai_responses.items.item import (
     Item,
     ResponseBlockOpener,
@@ -24,7 +25,6 @@ from streamnorm.dialects.openai_responses.items.item import (
 from streamnorm.dialects.openai_responses.items.message import MessageItem
 from streamnorm.dialects.openai_responses.items.reasoning import CONTENT, SUMMARY, ReasoningItem
 from streamnorm.dialects.openai_responses.items.tool_calls import (
-    SERVER_TOOL_TYPES,
     DeferredItem,
     OpaqueItem,
     ResultItem,
@@ -39,7 +39,6 @@ _CLASSES: dict[str, type[Item]] = {
     "reasoning": ReasoningItem,
     "function_call": ToolCallItem,
     "custom_tool_call": ToolCallItem,
-    **dict.fromkeys(SERVER_TOOL_TYPES, ServerToolItem),
 }
 # A tool search loads further tools, which the response does not list.
 _TOOL_LOADERS = ("tool_search",)
@@ -354,6 +353,8 @@ class OutputItems:
         item_type = string_of(data, "type")
         if item_type == "custom_tool_call" and self._is_server_tool(data):
             return ServerToolItem
+        if types.item_type_of(item_type).is_server_call:
+            return ServerToolItem
         default = ResultItem if item_type.endswith("_output") else OpaqueItem
         return _CLASSES.get(item_type, default)
 
@@ -408,14 +409,14 @@ class ItemEvents:
 
     def _part_added(self, value: _Value, events: list[Event]) -> None:
         part = _part(value)
-        if part.get("type") == "reasoning_text":
+        if part.get("type") == types.REASONING_TEXT.part:
             self._reasoning_part_added(value, events)
         elif part:
             self._message(value, events).start_part(_content_index(value), part, events)
 
     def _part_done(self, value: _Value, events: list[Event]) -> None:
         part = _part(value)
-        if part.get("type") == "reasoning_text":
+        if part.get("type") == types.REASONING_TEXT.part:
             self._reasoning_part_done(value, events)
         elif part:
             self._message(value, events).complete_part(_content_index(value), part, events)
@@ -491,31 +492,31 @@ class ItemEvents:
         return self._output.resolve(ToolCallItem, item_type, _output_index(value), id, events)
 
     HANDLERS: ClassVar[dict[str, Callable[[ItemEvents, _Value, list[Event]], None]]] = {
-        "response.output_item.added": _item_added,
-        "response.output_item.done": _item_done,
-        "response.content_part.added": _part_added,
-        "response.content_part.done": _part_done,
+        types.ITEM_ADDED: _item_added,
+        types.ITEM_DONE: _item_done,
+        types.OUTPUT_TEXT.part_added: _part_added,
+        types.OUTPUT_TEXT.part_done: _part_done,
         # vLLM and Bedrock have event types of their own for the parts of reasoning.
         "response.reasoning_part.added": _reasoning_part_added,
         "response.reasoning_part.done": _reasoning_part_done,
-        "response.output_text.delta": _text_delta,
-        "response.output_text.done": _text_done,
-        "response.output_text.annotation.added": _annotation_added,
-        "response.refusal.delta": _refusal_delta,
-        "response.refusal.done": _text_done,
-        "response.reasoning_summary_part.added": _reasoning_part_added,
-        "response.reasoning_summary_part.done": _summary_done,
-        "response.reasoning_summary_text.delta": _reasoning_delta,
-        "response.reasoning_summary_text.done": _summary_done,
-        "response.reasoning_text.delta": _reasoning_delta,
-        "response.reasoning_text.done": _reasoning_text_done,
+        types.OUTPUT_TEXT.delta: _text_delta,
+        types.OUTPUT_TEXT.done: _text_done,
+        types.ANNOTATION_ADDED: _annotation_added,
+        types.REFUSAL.delta: _refusal_delta,
+        types.REFUSAL.done: _text_done,
+        types.SUMMARY_TEXT.part_added: _reasoning_part_added,
+        types.SUMMARY_TEXT.part_done: _summary_done,
+        types.SUMMARY_TEXT.delta: _reasoning_delta,
+        types.SUMMARY_TEXT.done: _summary_done,
+        types.REASONING_TEXT.delta: _reasoning_delta,
+        types.REASONING_TEXT.done: _reasoning_text_done,
         # Open Responses.
         "response.reasoning.delta": _reasoning_delta,
         "response.reasoning.done": _reasoning_text_done,
-        "response.function_call_arguments.delta": _arguments,
-        "response.function_call_arguments.done": _arguments,
-        "response.custom_tool_call_input.delta": _input,
-        "response.custom_tool_call_input.done": _input,
+        types.ARGUMENTS.delta: _arguments,
+        types.ARGUMENTS.done: _arguments,
+        types.INPUT.delta: _input,
+        types.INPUT.done: _input,
     }
 
 
@@ -525,13 +526,13 @@ def _part(value: _Value) -> _Value:
 
 
 def _content_index(value: _Value) -> int | None:
-    return _part_index(value.get("content_index"))
+    return _part_index(value.get(types.OUTPUT_TEXT.index_key))
 
 
 def _reasoning_part(value: _Value) -> tuple[str, int | None]:
     """Return the field of a reasoning event, and the index of the part in it."""
     if "summary" in value["type"]:
-        return SUMMARY, _part_index(value.get("summary_index"))
+        return SUMMARY, _part_index(value.get(types.SUMMARY_TEXT.index_key))
     return CONTENT, _content_index(value)
 
 

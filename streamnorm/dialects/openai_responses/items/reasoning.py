@@ -22,10 +22,11 @@ from streamnorm.dialects.openai_responses.items.item import (
     malformed,
     part_position,
 )
+from streamnorm.dialects.openai_responses.items.types import REASONING_TEXT, SUMMARY_TEXT
 from streamnorm.dialects.openai_responses.reasoning import redacted_from_wire, signature_from_wire
 from streamnorm.dialects.openai_responses.wire import DeltaEvent, SummaryTextDelta
 
-SUMMARY, CONTENT = "summary", "content"
+SUMMARY, CONTENT = SUMMARY_TEXT.field, REASONING_TEXT.field
 """Fields of the item: its summaries, and its reasoning text."""
 
 

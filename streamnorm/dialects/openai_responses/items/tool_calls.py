@@ -22,9 +22,9 @@ from streamnorm.dialects.openai_responses.items.item import (
     extra_fields,
     malformed,
 )
+from streamnorm.dialects.openai_responses.items.types import ITEM_TYPES
 from streamnorm.dialects.openai_responses.wire import DeltaEvent
 
-_CUSTOM = "custom_tool_call"
 _NO_ARGUMENTS = ("", "{}")
 
 
@@ -39,8 +39,8 @@ class ToolCallItem(Item):
 
     def __init__(self, initial: dict[str, Any], opener: ResponseBlockOpener) -> None:
         super().__init__(initial, opener)
-        self._is_function = self.type != _CUSTOM
-        self._arguments_key = "arguments" if self._is_function else "input"
+        self._is_function = self.type == "function_call"
+        (self._text,) = ITEM_TYPES[self.type].texts
         self._call_id = string_of(initial, "call_id")
         self._progress = StoredText(opener.store_text)
         self._namespace = ""
@@ -177,9 +177,9 @@ class ToolCallItem(Item):
         """Stop the block, with the arguments of the start if no delta has arrived."""
         initial, begun = self._initial, self._begun
         if self._progress.length:
-            initial = {key: initial[key] for key in initial if key != self._arguments_key}
+            initial = {key: initial[key] for key in initial if key != self._text.key}
         elif self._repeated and is_json(continued := begun + begun[: self._repeated]):
-            initial = {**initial, self._arguments_key: continued}
+            initial = {**initial, self._text.key: continued}
         self.complete(initial, events)
 
     def _open(self, item: dict[str, Any], events: list[Event]) -> None:
@@ -190,7 +190,7 @@ class ToolCallItem(Item):
         self._namespace = string_of(item, "namespace")
         kind: Literal["function", "custom"] = "function" if self._is_function else "custom"
         call = ToolCall(id, self.name, kind=kind, namespace=self._namespace or None)
-        extra = extra_fields(item, "call_id", "name", "namespace", self._arguments_key)
+        extra = extra_fields(item, "call_id", "name", "namespace", self._text.key)
         self.index = self._opener.open(call, extra, events)
         self._is_open = True
 
@@ -229,9 +229,9 @@ class ToolCallItem(Item):
 
     def _arguments_of(self, value: dict[str, Any]) -> str | None:
         """Return the arguments of an item or event as text; None if absent."""
-        arguments = value.get(self._arguments_key)
+        arguments = value.get(self._text.key)
         if isinstance(arguments, str):
-            return string_of(value, self._arguments_key)
+            return string_of(value, self._text.key)
         return compact(arguments) if is_object(arguments) else None
 
     def _is_same(self, arguments: str) -> bool:
@@ -251,26 +251,6 @@ def _value_digest(text: str) -> bytes:
     except FAST_ERRORS:
         return b""
 
-
-SERVER_TOOL_TYPES = frozenset(
-    {
-        "apply_patch_call",
-        "code_interpreter_call",
-        "compaction",
-        "computer_call",
-        "file_search_call",
-        "image_generation_call",
-        "local_shell_call",
-        "mcp_approval_request",
-        "mcp_call",
-        "mcp_list_tools",
-        "program",
-        "shell_call",
-        "tool_search_call",
-        "web_search_call",
-    }
-)
-"""Types of items other than function and custom calls that are read as a server-side call."""
 
 _USUAL_STATUS = ("completed", "in_progress")
 

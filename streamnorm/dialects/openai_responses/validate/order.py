@@ -35,31 +35,34 @@ from streamnorm._core.shapes import (
     problems,
     token_problems,
 )
+from streamnorm.dialects.openai_responses.items.types import ITEM_ADDED, ITEM_DONE, ITEM_TYPES
 from streamnorm.dialects.openai_responses.validate.shapes import (
     ERROR,
     ERROR_NESTED,
     EVENTS,
-    PROGRESS,
 )
-from streamnorm.dialects.openai_responses.validate.texts import TEXT_EVENTS, ItemTexts
+from streamnorm.dialects.openai_responses.validate.texts import (
+    TEXT_EVENTS,
+    ItemTexts,
+    events_of,
+)
 from streamnorm.sse import Frame
 
 _CREATED, _QUEUED, _IN_PROGRESS = "response.created", "response.queued", "response.in_progress"
-_ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 _FAILED = "response.failed"
 _TERMINALS = ("response.completed", "response.incomplete", _FAILED)
 _WITHOUT_ITEM = ("keepalive", "response.audio.")
 _LIFECYCLE = (_CREATED, _QUEUED, _IN_PROGRESS)
-_RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, _ITEM_ADDED))}
+_RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, ITEM_ADDED))}
 
 _CUSTOM = "custom_tool_call"
-# Item types of the events that carry no text.
-_ITEM_TYPES = {
-    **PROGRESS,
-    "response.image_generation_call.partial_image": "image_generation_call",
-    "response.shell_call_output_content.delta": "shell_call_output",
-    "response.shell_call_output_content.done": "shell_call_output",
-}
+_SHELL_OUTPUT = "response.shell_call_output_content"
+_EVENTS_OF = {
+    row.name: {*row.progress_events, *(event for text in row.texts for event in events_of(text))}
+    for row in ITEM_TYPES.values()
+} | {"shell_call_output": {f"{_SHELL_OUTPUT}.delta", f"{_SHELL_OUTPUT}.done"}}
+"""Types of the events within an item, by its type."""
+
 _IDENTITY = ("type", "id", "call_id")
 # Fields that the API encrypts anew for each event.
 _ENCRYPTED = ("encrypted_content", "fingerprint")
@@ -132,7 +135,7 @@ class ResponsesChecker(Checker):
                 if later:
                     yield f"{event_type} behind {later[0]}, expected it before"
             self._seen[event_type] = None
-        elif event_type == _ITEM_ADDED:
+        elif event_type == ITEM_ADDED:
             self._seen.setdefault(event_type)
 
     def _check_event(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
@@ -187,7 +190,7 @@ class ItemChecker:
 
     def read(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
         """Yield the problems of an event of an item, except those of its shape."""
-        if event_type == _ITEM_ADDED:
+        if event_type == ITEM_ADDED:
             yield from self._add(event)
             return
         index = event.get("output_index")
@@ -196,7 +199,7 @@ class ItemChecker:
         item = self._items.get(index)
         if item is None or item.done is not None:
             yield f"{event_type} of item {index}, expected an open item"
-        elif event_type == _ITEM_DONE:
+        elif event_type == ITEM_DONE:
             yield from self._finish(index, item, event)
         else:
             yield from self._check_event(event_type, index, item, event)
@@ -205,7 +208,7 @@ class ItemChecker:
         """Yield a problem for each item that is open at `event`."""
         for index, item in self._items.items():
             if item.done is None:
-                yield f"{event} while item {index} is open, expected {_ITEM_DONE}"
+                yield f"{event} while item {index} is open, expected {ITEM_DONE}"
 
     def end(self, event_type: str, response: dict[str, Any]) -> Iterator[str]:
         """Yield the problems that a terminal event shows.
@@ -277,21 +280,19 @@ class ItemChecker:
         for key in _IDENTITY:
             before, now = string_of(item.added, key), string_of(done, key)
             if before and now and before != now:
-                yield f"{_ITEM_DONE} has another {key} for item {index}, expected that of its start"
+                yield f"{ITEM_DONE} has another {key} for item {index}, expected that of its start"
         yield from item.texts.finish(done)
 
     def _check_event(
         self, event_type: str, index: int, item: _ItemState, event: dict[str, Any]
     ) -> Iterator[str]:
-        text_event = TEXT_EVENTS.get(event_type)
-        item_types = text_event.item_types if text_event else (_ITEM_TYPES[event_type],)
-        if item.type and item.type not in item_types:
+        if item.type and event_type not in _EVENTS_OF.get(item.type, ()):
             yield f"{event_type} in item {index}, expected an event of {item.type}"
             return
         id, known = string_of(event, "item_id"), string_of(item.added, "id")
         if id and known and id != known:
             yield f"item_id of {event_type} is not the id of item {index}, expected that"
-        if text_event is not None:
+        if (text_event := TEXT_EVENTS.get(event_type)) is not None:
             yield from item.texts.read(event_type, text_event, event)
 
 

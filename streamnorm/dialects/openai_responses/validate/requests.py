@@ -15,6 +15,7 @@ from typing import Any
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm.dialects.openai_responses.items.types import ITEM_TYPES
 
 # Codex 0.169 writes metadata in items for OpenAI.
 _MESSAGE_FIELDS = frozenset({"content", "id", "phase", "role", "status", "type"}) | {
@@ -34,15 +35,10 @@ _PART_FIELDS = {
 }
 _OUTPUT_PARTS = ("output_text", "refusal")
 _INPUT_PARTS = ("input_text", "input_image", "input_file")
-_CALLS = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
-}
+_CALLS = {row.name: row.call_type for row in ITEM_TYPES.values() if row.call_type}
 """Types of results, each with the type of its call."""
 # Types of items that the client adds, other than messages and results.
-_CLIENT_ITEMS = frozenset(
-    {"additional_tools", "compaction_trigger", "configuration_update", "mcp_approval_response"}
-)
+_CLIENT_ITEMS = {row.name for row in ITEM_TYPES.values() if row.role != "assistant"}
 _STATE = ("previous_response_id", "conversation", "prompt")
 # What streamnorm writes: tags that carry signatures through other dialects, and minted ids.
 _TAG = re.compile(r"sn1[.-]")

@@ -28,6 +28,7 @@ from streamnorm._core.shapes import (
     tagged,
     word,
 )
+from streamnorm.dialects.openai_responses.items import types
 
 EMPTY_ARRAY = Shape("an empty array", lambda value: value == [])
 EMPTY_TEXT = Shape("an empty string", lambda value: value == "")
@@ -262,23 +263,20 @@ def _of_item(*, item_id: bool = True, **fields: Shape) -> Shape:
 
 _OUTCOME = word("exit", "timeout")
 
-_STATES = {
-    "web_search_call": ("in_progress", "searching", "completed"),
-    "file_search_call": ("in_progress", "searching", "completed"),
-    "code_interpreter_call": ("in_progress", "interpreting", "completed"),
-    "image_generation_call": ("in_progress", "generating", "completed"),
-    "mcp_call": ("in_progress", "completed", "failed"),
-    "mcp_list_tools": ("in_progress", "completed", "failed"),
-    "compaction": ("compacting",),
-}
 
-PROGRESS = {
-    f"response.{item}.{state}": item for item, states in _STATES.items() for state in states
-}
-"""Item type of each event that reports the progress of a server-side tool."""
+def _item_events() -> dict[str, Shape]:
+    """Return the shapes of the events of a text or of the progress of a server-side call."""
+    events: dict[str, Shape] = {}
+    for row in types.ITEM_TYPES.values():
+        events |= dict.fromkeys(row.progress_events, _of_item())
+        for text in row.texts:
+            index = {text.index_key: COUNT} if text.index_key else {}
+            has_id = text is not types.COMMAND
+            events[text.delta] = _of_item(item_id=has_id, **index, delta=TEXT)
+            events[text.done] = _of_item(item_id=has_id, **index, **{text.key: TEXT})
+    return events
 
-_PROGRESS_SHAPE = _of_item()
-_TEXT_DELTA = _of_item(content_index=COUNT, delta=TEXT)
+
 _NO_FIELDS = object_of(_NUMBERED)
 
 EVENTS: dict[str, Shape] = {
@@ -296,37 +294,22 @@ EVENTS: dict[str, Shape] = {
     "response.failed": _response(
         word("failed"), usage=nullable(_USAGE), error=object_of({"code": TEXT, "message": TEXT})
     ),
-    "response.output_item.added": _of_item(item_id=False, item=STARTED),
-    "response.output_item.done": _of_item(item_id=False, item=DONE),
-    "response.content_part.added": _of_item(content_index=COUNT, part=PART_STARTED),
-    "response.content_part.done": _of_item(content_index=COUNT, part=PART_DONE),
-    "response.output_text.delta": _of_item(content_index=COUNT, delta=TEXT, logprobs=LOGPROBS),
-    "response.output_text.done": _of_item(content_index=COUNT, text=TEXT, logprobs=LOGPROBS),
-    "response.output_text.annotation.added": _of_item(
+    types.ITEM_ADDED: _of_item(item_id=False, item=STARTED),
+    types.ITEM_DONE: _of_item(item_id=False, item=DONE),
+    **_item_events(),
+    types.OUTPUT_TEXT.part_added: _of_item(content_index=COUNT, part=PART_STARTED),
+    types.OUTPUT_TEXT.part_done: _of_item(content_index=COUNT, part=PART_DONE),
+    types.OUTPUT_TEXT.delta: _of_item(content_index=COUNT, delta=TEXT, logprobs=LOGPROBS),
+    types.OUTPUT_TEXT.done: _of_item(content_index=COUNT, text=TEXT, logprobs=LOGPROBS),
+    types.ANNOTATION_ADDED: _of_item(
         content_index=COUNT, annotation_index=COUNT, annotation=ANNOTATION
     ),
-    "response.refusal.delta": _TEXT_DELTA,
-    "response.refusal.done": _of_item(content_index=COUNT, refusal=TEXT),
-    "response.reasoning_text.delta": _TEXT_DELTA,
-    "response.reasoning_text.done": _of_item(content_index=COUNT, text=TEXT),
-    "response.reasoning_summary_part.added": _of_item(summary_index=COUNT, part=SUMMARY_STARTED),
-    "response.reasoning_summary_part.done": _of_item(summary_index=COUNT, part=SUMMARY_DONE),
-    "response.reasoning_summary_text.delta": _of_item(summary_index=COUNT, delta=TEXT),
-    "response.reasoning_summary_text.done": _of_item(summary_index=COUNT, text=TEXT),
-    "response.function_call_arguments.delta": _of_item(delta=TEXT),
-    "response.function_call_arguments.done": _of_item(arguments=TEXT),
-    "response.custom_tool_call_input.delta": _of_item(delta=TEXT),
-    "response.custom_tool_call_input.done": _of_item(input=TEXT),
-    "response.mcp_call_arguments.delta": _of_item(delta=TEXT),
-    "response.mcp_call_arguments.done": _of_item(arguments=TEXT),
-    "response.code_interpreter_call_code.delta": _of_item(delta=TEXT),
-    "response.code_interpreter_call_code.done": _of_item(code=TEXT),
+    types.SUMMARY_TEXT.part_added: _of_item(summary_index=COUNT, part=SUMMARY_STARTED),
+    types.SUMMARY_TEXT.part_done: _of_item(summary_index=COUNT, part=SUMMARY_DONE),
     "response.image_generation_call.partial_image": _of_item(
         partial_image_index=COUNT, partial_image_b64=TEXT
     ),
-    "response.shell_call_command.added": _of_item(item_id=False, command_index=COUNT, command=TEXT),
-    "response.shell_call_command.delta": _of_item(item_id=False, command_index=COUNT, delta=TEXT),
-    "response.shell_call_command.done": _of_item(item_id=False, command_index=COUNT, command=TEXT),
+    types.COMMAND.part_added: _of_item(item_id=False, command_index=COUNT, command=TEXT),
     "response.shell_call_output_content.delta": _of_item(
         command_index=COUNT, delta=object_of({}, {"stdout": NULL_OR_TEXT, "stderr": NULL_OR_TEXT})
     ),
@@ -336,7 +319,6 @@ EVENTS: dict[str, Shape] = {
             object_of({"stdout": TEXT, "stderr": TEXT, "outcome": object_of({"type": _OUTCOME})})
         ),
     ),
-    **dict.fromkeys(PROGRESS, _PROGRESS_SHAPE),
     "response.audio.delta": object_of({**_NUMBERED, "delta": TEXT}),
     "response.audio.done": _NO_FIELDS,
     "response.audio.transcript.delta": object_of({**_NUMBERED, "delta": TEXT}),

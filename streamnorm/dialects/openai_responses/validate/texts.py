@@ -9,13 +9,14 @@ Each later statement of a text must equal the earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from streamnorm._core.json import is_array, is_object
+from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm._core.shapes import is_count
+from streamnorm.dialects.openai_responses.items import types
 
 Action: TypeAlias = Literal["start", "delta", "annotation", "complete", "end"]
 
@@ -24,92 +25,42 @@ class TextEvent(Struct, frozen=True):
     """The effect of an event type on a text.
 
     Attributes:
-        item_types: Types of the items that have the text.
-        group: Name of the group of texts in the item.
+        text: Type of the text, or of another one with the same parts.
         action: Effect of the event.
-        index_key: Key of the index of the text; empty if an item has a single text.
-        text_key: Key of the delta or the complete text.
-        part_type: Required type of the part; empty for any.
+        text_key: Field of the event with the delta or the complete text.
+        part: Required type of the part; empty for any.
     """
 
-    item_types: tuple[str, ...]
-    group: str
+    text: types.TextType
     action: Action
-    index_key: str = ""
     text_key: str = ""
-    part_type: str = ""
+    part: str = ""
 
 
-_TEXT_DONE = {
-    "output_text": "response.output_text.done",
-    "refusal": "response.refusal.done",
-    "reasoning_text": "response.reasoning_text.done",
-    "summary_text": "response.reasoning_summary_text.done",
-}
-_LABELS = {"content": "part", "summary": "summary", "commands": "command"}
-_END_EVENTS = {
-    "content": "response.content_part.done",
-    "summary": "response.reasoning_summary_part.done",
-    "commands": "response.shell_call_command.done",
-    "arguments": "response.function_call_arguments.done",
-    "input": "response.custom_tool_call_input.done",
-    "code": "response.code_interpreter_call_code.done",
-    "mcp_arguments": "response.mcp_call_arguments.done",
-}
-_REQUIRED = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Texts that an item must have before it is done, by item type."""
-
-_MESSAGE, _REASONING, _PARTS = ("message",), ("reasoning",), ("message", "reasoning")
-_CONTENT, _SUMMARY, _COMMAND = "content_index", "summary_index", "command_index"
+def events_of(text: types.TextType) -> dict[str, TextEvent]:
+    """Return the events of a text and of its part, by type."""
+    part = text.part if text.field == "content" else ""  # summaries have one type only
+    events: dict[str, TextEvent] = {}
+    if text.part_events:
+        events[text.part_added] = TextEvent(text, "start")
+        events[text.part_done] = TextEvent(text, "end")
+    if text is types.OUTPUT_TEXT:
+        events[types.ANNOTATION_ADDED] = TextEvent(text, "annotation", part=part)
+    # The last event of a command is its complete text.
+    events[text.delta] = TextEvent(text, "delta", "delta", part)
+    events[text.done] = TextEvent(text, "complete", text.key, part)
+    return events
 
 
-def _single_text(item_type: str, event_prefix: str, group: str, key: str) -> dict[str, TextEvent]:
-    """Return the events of a text that an item has once."""
-    return {
-        f"{event_prefix}.delta": TextEvent((item_type,), group, "delta", text_key="delta"),
-        f"{event_prefix}.done": TextEvent((item_type,), group, "complete", text_key=key),
-    }
+_TEXTS = [text for row in types.ITEM_TYPES.values() for text in row.texts]
 
-
-def _part_text(
-    item_types: tuple[str, ...], group: str, index_key: str, part_type: str, text_key: str = "text"
-) -> dict[str, TextEvent]:
-    """Return the events of the text of a part."""
-    done = _TEXT_DONE[part_type]
-    type = "" if group == "summary" else part_type  # summaries have one type only
-    return {
-        f"{done.removesuffix('.done')}.delta": TextEvent(
-            item_types, group, "delta", index_key, "delta", type
-        ),
-        done: TextEvent(item_types, group, "complete", index_key, text_key, type),
-    }
-
-
-TEXT_EVENTS: dict[str, TextEvent] = {
-    "response.content_part.added": TextEvent(_PARTS, "content", "start", _CONTENT),
-    "response.content_part.done": TextEvent(_PARTS, "content", "end", _CONTENT),
-    **_part_text(_MESSAGE, "content", _CONTENT, "output_text"),
-    "response.output_text.annotation.added": TextEvent(
-        _MESSAGE, "content", "annotation", _CONTENT, part_type="output_text"
-    ),
-    **_part_text(_MESSAGE, "content", _CONTENT, "refusal", "refusal"),
-    **_part_text(_REASONING, "content", _CONTENT, "reasoning_text"),
-    "response.reasoning_summary_part.added": TextEvent(_REASONING, "summary", "start", _SUMMARY),
-    "response.reasoning_summary_part.done": TextEvent(_REASONING, "summary", "end", _SUMMARY),
-    **_part_text(_REASONING, "summary", _SUMMARY, "summary_text"),
-    **_single_text("function_call", "response.function_call_arguments", "arguments", "arguments"),
-    **_single_text("custom_tool_call", "response.custom_tool_call_input", "input", "input"),
-    **_single_text("mcp_call", "response.mcp_call_arguments", "mcp_arguments", "arguments"),
-    **_single_text("code_interpreter_call", "response.code_interpreter_call_code", "code", "code"),
-    "response.shell_call_command.added": TextEvent(("shell_call",), "commands", "start", _COMMAND),
-    "response.shell_call_command.delta": TextEvent(
-        ("shell_call",), "commands", "delta", _COMMAND, "delta"
-    ),
-    "response.shell_call_command.done": TextEvent(
-        ("shell_call",), "commands", "complete", _COMMAND, "command"
-    ),
-}
+TEXT_EVENTS = {type: event for text in _TEXTS for type, event in events_of(text).items()}
 """Events that start, extend or end a text, by type."""
+
+_TEXT_DONE = {text.part: text.done for text in _TEXTS if text.part}
+_NOUNS = {"content": "part", "summary": "summary", "commands": "command"}
+# Types of items that must have their text before they are done.
+_REQUIRED = ("function_call", "custom_tool_call")
 
 
 class _TextState(Struct):
@@ -131,17 +82,36 @@ class _TextState(Struct):
 
 
 class _TextGroup(Struct):
-    """The texts of one group of an item.
+    """The texts in one field of an item.
 
     Attributes:
+        type: Type of the texts, or one of their types.
+        output_index: Index of the item.
         texts: The texts by index.
         next_index: Index of the next text.
         open: Indexes of texts that have not ended, except those already reported.
     """
 
+    type: types.TextType
+    output_index: int
     texts: dict[int, _TextState] = field(default_factory=dict)
     next_index: int = 0
     open: dict[int, None] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """Name of one of several texts."""
+        return _NOUNS[self.type.field]
+
+    @property
+    def last_event(self) -> str:
+        """Type of the event that ends a text."""
+        return self.type.part_done if self.type.part_events else self.type.done
+
+    def label(self, index: int) -> str:
+        """Return the name of a text in problems."""
+        text = f"{self.noun} {index}" if self.type.index_key else self.type.key
+        return f"{text} of item {self.output_index}"
 
     def start(self, index: int, part_type: str) -> _TextState:
         """Add a text and return it."""
@@ -162,30 +132,29 @@ class ItemTexts:
     def __init__(self, item_type: str, output_index: int) -> None:
         self._output_index = output_index
         self._groups: dict[str, _TextGroup] = {}
-        if (name := _REQUIRED.get(item_type)) is not None:
-            self._groups[name] = _TextGroup()
-            self._groups[name].start(0, "")
+        if item_type in _REQUIRED:
+            (text,) = types.ITEM_TYPES[item_type].texts
+            self._group(text).start(0, "")
 
     def read(self, event_type: str, text_event: TextEvent, event: dict[str, Any]) -> Iterator[str]:
         """Yield the problems of an event, except those of its shape."""
-        name = text_event.group
-        group = self._groups.setdefault(name, _TextGroup())
-        index = event.get(text_event.index_key) if text_event.index_key else 0
+        group, index_key = self._group(text_event.text), text_event.text.index_key
+        index = event.get(index_key) if index_key else 0
         if text_event.action == "start":
-            yield from self._start(name, group, index, event)
+            yield from _start(group, index, event)
             return
         if not is_count(index):
             return
-        label = self._label(name, index)
+        label = group.label(index)
         text = group.texts.get(index)
         if text is None:
-            if text_event.index_key:  # reported once: the text is added
-                yield f"{event_type} of {label}, expected an open {_LABELS[name]}"
-            text = group.start(index, text_event.part_type)
-        elif text.is_ended and text_event.index_key:
-            yield f"{event_type} of {label}, expected an open {_LABELS[name]}"
+            if index_key:  # reported once: the text is added
+                yield f"{event_type} of {label}, expected an open {group.noun}"
+            text = group.start(index, text_event.part)
+        elif text.is_ended and index_key:
+            yield f"{event_type} of {label}, expected an open {group.noun}"
             return
-        if text_event.part_type and text.part_type not in ("", text_event.part_type):
+        if text_event.part and text.part_type not in ("", text_event.part):
             yield f"{event_type} in {label}, expected an event of {text.part_type}"
         elif text_event.action == "end":
             yield from _end(event_type, text, event, label)
@@ -199,47 +168,46 @@ class ItemTexts:
     def finish(self, item: dict[str, Any]) -> Iterator[str]:
         """Yield open texts, and contradictions between the complete item and its texts."""
         event_type = "response.output_item.done"
-        for name, group in self._groups.items():
+        for group in self._groups.values():
             for index in group.open:
-                label = self._label(name, index)
-                yield f"{event_type} while {label} is open, expected {_END_EVENTS[name]}"
+                found = f"{event_type} while {group.label(index)} is open"
+                yield f"{found}, expected {group.last_event}"
         yield from self.compare(event_type, item)
 
     def compare(self, event_type: str, item: dict[str, Any]) -> Iterator[str]:
         """Yield the contradictions between an item in an event and its texts."""
-        for name, values in _texts_of(item):
-            texts = self._groups[name].texts if name in self._groups else {}
-            if name in _LABELS and len(values) != len(texts):
-                where = f"{name} of item {self._output_index}"
-                yield f"{event_type} has {len(values)} in {where}, expected {len(texts)}"
+        texts = types.item_type_of(string_of(item, "type")).texts
+        for group in {text.field: self._group(text) for text in texts}.values():
+            values = _texts_in(item, group.type)
+            if values is None:
+                continue
+            if group.type.index_key and len(values) != len(group.texts):
+                where = f"{group.type.field} of item {self._output_index}"
+                yield f"{event_type} has {len(values)} in {where}, expected {len(group.texts)}"
             for index, value in enumerate(values):
-                label = self._label(name, index)
-                if (known := texts.get(index)) is not None:
+                if (known := group.texts.get(index)) is not None:
+                    label = group.label(index)
                     yield from _compare_text(event_type, known, _text_of(value), label)
                     if is_object(value):
                         yield from _compare_annotations(event_type, known, value, label)
 
-    def _label(self, group: str, index: int) -> str:
-        name = _LABELS.get(group)
-        text = f"{name} {index}" if name is not None else group.removeprefix("mcp_")
-        return f"{text} of item {self._output_index}"
+    def _group(self, text: types.TextType) -> _TextGroup:
+        return self._groups.setdefault(text.field, _TextGroup(text, self._output_index))
 
-    def _start(
-        self, name: str, group: _TextGroup, stated_index: object, event: dict[str, Any]
-    ) -> Iterator[str]:
-        index = stated_index if is_count(stated_index) else group.next_index
-        label = self._label(name, index)
-        if index in group.texts or index > group.next_index:
-            yield f"{label} begins, expected {_LABELS[name]} {group.next_index}"
-        for other in group.open:
-            found = f"{label} begins while {_LABELS[name]} {other} is open"
-            yield f"{found}, expected {_END_EVENTS[name]}"
-        group.open.clear()
-        part = event.get("part")
-        part_type = part.get("type") if is_object(part) else None
-        if not isinstance(part_type, str) or part_type not in _TEXT_DONE:
-            part_type = ""
-        group.start(index, part_type)
+
+def _start(group: _TextGroup, stated_index: object, event: dict[str, Any]) -> Iterator[str]:
+    index = stated_index if is_count(stated_index) else group.next_index
+    label = group.label(index)
+    if index in group.texts or index > group.next_index:
+        yield f"{label} begins, expected {group.noun} {group.next_index}"
+    for other in group.open:
+        yield f"{label} begins while {group.noun} {other} is open, expected {group.last_event}"
+    group.open.clear()
+    part = event.get("part")
+    part_type = part.get("type") if is_object(part) else None
+    if not isinstance(part_type, str) or part_type not in _TEXT_DONE:
+        part_type = ""
+    group.start(index, part_type)
 
 
 def _update(
@@ -256,7 +224,7 @@ def _update(
         yield from _compare_text(event_type, text, event.get(text_event.text_key), label)
         if text.complete is None:  # not a string: a problem of the shape
             text.complete = "".join(text.deltas)
-        text.is_ended = text_event.group not in ("content", "summary")
+        text.is_ended = not text_event.text.part
 
 
 def _end(event_type: str, text: _TextState, event: dict[str, Any], label: str) -> Iterator[str]:
@@ -303,30 +271,18 @@ def _compare_annotations(
         text.annotations = annotations
 
 
-def _texts_of(item: Mapping[str, Any]) -> Iterator[tuple[str, list[object]]]:
-    """Yield the texts or parts of a complete item, by group."""
-    item_type = item.get("type")
-    match item_type:
-        case "message" | "reasoning":
-            for name in ("content", "summary"):
-                if is_array(parts := item.get(name)):
-                    yield name, list(parts)
-        case "function_call" | "custom_tool_call" | "code_interpreter_call":
-            name = {"function_call": "arguments", "custom_tool_call": "input"}.get(
-                item_type, "code"
-            )
-            yield name, [item.get(name)]
-        case "mcp_call":
-            yield "mcp_arguments", [item.get("arguments")]
-        case "shell_call" if is_object(action := item.get("action")):
-            if is_array(commands := action.get("commands")):
-                yield "commands", list(commands)
-        case _:
-            return
+def _texts_in(item: dict[str, Any], text: types.TextType) -> list[object] | None:
+    """Return the texts or parts in a field of a complete item; None if the item lacks them."""
+    if not text.index_key:
+        return [item.get(text.field)]
+    action = item.get("action")  # of a shell call, with its commands
+    holder = action if text is types.COMMAND and is_object(action) else item
+    return texts if is_array(texts := holder.get(text.field)) else None
 
 
 def _text_of(part: object) -> object:
     """Return the text of a part; any other value as it is."""
     if not is_object(part):
         return part
-    return part.get("refusal" if part.get("type") == "refusal" else "text")
+    is_refusal = part.get("type") == types.REFUSAL.part
+    return part.get(types.REFUSAL.key if is_refusal else types.OUTPUT_TEXT.key)

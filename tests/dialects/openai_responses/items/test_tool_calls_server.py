@@ -34,10 +34,12 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.dialects.openai_responses.items.tool_calls import SERVER_TOOL_TYPES
+from streamnorm.dialects.openai_responses.items.types import ITEM_TYPES
 
 
-@pytest.mark.parametrize("type", sorted(SERVER_TOOL_TYPES))
+@pytest.mark.parametrize(
+    "type", sorted(row.name for row in ITEM_TYPES.values() if row.is_server_call)
+)
 def test_fields_of_the_item_are_its_arguments_at_its_end(type: str) -> None:
     frames = [
         added(0, type, id="i_1", status="in_progress", action={}),
