@@ -120,7 +120,7 @@ class ExchangeOptions(Struct, frozen=True, kw_only=True):
     on_loss: OnLoss | None = None
 
 
-class Exchange:
+class UpstreamExchange:
     """One request of a client.
 
     Args:

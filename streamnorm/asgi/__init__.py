@@ -1,9 +1,8 @@
 """ASGI applications that need no framework: a stream as a response, a replay server, a proxy.
 
 `responses` send a stream to a client, or its whole message; under Starlette and FastAPI both are
-responses of the framework.  `servers` holds the replay server and the recording proxy, whose
-reasons for an error 502 are those of `upstream_failures`.  All send on an `exchange`: one request,
-the watch for its disconnect, and pings.
+responses of the framework.  `servers` holds the replay server and the recording proxy.  All send
+on an `exchange`: one request, the watch for its disconnect, and pings.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import Observers
 from streamnorm.gateway.records import CallRecord, Observer, plain_path
 from streamnorm.gateway.routing import Routing
+from streamnorm.gateway.services import Services
 from streamnorm.gateway.storing import gateway_store, is_worker
 from streamnorm.profiles import shipped_profiles
 from streamnorm.state import ResponseStore
@@ -85,16 +86,19 @@ class Gateway:
         self._network = Network(config)
         self._environ = environ = os.environ if environ is None else environ
         self._admission = Admission(config, environ)
-        routing, estimator = Routing(config, environ), TokenEstimator()
-        compactor = Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes)
         bodies = BodyThread()
-        self._store = states = gateway_store(config, environ, bodies, store)
-        self._messages = MessageEndpoint(
-            config, routing, self._network, estimator, states, compactor, bodies
+        self._store = gateway_store(config, environ, bodies, store)
+        services = Services(
+            config=config,
+            routing=Routing(config, environ),
+            network=self._network,
+            estimator=TokenEstimator(),
+            store=self._store,
+            compactor=Compactor(sealer_of(config, environ), max_bytes=config.max_event_bytes),
+            bodies=bodies,
         )
-        self._auxiliary = AuxiliaryEndpoints(
-            config, routing, self._network, estimator, states, compactor, bodies
-        )
+        self._messages = MessageEndpoint(services)
+        self._auxiliary = AuxiliaryEndpoints(services)
         self._observers = Observers(config, observers)
         self._draining = Draining(self._network.stop)
 

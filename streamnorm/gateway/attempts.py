@@ -38,13 +38,13 @@ from streamnorm._upstream.passthrough import prepare_passthrough
 from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, build_upstream_request
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
-from streamnorm.asgi.upstream_failures import failed_request
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.large_events import LargeEventPump, LargeEvents
 from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
+from streamnorm.http.failures import failed_request
 from streamnorm.http.headers import response_headers
 
 

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 from streamnorm._bodies import Encoded
 from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
-from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.errors import (
     NotAStream,
@@ -43,17 +42,16 @@ from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import PassthroughPump
 from streamnorm.asgi.exchange import Exchange, encode_headers
 from streamnorm.asgi.responses import send_json
-from streamnorm.asgi.upstream_failures import failed_request
-from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.compaction import Compactor
-from streamnorm.gateway.config import Config, request_limits
+from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.draining import stopping
-from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
+from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.records import CallRecord, FailureReason
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
-from streamnorm.gateway.routing import Routing, Target, is_one_name
+from streamnorm.gateway.routing import Target, is_one_name
 from streamnorm.gateway.sending import ClientStream
+from streamnorm.gateway.services import Services
 from streamnorm.gateway.storing import GatewayStore, store_refusals
+from streamnorm.http.failures import failed_request
 from streamnorm.http.headers import response_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
@@ -94,36 +92,17 @@ class AuxiliaryEndpoints:
     """Answers the requests for no message.
 
     Args:
-        config: The configuration.
-        routing: Chooses the upstreams.
-        network: Asks them.
-        estimator: Estimates tokens that an upstream does not count.
-        store: Where responses are stored; None if none are.
-        compacting: Opens what is sealed in requests.
-        bodies: The thread for large bodies.
+        services: What it shares with other endpoints.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        routing: Routing,
-        network: Network,
-        estimator: TokenEstimator,
-        store: GatewayStore | None,
-        compacting: Compactor,
-        bodies: BodyThread,
-    ) -> None:
-        self._routing = routing
-        self._compacting = compacting
-        self._network = network
-        self._store = store
-        self._estimator = estimator
-        self._request_limits = request_limits(config)
-        self._bodies = bodies
-        self._turns = ResponseStates(store, bodies)
-        self._max_answer_bytes = config.max_event_bytes
-        self._keepalive_s = config.keepalive_s
-        self._idle_s = config.idle_s
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._config = services.config
+        self._routing = services.routing
+        self._network = services.network
+        self._bodies = services.bodies
+        self._request_limits = request_limits(services.config)
+        self._states = ResponseStates(services.store, services.bodies)
 
     async def answers(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
@@ -143,7 +122,7 @@ class AuxiliaryEndpoints:
     def _passes(self, received: ClientRequest, client: Dialect, asked: RequestedOperation) -> bool:
         body, model = self._body_of(received, client, asked)
         target = self._routing.targets(model, client)[0]
-        return self._store is None and ResponseState(received, client, body).passes(target)
+        return self._services.store is None and ResponseState(received, client, body).passes(target)
 
     async def answer(
         self,
@@ -166,9 +145,9 @@ class AuxiliaryEndpoints:
             RequestRefused: The request is wrong; nothing was sent.
         """
         operation = read_operation(received.method, received.path, dict(received.query))
-        if self._store is not None and operation is not None:
+        if self._services.store is not None and operation is not None:
             scope = client_scope(received, client)
-            await self._answer_stored(operation, self._store, scope, exchange, call)
+            await self._answer_stored(operation, self._services.store, scope, exchange, call)
             return
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         if is_stored and self._routing.native(client) is None:
@@ -218,7 +197,7 @@ class AuxiliaryEndpoints:
             )
             if asked.operation == "count":  # of which no upstream is sent the client's bytes
                 received.release()
-            whole = await self._turns.whole_body(received, client, body)
+            whole = await self._states.whole_body(received, client, body)
             if whole == body:
                 received = structs.replace(received, decoded=body)
             else:
@@ -231,9 +210,9 @@ class AuxiliaryEndpoints:
         is_own = target.upstream.dialect == client.name
         received = await self._bodies.run(
             received.size,
-            partial(self._compacting.open, received, body, is_own=is_own),
+            partial(self._services.compactor.open, received, body, is_own=is_own),
         )
-        steps = call_steps(received, asked, client.name, target.upstream, self._estimator)
+        steps = call_steps(received, asked, client.name, target.upstream, self._services.estimator)
         result: _Result[Encoded | PassthroughAnswer] = await self._run(
             steps, received.size, target, client, call
         )
@@ -268,7 +247,7 @@ class AuxiliaryEndpoints:
         """Send the rest of a stored stream; return why there is none, or None."""
         target = self._routing.native(client) or self._routing.targets("", client)[0]
         upstream = target.upstream
-        request = next(call_steps(received, asked, client.name, upstream, self._estimator))
+        request = next(call_steps(received, asked, client.name, upstream, self._services.estimator))
         call.upstream, call.attempts = target.name, 1
         try:
             answer = await self._network.send(request, reuse=target.reuse, key=target.key)
@@ -286,8 +265,8 @@ class AuxiliaryEndpoints:
                 reason = failure_reason(pump.cause)
                 return _Result(stream.outcome.error, headers, upstream.dialect, reason)
             call.status = 200
-            sent = ClientStream(exchange, stream.ping, self._keepalive_s, lambda _: True)
-            with sent.watched(self._keepalive_s, self._idle_s):
+            sent = ClientStream(exchange, stream.ping, self._config.keepalive_s, lambda _: True)
+            with sent.watched(self._config.keepalive_s, self._config.idle_s):
                 await sent.start(headers)
                 await sent.send(first)
                 await sent.send_all(stream)
@@ -382,9 +361,9 @@ class AuxiliaryEndpoints:
 
     async def _read(self, answer: UpstreamResponse) -> UpstreamReply | StreamError:
         """Return the answer of an upstream, or why it is none."""
-        body = await answer.read_all(self._max_answer_bytes)
-        if len(body) > self._max_answer_bytes:
-            found = f"an answer of more than {self._max_answer_bytes} bytes, expected fewer"
+        body = await answer.read_all(self._config.max_event_bytes)
+        if len(body) > self._config.max_event_bytes:
+            found = f"an answer of more than {self._config.max_event_bytes} bytes, expected fewer"
             return StreamError("too_large", found)
         return UpstreamReply(
             status=answer.status or 0, content_type=answer.content_type or "", body=body

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import nullcontext
 from functools import partial
 
-from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.failures import error_outcome
@@ -21,15 +20,11 @@ from streamnorm._upstream.requests import (
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
 from streamnorm.gateway.balancing import Balancer
-from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.compaction import Compactor
-from streamnorm.gateway.config import Config, answer_limits, request_limits
-from streamnorm.gateway.network import Network
+from streamnorm.gateway.config import answer_limits, request_limits
 from streamnorm.gateway.records import CallRecord, add_loss
 from streamnorm.gateway.response_state import ResponseStates
-from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.sending import ClientStream
-from streamnorm.gateway.storing import GatewayStore
+from streamnorm.gateway.services import Services
 
 _POLL_INTERVAL_S = 0.01
 
@@ -38,35 +33,17 @@ class MessageEndpoint:
     """Answers the requests for messages.
 
     Args:
-        config: The configuration.
-        routing: Chooses the upstreams.
-        network: Asks them.
-        estimator: Learns from the tokens that upstreams report.
-        store: Where answers are stored; None if none are.
-        compacting: Opens what is sealed in requests, and compacts conversations.
-        bodies: The thread for large bodies.
+        services: What it shares with other endpoints.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        routing: Routing,
-        network: Network,
-        estimator: TokenEstimator,
-        store: GatewayStore | None,
-        compacting: Compactor,
-        bodies: BodyThread,
-    ) -> None:
-        self._config = config
-        self._routing = routing
-        self._network = network
-        self._estimator = estimator
-        self._compacting = compacting
-        self._limits = answer_limits(config)
-        self._request_limits = request_limits(config)
-        self._bodies = bodies
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._config = services.config
+        self._bodies = services.bodies
+        self._limits = answer_limits(services.config)
+        self._request_limits = request_limits(services.config)
         self._balancer = Balancer()
-        self._turns = ResponseStates(store, bodies)
+        self._states = ResponseStates(services.store, services.bodies)
 
     async def answer(
         self, received: ClientRequest, client: Dialect, exchange: Exchange, call: CallRecord
@@ -90,14 +67,14 @@ class MessageEndpoint:
         if asked is None:
             raise RequestRefused("another method, expected one that the endpoint has", 404)
         call.operation, call.model = asked.operation, asked.model
-        targets = self._routing.targets(asked.model, client)
+        targets = self._services.routing.targets(asked.model, client)
         if all(target.upstream.dialect != client.name for target in targets):
             received.release()  # which is a fifth of the memory that its translation takes
         is_whole = asked.operation == "compact"
-        turn = await self._turns.begin(received, client, body)
+        turn = await self._states.begin(received, client, body)
         targets = self._balancer.ordered(targets, received.headers, turn.body)
         compaction = await self._bodies.run(
-            received.size, partial(self._compacting.begin, turn, client, is_whole=is_whole)
+            received.size, partial(self._services.compactor.begin, turn, client, is_whole=is_whole)
         )
 
         def end(outcome: Outcome) -> None:
@@ -109,9 +86,9 @@ class MessageEndpoint:
             turn,
             client,
             targets,
-            self._network,
+            self._services.network,
             self._bodies,
-            self._estimator,
+            self._services.estimator,
             retries=self._config.retries,
             limits=self._limits,
             request_limits=self._request_limits,
@@ -126,7 +103,11 @@ class MessageEndpoint:
             lambda seconds: self._may_commit(attempts, seconds),
         )
         is_stream = asked.operation == "stream"
-        watched = stream.watched(self._look_s, self._config.idle_s) if is_stream else nullcontext()
+        watched = (
+            stream.watched(self._poll_interval_s, self._config.idle_s)
+            if is_stream
+            else nullcontext()
+        )
         with watched:
             try:
                 result = await attempts.run()
@@ -182,7 +163,7 @@ class MessageEndpoint:
         return attempts.commit(without_status=after is not None and seconds >= after)
 
     @property
-    def _look_s(self) -> float:
+    def _poll_interval_s(self) -> float:
         after = self._config.commit_after_s
         keepalive_s = self._config.keepalive_s
         return keepalive_s if after is None else min(max(after, _POLL_INTERVAL_S), keepalive_s)

@@ -23,13 +23,13 @@ from streamnorm._core.failures import SourceStopped
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.aio.pump import Pump
-from streamnorm.asgi.upstream_failures import causes_of
 from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
+from streamnorm.http.failures import causes_of
 
 _CONNECT_S = 30.0
 _POLL_INTERVAL_S = 0.01  # the timer of an answer fires no more often
@@ -397,7 +397,7 @@ class UpstreamResponse:
             self.fail(BrokenFraming())
 
     def _check(self) -> None:
-        """End the body if the upstream is late, and look again when it may be."""
+        """End the body if the upstream is late, and check again when it may be."""
         self._timer.cancel()
         if self._is_decoding:
             self._is_due = True
@@ -408,7 +408,7 @@ class UpstreamResponse:
             return
         # A read may begin at any time, and read a finish.
         poll_interval_s = min(times.finish_grace_s, times.idle_s, times.progress_s)
-        next_look = now + max(poll_interval_s, _POLL_INTERVAL_S)
+        next_check = now + max(poll_interval_s, _POLL_INTERVAL_S)
         # To count in each read would cost as much as all else that is done there.
         count = self._reads if self._pump is None else self._pump.progress
         since = self._waits_since
@@ -431,8 +431,8 @@ class UpstreamResponse:
                 self.fail(Stalled("nothing, or nothing of the answer"))
                 return
         if since is not None:
-            next_look = min(end, next_look)
-        self._timer = self._loop.call_at(next_look, self._check)
+            next_check = min(end, next_check)
+        self._timer = self._loop.call_at(next_check, self._check)
 
 
 def failure_reason(error: Exception | None) -> FailureReason | None:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, cast
 from streamnorm._core.events import Abandoned, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.losses import Loss
-from streamnorm._exchange import Answer, Exchange, ExchangeOptions, Step
+from streamnorm._exchange import Answer, ExchangeOptions, Step, UpstreamExchange
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import TranslatedAnswer
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply
@@ -48,7 +48,9 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         self._family = family
         self._options = options
         self._request = request
-        self._exchange = Exchange(_read_request(family, request), options, created=time.time())
+        self._exchange = UpstreamExchange(
+            _read_request(family, request), options, created=time.time()
+        )
         self._responses = ClientResponses(family, options.client, lookup(options.upstream.dialect))
         self._response: ResponseT | None = None
         self._answer: Answer | None = None

@@ -14,7 +14,7 @@ from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Loss
-from streamnorm._exchange import Answer, Exchange
+from streamnorm._exchange import Answer, UpstreamExchange
 from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, error_status
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm.aio import Stream, SyncStream
@@ -78,7 +78,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self,
         pump: Callable[[Head], Pump[bytes]],
         response: ResponseT,
-        exchange: Exchange,
+        exchange: UpstreamExchange,
         store: SyncResponseStore | None,
         status: ExchangeStatus,
     ) -> ResponseT:
@@ -106,7 +106,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self,
         pump: Callable[[Head], Pump[bytes]],
         response: ResponseT,
-        exchange: Exchange,
+        exchange: UpstreamExchange,
         store: ResponseStore | None,
         status: ExchangeStatus,
     ) -> ResponseT:
@@ -194,7 +194,7 @@ class TranscodedBody(Stream[bytes]):
         response: HTTPResponse,
         family: Family[Any, Any],
         pump: Callable[[Head], Pump[bytes]],
-        exchange: Exchange,
+        exchange: UpstreamExchange,
         store: ResponseStore | None,
     ) -> None:
         reader = AsyncReader(open_body(response))
@@ -244,7 +244,7 @@ class SyncTranscodedBody(SyncStream[bytes]):
         response: HTTPResponse,
         family: Family[Any, Any],
         pump: Callable[[Head], Pump[bytes]],
-        exchange: Exchange,
+        exchange: UpstreamExchange,
         store: SyncResponseStore | None,
     ) -> None:
         reader = Reader(open_body(response))

@@ -17,7 +17,7 @@ from support.raw_http import raw_upstream, serving
 from support.tls import Authority
 
 from streamnorm.asgi import RecordingProxy
-from streamnorm.asgi.upstream_failures import reason_of
+from streamnorm.http.failures import failed_request, reason_of
 
 pytestmark = pytest.mark.anyio
 
@@ -150,3 +150,15 @@ def test_refusal_by_one_of_several_addresses() -> None:
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = group
     assert reason_of(error) == "connection error: the provider refused the connection"
+
+
+def test_connection_error_without_a_number_keeps_its_words() -> None:
+    error = httpx.ConnectError("-")
+    error.__cause__ = OSError("sk-secret")
+    assert reason_of(error) == "connection error: the provider could not be reached"
+
+
+def test_failed_request_is_an_error_that_clients_retry() -> None:
+    error = failed_request(httpx.ReadTimeout("-"))
+    assert (error.kind, error.retryable) == ("stalled", True)
+    assert error.message == reason_of(httpx.ReadTimeout("-"))
