@@ -15,9 +15,12 @@ from streamnorm._core.codec.body import (
 )
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import (
+    ANY,
     MAX_PROBLEMS,
     Checker,
     Finding,
+    Order,
+    OrderTable,
     RequestCheck,
     RequestFacts,
     RequestViolation,
@@ -40,6 +43,7 @@ from streamnorm._core.events import Delta
 
 __all__ = [
     "ALL_EVENTS",
+    "ANY",
     "DONE",
     "MAX_PROBLEMS",
     "BlockOpener",
@@ -62,6 +66,8 @@ __all__ = [
     "FormatReader",
     "FormatSniffer",
     "Operation",
+    "Order",
+    "OrderTable",
     "Passthrough",
     "ReadContext",
     "RequestCheck",

@@ -42,6 +42,43 @@ class Checker(ABC):
         """Return the problems of a stream that ends here."""
 
 
+ANY = "*"
+"""All events that a state of an `OrderTable` does not name."""
+
+OrderTable: TypeAlias = Mapping[str, Mapping[str, str | tuple[str, str]]]
+"""The order of events: by state and event, the next state, a problem, or both.
+
+A problem alone leaves the state as it is, as does an event without an entry.  `{event}` and
+further names are filled in.  The first state is the initial one.
+"""
+
+
+class Order:
+    """The state of a stream, or of a part of it, in a table.
+
+    Args:
+        table: The table.
+        names: Values of the names in its problems.
+
+    Attributes:
+        state: The current state.
+    """
+
+    def __init__(self, table: OrderTable, **names: object) -> None:
+        self.state = next(iter(table))
+        self._table = table
+        self._names = names
+
+    def advance(self, event: str) -> Iterator[str]:
+        """Enter the state after an event; yield the problem of one that is out of order."""
+        row = self._table[self.state]
+        after = row.get(event) or row.get(ANY, self.state)
+        state, problem = after if isinstance(after, tuple) else (after, after)
+        self.state = state if state in self._table else self.state
+        if problem not in self._table:
+            yield problem.format(event=event, **self._names)
+
+
 class RequestFacts(Struct, frozen=True):
     """A request as a provider receives it.
 

@@ -27,13 +27,34 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamnorm._core.codec import Checker
+from streamnorm._core.codec import ANY, Checker, Order, OrderTable
 from streamnorm._core.json import is_array, is_object, string_of
 from streamnorm._core.shapes import found, holds_object, is_count, misnamed, parse_object, problems
 from streamnorm.dialects.anthropic.validate.shapes import BLOCKS, DELTAS, EVENTS, TOOLS
 from streamnorm.sse import Frame
 
-_ANYWHERE = frozenset({"ping", "error"})
+_BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
+_FIRST = "{event} comes first, expected message_start"
+_SECOND = "second message_start, expected one"
+_LATE = "{event} after message_delta, expected message_stop"
+_ENDS = {"message_stop": "message_stop", "error": "error"}
+_ORDER: OrderTable = {
+    "nothing": {
+        "message_start": "message",
+        "unreadable message_start": "headless",
+        **dict.fromkeys(_BLOCK_EVENTS, ("headless", _FIRST)),
+        "message_delta": ("headless end", _FIRST),
+        "message_stop": ("message_stop", _FIRST),
+        "error": "error",
+    },
+    # The absence of the start was reported: it may still come.
+    "headless": {"message_start": "message", "message_delta": "headless end", **_ENDS},
+    "headless end": {"message_start": "end", **_ENDS, **dict.fromkeys(_BLOCK_EVENTS, _LATE)},
+    "message": {"message_start": _SECOND, "message_delta": "end", **_ENDS},
+    "end": {"message_start": _SECOND, **_ENDS, **dict.fromkeys(_BLOCK_EVENTS, _LATE)},
+    "message_stop": {ANY: "frame after message_stop, expected nothing"},
+    "error": {ANY: "frame after error, expected nothing"},
+}
 _DELTAS_OF = {
     "text": frozenset({"text_delta", "citations_delta"}),
     "thinking": frozenset({"thinking_delta", "signature_delta"}),
@@ -50,48 +71,39 @@ class AnthropicChecker(Checker):
 
     def __init__(self) -> None:
         self._blocks = BlockChecker()
-        self._has_begun = False  # message_start has arrived, or its absence was reported
-        self._has_message = False
-        self._is_ending = False  # message_delta has arrived
+        self._order = Order(_ORDER)
         self._stop_is_checked = False
         self._stop_reason: str | None = None  # "" if it is of the wrong type
-        self._terminal = ""  # type of the event that ended the stream
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if self._terminal:
-            yield f"frame after {self._terminal}, expected nothing"
+        if self._order.state in _ENDS:
+            yield from self._order.advance(frame.event)
             return
         event, parse_problems = parse_object(frame.data)
         yield from parse_problems
         kind = frame.event
-        if event is not None:
-            yield from misnamed(event, frame.event, EVENTS)
-            if isinstance(event.get("type"), str):
-                kind = event["type"]
-            if kind in EVENTS:
-                yield from problems(EVENTS[kind], event, "")
-                yield from self._check_order(kind)
+        if event is None:  # one problem is enough, whatever the order
+            list(self._order.advance(kind if kind in _ENDS else f"unreadable {kind}"))
+            return
+        yield from misnamed(event, kind, EVENTS)
+        if isinstance(event.get("type"), str):
+            kind = event["type"]
+        if kind in EVENTS:
+            yield from problems(EVENTS[kind], event, "")
+            out_of_order = list(self._order.advance(kind))
+            yield from out_of_order
+            if _SECOND not in out_of_order:
                 yield from self._check_event(kind, event)
-        self._has_begun = self._has_begun or kind == "message_start"
-        if kind in ("message_stop", "error"):
-            self._terminal = kind
 
     def missing(self) -> list[str]:
-        if self._terminal:
+        if self._order.state in _ENDS:
             return []
-        if not self._has_begun:
+        if self._order.state == "nothing":
             return ["no message_start, expected it first"]
         missing = list(self._blocks.report_open("the stream ends"))
         if self._stop_reason is None:
             missing.append("no stop_reason, expected a message_delta with one")
         return [*missing, "no message_stop, expected it last"]
-
-    def _check_order(self, kind: str) -> Iterator[str]:
-        if not self._has_begun and kind != "message_start" and kind not in _ANYWHERE:
-            self._has_begun = True
-            yield f"{kind} comes first, expected message_start"
-        if self._is_ending and kind.startswith("content_block"):
-            yield f"{kind} after message_delta, expected message_stop"
 
     def _check_event(self, kind: str, event: dict[str, Any]) -> Iterator[str]:
         match kind:
@@ -111,10 +123,6 @@ class AnthropicChecker(Checker):
                 return
 
     def _check_message_start(self, event: dict[str, Any]) -> Iterator[str]:
-        if self._has_message:
-            yield "second message_start, expected one"
-            return
-        self._has_message = True
         message = event.get("message")
         if not is_object(message):
             return
@@ -128,7 +136,6 @@ class AnthropicChecker(Checker):
 
     def _check_message_delta(self, event: dict[str, Any]) -> Iterator[str]:
         yield from self._blocks.report_open("message_delta")
-        self._is_ending = True
         delta = event.get("delta")
         if not is_object(delta):
             self._stop_reason = ""  # reported by `problems`

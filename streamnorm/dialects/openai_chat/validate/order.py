@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from streamnorm._core.codec import DONE, Checker
+from streamnorm._core.codec import ANY, DONE, Checker, Order, OrderTable
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.shapes import (
     changed_fields,
@@ -41,6 +41,27 @@ from streamnorm.dialects.openai_chat.validate.shapes import (
 )
 from streamnorm.sse import Frame
 
+_USAGE_IS_LAST = f"chunk after the usage chunk, expected {DONE}"
+_STREAM: OrderTable = {
+    "chunks": {"usage": "usage", "error": "failed", DONE: DONE},
+    "usage": {"chunk": _USAGE_IS_LAST, "usage": _USAGE_IS_LAST, "error": "failed", DONE: DONE},
+    "failed": {DONE: DONE, ANY: "frame after an error, expected nothing"},
+    DONE: {DONE: f"second {DONE}, expected one", ANY: f"frame after {DONE}, expected nothing"},
+}
+_ENDED = ("failed", DONE)
+_NO_ROLE = "first delta of choice {choice} without role, expected assistant"
+_CHOICE: OrderTable = {
+    "begins": {"role": "open", "delta": ("open", _NO_ROLE), "finish_reason": "finished"},
+    "open": {
+        "role": "second role of choice {choice}, expected it in the first delta alone",
+        "finish_reason": "finished",
+    },
+    "finished": {
+        "finish_reason": "second finish_reason of choice {choice}, expected none",
+        ANY: "delta after the finish_reason of choice {choice}, expected none",
+    },
+}
+
 _CONSTANT = {"id": str, "created": int, "model": str}
 # Fields of a delta that have rules here; clients merge the other fields.
 _WITH_RULES = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
@@ -59,22 +80,21 @@ class ChatChecker(Checker):
         self._constants: dict[str, object] = {}  # fields with one value in all chunks
         self._choices: dict[int, ChoiceChecker] = {}
         self._next_choice = 0
-        self._has_usage = False
-        self._ended_by = ""  # `[DONE]` or an error
+        self._order = Order(_STREAM)
 
     def read(self, frame: Frame) -> Iterator[str]:
         if frame.data.startswith(DONE):
             yield from self._check_done(frame.data)
             return
-        if self._ended_by:
-            yield f"frame after {self._ended_by}, expected nothing"
+        if self._order.state in _ENDED:
+            yield from self._order.advance("frame")
             return
         chunk, wrong = parse_object(frame.data)
         yield from wrong
         if chunk is None:
             return
         if chunk.get("error"):
-            self._ended_by = "an error"
+            yield from self._order.advance("error")
             yield from problems(ERROR, chunk, "")
             if "choices" in chunk:
                 yield "error beside choices, expected it alone"
@@ -85,16 +105,16 @@ class ChatChecker(Checker):
         yield from self._check_chunk(chunk)
 
     def missing(self) -> list[str]:
-        if self._ended_by:
+        if self._order.state in _ENDED:
             return []
         return [*self._check_unfinished("the stream ends"), f"no {DONE}, expected it last"]
 
     def _check_chunk(self, chunk: dict[str, Any]) -> Iterator[str]:
-        if self._has_usage:
-            yield f"chunk after the usage chunk, expected {DONE}"
-        yield from changed_fields(self._constants, chunk, _CONSTANT)
         choices = chunk.get("choices")
         entries: list[object] = choices if is_array(choices) else []
+        is_usage = chunk.get("usage") is not None and not entries
+        yield from self._order.advance("usage" if is_usage else "chunk")
+        yield from changed_fields(self._constants, chunk, _CONSTANT)
         for number, entry in enumerate(entries):
             if is_object(entry) and is_count(entry.get("index")):
                 yield from self._check_choice(entry["index"], entry, f"choices[{number}]")
@@ -117,20 +137,16 @@ class ChatChecker(Checker):
             return
         if entries:
             yield f"usage beside {len(entries)} choices, expected it in a last chunk without any"
-        else:
-            self._has_usage = True
         if is_object(usage):
             yield from token_problems(usage, "usage", "prompt", "completion")
 
     def _check_done(self, data: str) -> Iterator[str]:
-        if self._ended_by == DONE:
-            yield f"second {DONE}, expected one"
-            return
-        if data != DONE:
+        before = self._order.state
+        yield from self._order.advance(DONE)
+        if data != DONE and before != DONE:
             yield f"{len(data)} characters that begin with {DONE}, expected it alone"
-        if not self._ended_by:
+        if before not in _ENDED:
             yield from self._check_unfinished(DONE)
-        self._ended_by = DONE
 
     def _check_unfinished(self, end: str) -> Iterator[str]:
         if not self._choices:
@@ -150,21 +166,22 @@ class ChoiceChecker:
 
     Args:
         index: Index of the choice.
-
-    Attributes:
-        finished: Whether its finish_reason has arrived.
     """
 
     def __init__(self, index: int) -> None:
-        self.finished = False
         self._index = index
-        self._has_role = False
+        self._order = Order(_CHOICE, choice=index)
         self._calls: dict[int, _CheckedCall] = {}
         self._next_call = 0
         self._last_call = 0
         self._ids: set[str] = set()
         self._function: list[str] | None = None  # arguments of the legacy `function_call`
         self._seen: set[tuple[str | int, ...]] = set()  # paths of values that cannot be merged
+
+    @property
+    def finished(self) -> bool:
+        """Whether its finish_reason has arrived."""
+        return self._order.state == "finished"
 
     def read(self, entry: dict[str, Any], path: str) -> Iterator[str]:
         """Yield the problems of the choice in the next chunk, except problems of its shape.
@@ -176,8 +193,7 @@ class ChoiceChecker:
         delta, reason = entry.get("delta"), entry.get("finish_reason")
         finishes = reason not in (None, "")
         if self.finished:
-            again = "second finish_reason" if finishes else "delta after the finish_reason"
-            yield f"{again} of choice {self._index}, expected none"
+            yield from self._order.advance("finish_reason" if finishes else "delta")
             return
         if is_object(delta):
             yield from self._check_role(delta)
@@ -195,18 +211,13 @@ class ChoiceChecker:
                     label = name if name in _NAMED else f"field of {len(name)} characters"
                     yield from self._check_merge(value, (name,), f"{label} in {path}.delta")
         if finishes:
-            self.finished = True
+            yield from self._order.advance("finish_reason")
             yield from self._check_finish(reason)
 
     def _check_role(self, delta: dict[str, Any]) -> Iterator[str]:
-        if self._has_role:
-            if "role" in delta:
-                yield f"second role of choice {self._index}, expected it in the first delta alone"
-            return
-        self._has_role = True
-        if "role" not in delta:
-            yield f"first delta of choice {self._index} without role, expected assistant"
-        elif delta["role"] != "assistant":
+        is_first = self._order.state == "begins"
+        yield from self._order.advance("role" if "role" in delta else "delta")
+        if is_first and delta.get("role", "assistant") != "assistant":
             yield f"role of choice {self._index} is {found(delta['role'])}, expected assistant"
 
     def _check_fragment(self, fragment: dict[str, Any], path: str) -> Iterator[str]:

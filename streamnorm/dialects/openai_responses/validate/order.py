@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from streamnorm._core.codec import DONE, Checker
+from streamnorm._core.codec import ANY, DONE, Checker, Order, OrderTable
 from streamnorm._core.json import is_array, is_object, objects_of, string_of
 from streamnorm._core.shapes import (
     holds_object,
@@ -51,6 +51,20 @@ from streamnorm.sse import Frame
 _CREATED, _QUEUED, _IN_PROGRESS = "response.created", "response.queued", "response.in_progress"
 _FAILED = "response.failed"
 _TERMINALS = ("response.completed", "response.incomplete", _FAILED)
+_STREAM: OrderTable = {
+    "open": {
+        **{terminal: terminal for terminal in _TERMINALS},
+        "error": "error",
+        DONE: (DONE, f"{DONE} before the end of the response, expected it last"),
+    },
+    "error": {
+        _FAILED: _FAILED,
+        DONE: DONE,
+        ANY: f"frame after error, expected {_FAILED} or nothing",
+    },
+    **{end: {DONE: DONE, ANY: f"frame after {end}, expected nothing"} for end in _TERMINALS},
+    DONE: {ANY: f"frame after {DONE}, expected nothing"},
+}
 _WITHOUT_ITEM = ("keepalive", "response.audio.")
 _LIFECYCLE = (_CREATED, _QUEUED, _IN_PROGRESS)
 _RANKS = {event_type: rank for rank, event_type in enumerate((*_LIFECYCLE, ITEM_ADDED))}
@@ -77,21 +91,17 @@ class ResponsesChecker(Checker):
         self._is_started = False  # response.created was received, or its absence reported
         self._seen: dict[str, None] = {}  # lifecycle events, and the first item
         self._id: str | None = None
-        self._ended_by = ""  # event that ended the stream
+        self._order = Order(_STREAM)
 
     def read(self, frame: Frame) -> Iterator[str]:
-        if frame.data == DONE and self._ended_by != DONE:
-            if not self._ended_by:
-                yield f"{DONE} before the end of the response, expected it last"
-            self._ended_by = DONE
-            return
-        if self._ended_by not in ("", "error"):
-            yield f"frame after {self._ended_by}, expected nothing"
+        state = self._order.state
+        if frame.data == DONE or state not in ("open", "error"):
+            yield from self._order.advance(DONE if frame.data == DONE else "frame")
             return
         event, json_problems = parse_object(frame.data)
         event_type = event.get("type") if event is not None else None
-        if self._ended_by and event_type != _FAILED:
-            yield f"frame after {self._ended_by}, expected {_FAILED} or nothing"
+        if state == "error" and event_type != _FAILED:
+            yield from self._order.advance("frame")
             return
         yield from json_problems
         if event is None:
@@ -105,7 +115,7 @@ class ResponsesChecker(Checker):
             yield from self._check_event(event_type, event)
 
     def missing(self) -> list[str]:
-        if self._ended_by:
+        if self._order.state != "open":
             return []
         if not self._is_started:
             return [f"no {_CREATED}, expected it first"]
@@ -122,7 +132,7 @@ class ResponsesChecker(Checker):
         self._next_number = number + 1
 
     def _check_order(self, event_type: str) -> Iterator[str]:
-        if event_type == "error" or self._ended_by:
+        if event_type == "error" or self._order.state == "error":
             return
         if not self._is_started and event_type != _CREATED:
             yield f"{event_type} comes first, expected {_CREATED}"
@@ -139,16 +149,14 @@ class ResponsesChecker(Checker):
             self._seen.setdefault(event_type)
 
     def _check_event(self, event_type: str, event: dict[str, Any]) -> Iterator[str]:
+        yield from self._order.advance(event_type)
         if event_type == "error":
-            self._ended_by = event_type
             is_nested = is_object(event.get("error"))
             yield from problems(ERROR_NESTED if is_nested else ERROR, event, "")
         elif event_type in _LIFECYCLE or event_type in _TERMINALS:
             response = event.get("response")
             if is_object(response):
                 yield from self._check_response(event_type, response)
-            if event_type in _TERMINALS:
-                self._ended_by = event_type
         elif not event_type.startswith(_WITHOUT_ITEM):
             yield from self._items.read(event_type, event)
 
