@@ -17,6 +17,7 @@ from streamnorm import (
     Citation,
     Event,
     Message,
+    MessageStop,
     Opaque,
     OpaqueBlock,
     Reasoning,
@@ -229,8 +230,8 @@ def _check_chat(
         assert (got.head["id"], got.head["model"]) == (message.id, message.model)
         _check_answer(got.answers[choice], message, field)
     usage = accumulate(projected).usage
-    stopped = all(message.stop_reason for message in answers.values())
-    if stopped and include_usage and _chat_usage(usage):
+    stopped = {event.choice for event in projected if isinstance(event, MessageStop)}
+    if stopped >= answers.keys() and include_usage and _chat_usage(usage):
         assert got.usage is not None
         assert got.usage.items() >= _chat_usage(usage).items()
     else:

@@ -266,7 +266,7 @@ def _normalized(message: Message, dialect: str, counted: bool) -> Message:
             _normalized_block(block, dialect, minted)
             for block in _without_repeated_signatures(message, dialect)
         ),
-        usage=known if counted and reason is not None else Usage(),
+        usage=known if counted and message.stop_reason is not None else Usage(),
         stop_reason=reason,
         raw_stop_reason=None,
         extra=None,
