@@ -130,6 +130,6 @@ def there_and_back(request: Request, dialect: str) -> None:
 def test_request_takes_as_many_steps_for_each_part(name: str, dialect: str) -> None:
     there_and_back(GROWING[name](1), dialect)  # so that all is imported
     few, many = (
-        lines(partial(there_and_back, GROWING[name](count), dialect)) for count in (50, 200)
+        lines(partial(there_and_back, GROWING[name](count), dialect)) for count in (30, 120)
     )
     assert many < 4.2 * few

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from support.gateway_calls import GENERATE, NOWHERE, called, opened
-from support.operation_counts import operations
+from support.operation_counts import operations_of_thread
 from support.raw_http import raw_upstream
 
 from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
@@ -56,7 +56,7 @@ def request_of(client: str, count: int) -> bytes:
 def calls_of_loop(ask: Callable[[int], Coroutine[Any, Any, object]], count: int) -> int:
     """Return how many functions the thread of the event loop calls."""
     gc.collect()  # finalizers of what earlier tests have left would be counted
-    return operations(lambda: asyncio.run(ask(count)))
+    return operations_of_thread(lambda: asyncio.run(ask(count)))
 
 
 def assert_loop_does_as_much(ask: Callable[[int], Coroutine[Any, Any, object]]) -> None:

@@ -2,54 +2,60 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-__all__ = ["KIB", "lines", "operations", "peak"]
+__all__ = ["KIB", "lines", "operations", "operations_of_thread", "peak"]
 
 KIB = 1024
 
 TraceFunction: TypeAlias = Callable[[FrameType, str, object], object]
 
 
-def _run_traced(
-    work: Callable[[], object],
-    trace: TraceFunction,
-    get: Callable[[], Any],
-    set_: Callable[[Any], None],
-) -> None:
-    """Do some work twice, the second time with a trace or profile function.
-
-    By then all that it needs is loaded, and no garbage is collected meanwhile: what other tests
-    have left behind, or have not imported yet, would count.
-    """
-    work()
-    gc.collect()
+@contextmanager
+def _without_collections() -> Generator[None]:
+    """Collect no garbage: the finalizers of what other tests have left behind would count."""
     gc.disable()
-    before = get()
     try:
-        set_(trace)
-        try:
-            work()
-        finally:
-            set_(before)
+        yield
     finally:
         gc.enable()
 
 
 def operations(work: Callable[[], object]) -> int:
-    """Return the number of function calls of some work, the second time that it is done."""
+    """Return the number of function calls of some work, the second time that it is done.
+
+    By then all that it needs is loaded.  From Python 3.12 on, the calls of all threads count.
+    """
+    work()
+    profile = cProfile.Profile()
+    with _without_collections(), profile:
+        work()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def operations_of_thread(work: Callable[[], object]) -> int:
+    """Return the number of function calls of the calling thread."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
-    _run_traced(work, trace, sys.getprofile, sys.setprofile)
+    work()
+    before = sys.getprofile()
+    with _without_collections():
+        sys.setprofile(trace)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
     return count
 
 
@@ -65,7 +71,14 @@ def lines(work: Callable[[], object]) -> int:
         count += event == "line"
         return trace
 
-    _run_traced(work, trace, sys.gettrace, sys.settrace)
+    work()
+    before = sys.gettrace()
+    with _without_collections():
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
     return count
 
 
