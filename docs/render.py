@@ -24,12 +24,13 @@ import render_rules
 from msgspec import structs
 
 import streamnorm
-from streamnorm import Limits, Recording
+from streamnorm import Limits
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.failures import error_outcome
 from streamnorm._registry import DIALECTS, capabilities
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.recording import Recording
 
 DOCS = Path(__file__).parent
 RECORDINGS = DOCS.parent / "recordings"
@@ -357,7 +358,7 @@ def notes() -> str:
     shown: dict[str, list[str]] = defaultdict(list)
     for path in sorted(RECORDINGS.glob("*/*/*.sse")):
         recording = Recording.load(path)
-        decoder = streamnorm.decoder(recording.dialect, server=recording.server)
+        decoder = streamnorm.codec.decoder(recording.dialect, server=recording.server)
         decoder.feed(recording.body)
         decoder.close()
         for note in decoder.notes:

@@ -38,7 +38,8 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.messages import Message, MessageSource, unchanged_body
 from streamnorm._registry import DIALECTS, detect_body, detect_path, lookup
-from streamnorm.profiles import Profiles, shipped_profiles
+from streamnorm.profiles import Profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 _REQUEST_FIELDS = frozenset(Request.__struct_fields__)
 

@@ -33,7 +33,8 @@ from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import lookup
-from streamnorm.profiles import Profiles, shipped_profiles
+from streamnorm.profiles import Profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 CANNOT_COUNT = frozenset({404, 405, 501})
 """Statuses of servers that have no such endpoint, though their dialect does."""

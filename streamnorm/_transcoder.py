@@ -12,8 +12,8 @@ from streamnorm._core.failures import error_outcome, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
-from streamnorm._decoding import decoder
 from streamnorm._registry import encoder
+from streamnorm.codec import decoder
 from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Transcoder:
     block at a time.
 
     Args:
-        source: Dialect to read; None to detect it.
-        target: Dialect to write.
+        dialect: Dialect to read; None to detect it.
+        to: Dialect to write.
         ordering: `sequential` writes one block at a time, as most clients require;
             `interleaved` writes blocks as they arrive, for clients that accept it.
         verbatim: Whether to return the original bytes if both dialects are the same.
@@ -87,8 +87,8 @@ class Transcoder:
 
     def __init__(
         self,
-        source: str | None,
-        target: str,
+        dialect: str | None,
+        to: str,
         *,
         ordering: Ordering = "sequential",
         verbatim: bool = True,
@@ -105,10 +105,10 @@ class Transcoder:
         reply: Reply | None = None,
     ) -> None:
         self._decoder = decoder(
-            source, server=server, think_tags=think_tags, limits=limits, on_note=on_note
+            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
         )
         self._encoder = encoder(
-            target,
+            to,
             model=model,
             strict=strict,
             on_loss=on_loss,

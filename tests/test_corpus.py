@@ -27,7 +27,6 @@ from support.terminals import finishes
 
 from streamnorm import (
     Completed,
-    Decoder,
     Event,
     Failed,
     LossyEncoding,
@@ -36,11 +35,11 @@ from streamnorm import (
     ToolCall,
     Transcoder,
     accumulate,
-    decoder,
     project,
-    validate,
 )
 from streamnorm._core.ordering import Sequencer
+from streamnorm.codec import Decoder, decoder
+from streamnorm.validation import validate
 
 DAMAGED_BYTES = 12_000
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from support.corpus import CorpusStream, corpus, needs_corpus
 
-from streamnorm import validate
+from streamnorm.validation import validate
 
 # Who speaks a dialect by right; Bedrock's and Vertex's streams are Anthropic's own, and Azure's
 # responses are OpenAI's.

@@ -16,7 +16,8 @@ from support.openai_chat.chunks import DONE, chunk, content
 from support.operation_counts import KIB, operations, peak
 from support.streams import DIALECTS
 
-from streamnorm import Completed, Failed, Limits, Transcoder, decoder
+from streamnorm import Completed, Failed, Limits, Transcoder
+from streamnorm.codec import decoder
 
 NO_LIMITS = Limits(max_blocks=10**9, max_tool_calls=10**9)
 

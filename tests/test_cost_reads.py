@@ -20,7 +20,8 @@ from support.openai_responses import frames as responses
 from support.operation_counts import KIB, lines, operations, peak
 from support.streams import DIALECTS
 
-from streamnorm import Completed, Limits, Transcoder, decoder
+from streamnorm import Completed, Limits, Transcoder
+from streamnorm.codec import decoder
 from streamnorm.sse import SSEDecoder
 
 pytestmark = pytest.mark.slow

@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module, util
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any, NamedTuple, get_args
 
 import pytest
 from support.cli_servers import provider, running
-from test_public_surface import MODULES
+from support.public_modules import MODULES
 
 import streamnorm
+from streamnorm import StreamnormError
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.losses import Capabilities
@@ -387,9 +389,31 @@ def test_reference_lists_every_public_name() -> None:
         for name in import_module(module).__all__
         if id(getattr(import_module(module), name)) not in listed
     ]
-    # The module, and the parts of its decoder that the fast path uses.
+    # The parts of the decoder that the fast path uses.
     parts = ("Fragment", "RawFrame", "StrayLine", "is_whole")
-    assert missing == ["streamnorm.sse", *(f"streamnorm.sse.{part}" for part in parts)]
+    assert missing == [f"streamnorm.sse.{part}" for part in parts]
+
+
+def exceptions_below(base: type[BaseException]) -> set[str]:
+    """Return the names of the exceptions of the package that have a base."""
+    below = {*base.__subclasses__()}
+    names = {found.__name__ for found in below if found.__module__.startswith("streamnorm.")}
+    return names.union(*(exceptions_below(found) for found in below))
+
+
+def test_reference_lists_every_exception_that_leaves_the_package() -> None:
+    for module in walk_packages(streamnorm.__path__, "streamnorm."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    text = (DOCS / "api" / "errors.md").read_text(encoding="utf-8")
+    listed = {*re.findall(r"^::: [\w.]+\.(\w+)$", text, re.MULTILINE)}
+    outcomes = {"Abandoned", "Completed", "Failed", "Outcome", "Truncated"}
+    raised = exceptions_below(StreamnormError) - INTERNAL
+    assert {"StreamnormError", *raised} == listed - outcomes
+
+
+# Each is caught within the package; `FailedAnswer` is an `EncodeError` for callers.
+INTERNAL = {"FailedAnswer", "PlaybackReset", "PlaybackTimeout", "RefusedCall", "RequestRefused"}
 
 
 def groups(text: str, heading: str, page: str) -> dict[str, list[str]]:

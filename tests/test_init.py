@@ -7,12 +7,14 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from inspect import getsource
+from inspect import getsource, ismodule
 from pkgutil import iter_modules
 
 import pytest
+from support.public_modules import MODULES
 
 import streamnorm
+from streamnorm import _public
 
 
 @pytest.mark.parametrize("name", streamnorm.__all__)
@@ -20,9 +22,15 @@ def test_public_name_is_there(name: str) -> None:
     assert getattr(streamnorm, name) is not None
 
 
-def test_public_names_are_listed_in_order() -> None:
-    assert sorted(streamnorm.__all__) == streamnorm.__all__ == dir(streamnorm)
-    assert len(set(streamnorm.__all__)) == len(streamnorm.__all__)
+def test_public_names_are_listed_in_order_and_once() -> None:
+    assert sorted({*streamnorm.__all__}) == streamnorm.__all__
+    assert len(_public.__all__) == len(streamnorm.__all__)
+
+
+def test_public_names_and_modules_are_suggested() -> None:
+    modules = [name for name in dir(streamnorm) if ismodule(getattr(streamnorm, name))]
+    assert sorted([*streamnorm.__all__, *modules]) == dir(streamnorm)
+    assert {f"streamnorm.{name}" for name in modules} < {*MODULES}
 
 
 def test_unknown_name_raises_attribute_error() -> None:
@@ -74,7 +82,7 @@ def test_server_loads_a_dialect_before_its_first_use() -> None:
 
 def test_no_module_has_the_name_of_a_public_function() -> None:
     modules = {module.name for module in iter_modules(streamnorm.__path__)}
-    assert modules & {*streamnorm.__all__} == {"sse"}
+    assert not modules & {*streamnorm.__all__}
 
 
 def test_version_is_that_of_the_distribution_and_read_on_demand() -> None:
@@ -85,22 +93,27 @@ def test_version_is_that_of_the_distribution_and_read_on_demand() -> None:
     assert run.stdout == "False\n"
 
 
-def test_type_checkers_see_the_runtime_names() -> None:
-    """The imports under `TYPE_CHECKING` and the lazy table name the same things."""
+@pytest.mark.parametrize("name", streamnorm.__all__)
+def test_type_checkers_find_the_value_of_a_name_in_its_module(name: str) -> None:
+    """Of the star imports, the last one with the name decides."""
     (guarded,) = (
         node
-        for node in ast.parse(getsource(streamnorm)).body
+        for node in ast.parse(getsource(_public)).body
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
-    imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
-    names = [(node.module, alias.name) for node in imports for alias in node.names]
-    assert all(alias.asname == alias.name for node in imports for alias in node.names)
-    assert sorted(name for _, name in names) == streamnorm.__all__
-    for module, name in names:
-        assert getattr(import_module(str(module)), name) is getattr(streamnorm, name)
+    modules = [str(node.module) for node in guarded.body if isinstance(node, ast.ImportFrom)]
+    assert sorted(modules) == sorted({*_public.MODULE_OF.values()})
+    found = [getattr(import_module(module), name, None) for module in modules]
+    values = [value for value in found if value is not None]
+    assert all(value is getattr(streamnorm, name) for value in values)
 
 
 def test_public_module_loads_when_it_is_used() -> None:
     code = "import streamnorm; print(streamnorm.sse.__name__)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "streamnorm.sse\n"
+
+
+def test_no_name_is_public_in_two_modules() -> None:
+    names = [name for module in MODULES[:-1] for name in import_module(module).__all__]
+    assert sorted({*names}) == sorted(names)

@@ -46,22 +46,21 @@ from streamnorm import (
     UnknownDialect,
     Usage,
     UsageUpdate,
-    Violation,
     accumulate,
-    decoder,
     detect,
-    encoder,
     project,
-    validate,
 )
 from streamnorm._registry import DIALECTS as REGISTERED
 from streamnorm._registry import checker, register
+from streamnorm.codec import decoder, encoder
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import detect_url
-from streamnorm.recording import Companion, Recording, faults
+from streamnorm.recording import Recording, faults
+from streamnorm.recording.format import Companion
 from streamnorm.sse import Frame
 from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.transports.httpx import RecordingTransport, ReplayTransport
+from streamnorm.validation import Violation, validate
 
 URL = "https://wires.example-telegraph.net/telegraph/fast-1/send"
 FRAMES = [

@@ -20,10 +20,9 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     UnknownDialect,
-    Violation,
     project,
-    validate,
 )
+from streamnorm.validation import Violation, validate
 
 START = MessageStart("m", "gpt")
 

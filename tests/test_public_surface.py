@@ -12,18 +12,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-SNAPSHOT = Path(__file__).parent / "data" / "public_surface.txt"
+from support.public_modules import MODULES
 
-MODULES = (
-    "streamnorm",
-    "streamnorm.asgi",
-    "streamnorm.gateway",
-    "streamnorm.sse",
-    "streamnorm.state",
-    "streamnorm.testing",
-    "streamnorm.transports.httpx",
-    "streamnorm.transports.httpx2",
-)
+SNAPSHOT = Path(__file__).parent / "data" / "public_surface.txt"
 
 
 def surface() -> Iterator[str]:

@@ -13,11 +13,10 @@ from streamnorm import (
     Reasoning,
     StreamError,
     UnknownDialect,
-    decoder,
-    encoder,
 )
 from streamnorm._core.codec import Dialect
 from streamnorm._registry import _BY_NAME, DIALECTS, checker
+from streamnorm.codec import decoder, encoder
 
 TEXT, END = content("hi"), chunk({}, "stop")
 

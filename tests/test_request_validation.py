@@ -13,19 +13,10 @@ from support.requests import requests
 from support.secret_shapes import SHAPED
 from support.seeded import Draws, draws, with_half_the_examples
 
-from streamnorm import (
-    DecodeError,
-    EncodeError,
-    Limits,
-    Request,
-    RequestViolation,
-    UnknownDialect,
-    encode_request,
-    validate_request,
-)
+from streamnorm import DecodeError, EncodeError, Limits, Request, UnknownDialect, encode_request
 from streamnorm._core.codec import MAX_PROBLEMS
-from streamnorm._validation import quoted, quoted_path, rules_for
 from streamnorm.profiles.rules import VENDOR, shipped_rules
+from streamnorm.validation import RequestViolation, quoted, quoted_path, rules_for, validate_request
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 LEGAL: dict[str, dict[str, Any]] = {

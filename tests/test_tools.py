@@ -9,20 +9,22 @@ import pytest
 
 import streamnorm
 from streamnorm import (
-    CustomTool,
     DecodeError,
     EncodeError,
     InputMessage,
     Loss,
     LossyEncoding,
-    MCPServer,
-    Namespace,
-    Profiles,
     Request,
-    ServerTool,
     Text,
     Tool,
     UnknownDialect,
+)
+from streamnorm.profiles import Profiles
+from streamnorm.tools import (
+    CustomTool,
+    MCPServer,
+    Namespace,
+    ServerTool,
     check_tools,
     decode_tools,
     encode_tools,

@@ -6,16 +6,10 @@ import json
 
 import pytest
 
-from streamnorm import (
-    Limits,
-    MessageStart,
-    MessageStop,
-    UnknownDialect,
-    Violation,
-    validate,
-)
+from streamnorm import Limits, MessageStart, MessageStop, UnknownDialect
 from streamnorm._core.codec import Dialect
 from streamnorm.dialects import anthropic
+from streamnorm.validation import Violation, validate
 
 CHAT = [
     'data: {"id":"c1","object":"chat.completion.chunk","created":5,"model":"m","choices":'

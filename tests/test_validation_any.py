@@ -18,8 +18,8 @@ from support.openai_responses import violations as strict_responses
 from support.operation_counts import operations
 from support.seeded import Draws, draws
 
-from streamnorm import Limits, validate
-from streamnorm._validation import Validator
+from streamnorm import Limits
+from streamnorm.validation import Validator, validate
 
 VALUES = (None, True, -1, 0, 1.5, 10**400, "", "a", [], [[]], {}, {"type": []}, {"index": 0}, ["a"])
 

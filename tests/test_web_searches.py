@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from streamnorm import ServerTool, decode_request, translate_request
+from streamnorm import decode_request, translate_request
+from streamnorm.tools import ServerTool
 
 PLACE = {"city": "Oslo", "country": "NO", "region": "Oslo", "timezone": "Europe/Oslo"}
 FLAT = {"type": "approximate", **PLACE}

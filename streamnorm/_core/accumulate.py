@@ -45,8 +45,8 @@ from streamnorm._core.limits import (
     value_bytes,
 )
 from streamnorm._core.messages import Message
-from streamnorm._core.partial_json import PartialJSON, ValueDelta
 from streamnorm._core.text import TextBuffer
+from streamnorm.partial_json import PartialJSON, ValueDelta
 
 # Packing text in batches costs a tenth of packing each delta.
 _BATCH_BYTES = 900  # memory of the text that waits to be packed

@@ -1,4 +1,4 @@
-"""All exceptions that streamnorm raises, and suggestions for unknown names.
+"""The exceptions that streamnorm raises, and suggestions for unknown names.
 
     StreamnormError
     ├── ProtocolError
@@ -12,15 +12,18 @@
     ├── EncodeError                a request or message has no legal form; .path
     ├── ArgumentsError             tool arguments are not what their kind demands; .position
     ├── LossyEncoding              strict encoding would drop something; .losses
+    ├── UnknownDialect             no dialect of that name (also a LookupError)
     ├── ProfileError               a file of profiles cannot be read
     ├── StateError                 a request needs state that is not stored; .status, .code, .param
     ├── StoreError                 the store of responses failed
     ├── RecordingError             a recording cannot be read or written
-    ├── UnrecordedRequest          no recording answers a request; .diff, .nearest
-    └── UnknownDialect             no dialect of that name (also a LookupError)
+    └── UnrecordedRequest          no recording answers a request; .diff, .nearest
 
-Others stand beside what raises them: `streamnorm.gateway.ConfigError`, `RequestRefused` of an
-exchange, and `PlaybackReset` and `PlaybackTimeout` of the replay engine.
+The last five are public in the module of their topic: `profiles`, `state` and `recording`.
+
+Others stand beside what raises them: `streamnorm.gateway.ConfigError`, and those that no caller of
+the library sees: `RequestRefused` of an exchange, `RefusedCall` of `run_tools`, and `PlaybackReset`
+and `PlaybackTimeout` of the replay engine.
 
 Texts carry sizes, names and types, never a payload, a header or a key.  The two
 exceptions are `UpstreamError.message`, which is what the provider said, and

@@ -19,8 +19,8 @@ from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
 from streamnorm._core.messages import Message, MessageSource
-from streamnorm._decoding import decoder
 from streamnorm._registry import encoder, lookup
+from streamnorm.codec import decoder
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 

@@ -34,7 +34,6 @@ from streamnorm._counting import (
     encode_count_request,
     encode_token_count,
 )
-from streamnorm._decoding import decoder
 from streamnorm._models import ModelListing, decode_model, encode_model, encode_models, model_path
 from streamnorm._registry import lookup
 from streamnorm._upstream.answers import error_of_body
@@ -51,9 +50,10 @@ from streamnorm._upstream.requests import (
     decode_request_body,
     refusals,
 )
+from streamnorm.codec import decoder
 from streamnorm.http.headers import request_headers
 from streamnorm.http.urls import endpoint_url
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 _LAST_STATUS = 599
 _BAD_GATEWAY = 502

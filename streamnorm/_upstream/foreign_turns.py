@@ -19,7 +19,7 @@ from streamnorm._core.bodies.projection.history import holds_tags
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.ids import read_carrier, untag_redacted_reasoning
 from streamnorm._upstream.requests import Upstream
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 # A tagged signature, as text or in base64; reasoning or calls that may lack a signature.
 _MARK = re.compile(

@@ -30,7 +30,6 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.large_json import split
 from streamnorm._core.limits import Limits
-from streamnorm._decoding import decoder
 from streamnorm._registry import lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm._upstream.requests import (
@@ -42,9 +41,10 @@ from streamnorm._upstream.requests import (
     refusals,
     splice,
 )
+from streamnorm.codec import decoder
 from streamnorm.http.headers import request_headers
 from streamnorm.http.urls import endpoint_url
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.sse import Frame
 
 # Fields by which we route, count, store or narrow a request.  Servers in Go (encoding/json) also

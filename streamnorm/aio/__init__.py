@@ -11,16 +11,12 @@ It starts no task and sets no timeout, except for closing and draining a connect
 """
 
 from streamnorm.aio.connecting import connect
-from streamnorm.aio.executing import Executor, run_tools
+from streamnorm.aio.executing import run_tools
 from streamnorm.aio.reading import events, iter_events, tap
-from streamnorm.aio.sources import AsyncSource, Source
 from streamnorm.aio.stream import Stream, SyncStream
 from streamnorm.aio.transcoding import iter_transcode, transcode
 
 __all__ = [
-    "AsyncSource",
-    "Executor",
-    "Source",
     "Stream",
     "SyncStream",
     "connect",

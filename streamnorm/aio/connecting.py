@@ -170,7 +170,7 @@ def connect(
     first read cancels the request.  With `to`, a gateway's whole route is
 
         stream = streamnorm.connect(client, "POST", url, json=body, to="anthropic")
-        return streamnorm.EventStreamResponse(stream)
+        return streamnorm.asgi.EventStreamResponse(stream)
 
     Args:
         client: An `httpx.AsyncClient` or `httpx2.AsyncClient`.

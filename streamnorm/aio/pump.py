@@ -25,8 +25,8 @@ from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
-from streamnorm._decoding import decoder
 from streamnorm._transcoder import Transcoder
+from streamnorm.codec import decoder
 
 T = TypeVar("T")
 

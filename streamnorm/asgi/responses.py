@@ -90,7 +90,7 @@ class EventStreamResponse(_StreamResponse):
         @app.post("/v1/messages")
         async def messages(request: Request) -> Response:
             stream = streamnorm.connect(client, "POST", url, json=..., to="anthropic")
-            return streamnorm.EventStreamResponse(stream)
+            return streamnorm.asgi.EventStreamResponse(stream)
 
     The first chunk is read before the headers are sent: a failure until then becomes an
     error response in the client's dialect, with the provider's status, 504 for a timeout or
@@ -159,7 +159,7 @@ class MessageResponse(_StreamResponse):
         @app.post("/v1/messages")
         async def messages(request: Request) -> Response:
             stream = streamnorm.connect(client, "POST", url, json=...)
-            return streamnorm.MessageResponse(stream, to="anthropic")
+            return streamnorm.asgi.MessageResponse(stream, to="anthropic")
 
     It answers a client that asked for no stream, and is the twin of `EventStreamResponse`.
     A stream that fails or breaks off, at whatever event, becomes an error response in the

@@ -273,7 +273,7 @@ def _check_server(name: str | None) -> None:
 
 def _named_servers() -> frozenset[str]:
     """Return the names of the servers that rules or profiles name."""
-    from streamnorm.profiles import shipped_profiles
+    from streamnorm.profiles.layers import shipped_profiles
     from streamnorm.profiles.rules import VENDOR, shipped_rules
 
     servers = shipped_profiles().servers.union(*(rule.servers for rule in shipped_rules()))
@@ -342,7 +342,7 @@ class _Validation:
         Raises:
             StreamnormError: The file holds no request for a message.
         """
-        from streamnorm._validation import validate_request
+        from streamnorm.validation import validate_request
 
         arguments = self._arguments
         source = Source(path, arguments.source)

@@ -252,7 +252,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _report_recorded(path: Path) -> None:
-    from streamnorm.recording import load_companion
+    from streamnorm.recording.recording import load_companion
 
     response = load_companion(path).response
     name = path.name.removesuffix(response.body)

@@ -18,13 +18,13 @@ from streamnorm._core.errors import (
 from streamnorm._core.events import Completed, Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField
-from streamnorm._decoding import decoder
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli import console
+from streamnorm.codec import decoder
 from streamnorm.inspect.survey import writable_dialects
-from streamnorm.recording import Companion, load_companion
-from streamnorm.recording.format import RecordedRead, reads_of, split_name
+from streamnorm.recording.format import Companion, RecordedRead, reads_of, split_name
+from streamnorm.recording.recording import load_companion
 
 STATUSES = {
     0: "completed",

@@ -40,7 +40,7 @@ from streamnorm.gateway.records import CallRecord, Observer, plain_path
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.services import Services
 from streamnorm.gateway.storing import gateway_store, is_worker
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.state import ResponseStore
 
 _LOG = logging.getLogger("streamnorm.gateway")

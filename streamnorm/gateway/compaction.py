@@ -22,11 +22,11 @@ from streamnorm._core.json import dumps
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
-from streamnorm._decoding import decoder
 from streamnorm._exchange import state_refusals, stores_responses
 from streamnorm._registry import encoder
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.requests import ClientRequest, refusals
+from streamnorm.codec import decoder
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.attempts import StartedStream
 from streamnorm.gateway.config import Config, ConfigError

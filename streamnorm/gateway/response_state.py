@@ -44,7 +44,7 @@ from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.large_events import LargeEvents
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES

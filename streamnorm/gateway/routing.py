@@ -18,14 +18,14 @@ from streamnorm._core.errors import UnknownDialect, did_you_mean
 from streamnorm._core.losses import OnLoss
 from streamnorm._core.tools import AnyTool, Tool
 from streamnorm._registry import DIALECTS, lookup
-from streamnorm._tools import simplify_schema
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm.gateway.admission import check_key, resolve_key
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.scrubbing import UpstreamKey
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import check_base_url
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
+from streamnorm.tools import simplify_schema
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _MAX_SHOWN_CHARS = 64

@@ -25,12 +25,12 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
-from streamnorm._decoding import decoder
 from streamnorm._registry import DIALECTS, checker
 from streamnorm._transcoder import Transcoder
-from streamnorm._validation import Validator
+from streamnorm.codec import decoder
 from streamnorm.inspect.summary import StreamSummary, Track
 from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.validation import Validator
 
 _MAX_GAPS = 3
 

@@ -1,5 +1,6 @@
 """Profiles: facts about models, servers and API versions, in TOML files and their readers."""
 
-from streamnorm.profiles.layers import Profiles, shipped_profiles
+from streamnorm._core.errors import ProfileError
+from streamnorm.profiles.layers import Profiles
 
-__all__ = ["Profiles", "shipped_profiles"]
+__all__ = ["ProfileError", "Profiles"]

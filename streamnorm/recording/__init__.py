@@ -7,7 +7,14 @@ at its recorded times, `faults` change it.  `importing` reads files of other too
 finds secrets in files.
 """
 
-from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
-from streamnorm.recording.recording import Recording, load_companion
+from streamnorm._core.errors import RecordingError, UnrecordedRequest
+from streamnorm.recording.format import RecordedRequest, RecordedResponse
+from streamnorm.recording.recording import Recording
 
-__all__ = ["Companion", "RecordedRequest", "RecordedResponse", "Recording", "load_companion"]
+__all__ = [
+    "RecordedRequest",
+    "RecordedResponse",
+    "Recording",
+    "RecordingError",
+    "UnrecordedRequest",
+]

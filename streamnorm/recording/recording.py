@@ -19,7 +19,7 @@ from streamnorm._core.events import Abandoned, Event, Outcome
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
-from streamnorm._decoding import decoder
+from streamnorm.codec import decoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (
     CONTENT_TYPES,

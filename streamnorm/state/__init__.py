@@ -39,6 +39,7 @@ for those of several; `open_store` returns the one that a URL names.  All have t
 others.  A store that fails raises `StoreError`.
 """
 
+from streamnorm._core.errors import StateError, StoreError
 from streamnorm.state.memory import MemoryStore
 from streamnorm.state.opening import open_store
 from streamnorm.state.operations import Operation, read_operation
@@ -64,6 +65,8 @@ __all__ = [
     "RedisStore",
     "ResponseStore",
     "SQLiteStore",
+    "StateError",
+    "StoreError",
     "StoredResponse",
     "SyncResponseStore",
     "Turn",

@@ -12,7 +12,7 @@ from msgspec import structs
 from streamnorm._core.blocks import Block, ServerToolCall, Text, ToolCall
 from streamnorm._core.events import Event, Usage
 from streamnorm._core.messages import Message
-from streamnorm._validation import validate
+from streamnorm.validation import validate
 
 # The format of `ids.mint_id`.
 _MINTED = re.compile(r"call_[0-9a-f]{24}")

@@ -16,9 +16,9 @@ from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, lookup
 from streamnorm._transcoder import Transcoder
-from streamnorm._validation import validate_request
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
+from streamnorm.validation import validate_request
 
 STREAM = {"content-type": "text/event-stream"}
 

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 import streamnorm
-from streamnorm import Message, Reply, StateError
-from streamnorm.state import MemoryStore, Turn, error_body, read_operation, scope_of
+from streamnorm import Message, Reply
+from streamnorm.state import MemoryStore, StateError, Turn, error_body, read_operation, scope_of
 from streamnorm.testing import FakeProvider
 
 __all__ = ["StatefulGateway"]

@@ -19,7 +19,8 @@ import pytest
 from acceptance.anthropic_readings import Told, our_message, sdk, written_message
 from support.corpus import corpus, needs_corpus, payloads, recordings
 
-from streamnorm import Event, StreamError, Transcoder, accumulate, decoder, project
+from streamnorm import Event, StreamError, Transcoder, accumulate, project
+from streamnorm.codec import decoder
 
 # Blocks and fields that the SDK keeps without a type for them.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")

@@ -37,10 +37,10 @@ from streamnorm import (
     ToolCall,
     Transcoder,
     accumulate,
-    decoder,
     project,
 )
 from streamnorm._core.ids import escape_id, tag_signature
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": []}

@@ -20,17 +20,9 @@ from acceptance import chat_frameworks as frameworks
 from acceptance.chat_readers import Read, Said, Served, openai_chunks, openai_helper, said
 from support.corpus import corpus, needs_corpus, recordings
 
-from streamnorm import (
-    Failed,
-    Opaque,
-    StreamError,
-    Transcoder,
-    Truncated,
-    accumulate,
-    decoder,
-    project,
-)
+from streamnorm import Failed, Opaque, StreamError, Transcoder, Truncated, accumulate, project
 from streamnorm._core.losses import ReasoningField
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 pytestmark = [

@@ -26,7 +26,8 @@ from acceptance.provider_clients import (
 from google.genai import errors, types
 from support.strict_upstreams import strict_provider
 
-from streamnorm import Recording, StreamError
+from streamnorm import StreamError
+from streamnorm.recording import Recording
 from streamnorm.recording.faults import cut, http
 from streamnorm.testing import FakeProvider, tool_call
 

@@ -24,7 +24,8 @@ from support.gateway_upstreams import REQUESTS, Records
 from support.loopback import chunked
 from support.seeded import Draws
 
-from streamnorm import Completed, StreamnormError, decode_message, decoder
+from streamnorm import Completed, StreamnormError, decode_message
+from streamnorm.codec import decoder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -24,8 +24,8 @@ from support.provider_requests import PATHS
 from support.strict_upstreams import strict_provider
 
 import streamnorm
-from streamnorm import EventStreamResponse, MessageResponse
 from streamnorm._registry import detect_path
+from streamnorm.asgi import EventStreamResponse, MessageResponse
 from streamnorm.testing import FakeProvider, tool_call
 
 # The SDKs leave generators to the garbage collector, which trio complains about.
@@ -93,7 +93,7 @@ class Gateway:
         if not streams:
             body = streamnorm.encode_message(message, source, reply=encoded.reply).body
             return Response(json.dumps(body), media_type="application/json")
-        writer = streamnorm.encoder(source)
+        writer = streamnorm.codec.encoder(source)
         out = b"".join(map(writer.encode, streamnorm.message_events(message))) + writer.close()
         return Response(out, media_type="text/event-stream")
 

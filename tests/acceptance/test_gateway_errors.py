@@ -14,7 +14,7 @@ from google.genai import errors, types
 from support.openai_chat.chunks import content
 
 import streamnorm
-from streamnorm import EventStreamResponse
+from streamnorm.asgi import EventStreamResponse
 
 pytestmark = pytest.mark.anyio
 

@@ -29,15 +29,15 @@ from streamnorm import (
     MessageStop,
     Ping,
     Reasoning,
-    Recording,
     StreamError,
     Truncated,
     accumulate,
-    decoder,
-    validate,
 )
 from streamnorm.asgi import ReplayApp
+from streamnorm.codec import decoder
+from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.validation import validate
 
 pytestmark = pytest.mark.anyio
 

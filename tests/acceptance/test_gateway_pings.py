@@ -13,7 +13,7 @@ from support.faulty_upstream import FaultyUpstream, Pause, Step
 from support.gateway_upstreams import asked
 from support.loopback import chunked
 
-from streamnorm import validate
+from streamnorm.validation import validate
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

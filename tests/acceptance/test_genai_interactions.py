@@ -26,8 +26,8 @@ from streamnorm import (
     ToolCall,
     Transcoder,
     accumulate,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 # The client no longer knows the events of the revision before.

@@ -29,10 +29,10 @@ from streamnorm import (
     Text,
     TextDelta,
     accumulate,
-    decoder,
     project,
 )
 from streamnorm._core.ordering import Sequencer
+from streamnorm.codec import decoder
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import GeminiEncoder
 from streamnorm.recording import Recording

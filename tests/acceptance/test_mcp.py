@@ -25,11 +25,10 @@ from streamnorm import (
     Tool,
     ToolCall,
     ToolResult,
-    decode_tools,
     encode_request,
-    encode_tools,
     run_tools,
 )
+from streamnorm.tools import decode_tools, encode_tools
 
 Run: TypeAlias = Callable[[Callable[[Client], Awaitable[Any]]], Any]
 

@@ -17,15 +17,8 @@ from acceptance import node_words as words
 from acceptance.node_sdks import Heard, ask, missing
 from support.corpus import corpus, needs_corpus, recordings
 
-from streamnorm import (
-    Event,
-    Message,
-    StreamError,
-    Transcoder,
-    accumulate,
-    decoder,
-    project,
-)
+from streamnorm import Event, Message, StreamError, Transcoder, accumulate, project
+from streamnorm.codec import decoder
 
 pytestmark = [pytest.mark.outside, pytest.mark.skipif(bool(missing()), reason=missing())]
 

@@ -19,7 +19,8 @@ from acceptance.readings import Call, Counts, Reading, our_reading, sdk_chunks, 
 from openai.types.chat import ChatCompletionChunk
 from support.corpus import CorpusStream, corpus, each_stream, needs_corpus, payloads
 
-from streamnorm import StreamError, decoder
+from streamnorm import StreamError
+from streamnorm.codec import decoder
 
 # Content in parts, and all else that the SDK keeps without a type for it.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")

@@ -29,9 +29,9 @@ from streamnorm import (
     Transcoder,
     Usage,
     UsageUpdate,
-    decoder,
     project,
 )
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 

@@ -38,11 +38,11 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     accumulate,
-    decoder,
     project,
 )
 from streamnorm._core.ids import Signed, tag_redacted_reasoning, untag_signature
 from streamnorm._core.ordering import Sequencer
+from streamnorm.codec import decoder
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder
 from streamnorm.recording import Recording

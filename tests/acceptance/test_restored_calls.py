@@ -25,11 +25,11 @@ from streamnorm import (
     ToolCall,
     Transcoder,
     accumulate,
-    decoder,
     translate_message,
     translate_request,
-    validate,
 )
+from streamnorm.codec import decoder
+from streamnorm.validation import validate
 
 REQUEST: dict[str, Any] = {
     "model": "m",

@@ -14,8 +14,9 @@ import httpx2
 import pytest
 from support.corpus import pieces, recordings
 
-from streamnorm import Transcoder, accumulate, decoder, project
+from streamnorm import Transcoder, accumulate, project
 from streamnorm._core.ids import escape_id
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 1, "messages": []}

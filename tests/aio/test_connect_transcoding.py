@@ -39,7 +39,7 @@ async def test_response_is_written_in_the_other_dialect(family: Any) -> None:
         assert outcomes == [Completed("end_turn", Usage())]
         assert len(server.requests) == 1
         assert server.requests[0].endswith((b'{"stream":true}', b'{"stream": true}'))
-    message = streamnorm.accumulate(streamnorm.decoder("anthropic").feed(written))
+    message = streamnorm.accumulate(streamnorm.codec.decoder("anthropic").feed(written))
     assert (message.text, message.model) == ("ab", "m-2")
 
 

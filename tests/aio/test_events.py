@@ -34,8 +34,8 @@ from streamnorm import (
     UpstreamError,
     Usage,
     accumulate,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 pytestmark = pytest.mark.anyio

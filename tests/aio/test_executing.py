@@ -17,10 +17,8 @@ from support.json_texts import PLAIN, values
 
 import streamnorm
 from streamnorm import (
-    CustomTool,
     InputMessage,
     Message,
-    Namespace,
     Reasoning,
     ServerToolCall,
     Text,
@@ -29,6 +27,7 @@ from streamnorm import (
     ToolResult,
     run_tools,
 )
+from streamnorm.tools import CustomTool, Namespace
 
 pytestmark = pytest.mark.anyio
 

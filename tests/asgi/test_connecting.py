@@ -15,7 +15,8 @@ from support.loopback import HEAD, Server, chunked
 from support.openai_chat.chunks import DONE, content
 
 import streamnorm
-from streamnorm import Abandoned, EventStreamResponse, Outcome
+from streamnorm import Abandoned, Outcome
+from streamnorm.asgi import EventStreamResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -179,4 +180,4 @@ async def test_answer_is_sent_in_the_dialect_of_the_client(family: Any) -> None:
     assert caller.status == 200
     assert caller.finished
     written = b"".join(caller.bodies)
-    assert streamnorm.accumulate(streamnorm.decoder("anthropic").feed(written)).text == "a"
+    assert streamnorm.accumulate(streamnorm.codec.decoder("anthropic").feed(written)).text == "a"

@@ -23,7 +23,8 @@ from support.byte_source import AsyncBytes, Cut
 from support.openai_chat.chunks import content
 
 import streamnorm
-from streamnorm import Abandoned, EventStreamResponse
+from streamnorm import Abandoned
+from streamnorm.asgi import EventStreamResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +65,7 @@ async def main():
 
     sent = []
     stream = streamnorm.transcode(source(), to="anthropic")
-    await streamnorm.EventStreamResponse(stream)({}, receive, send)
+    await streamnorm.asgi.EventStreamResponse(stream)({}, receive, send)
     assert sent == ["http.response.start"] + ["http.response.body"] * 3, sent
 
 anyio.run(main)

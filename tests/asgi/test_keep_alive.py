@@ -9,7 +9,8 @@ from support.byte_source import AsyncBytes
 from trio.testing import MockClock
 
 import streamnorm
-from streamnorm import Completed, EventStreamResponse, Usage
+from streamnorm import Completed, Usage
+from streamnorm.asgi import EventStreamResponse
 from streamnorm.asgi.exchange import EventSender, open_exchange
 
 pytestmark = pytest.mark.anyio

@@ -25,12 +25,12 @@ from streamnorm import (
     Limits,
     LocalProtocolError,
     Loss,
-    MessageResponse,
     Stream,
     UnknownDialect,
     Usage,
 )
 from streamnorm._registry import register
+from streamnorm.asgi import MessageResponse
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from anyio.abc import SocketAttribute, SocketStream, TaskStatus
 from support.asgi_caller import Caller
 from support.asgi_client import Message
 
-from streamnorm import Recording
 from streamnorm.asgi import RecordingProxy
+from streamnorm.recording import Recording
 
 pytestmark = pytest.mark.anyio
 

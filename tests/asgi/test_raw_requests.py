@@ -12,8 +12,8 @@ import pytest
 from support.cli_servers import provider
 from support.raw_http import RawUpstream, raw_exchange, raw_upstream, serving
 
-from streamnorm import Recording
 from streamnorm.asgi import RecordingProxy, ReplayApp
+from streamnorm.recording import Recording
 
 BASE = b"/base/v1"
 CLOSE = b"host: here\r\nconnection: close\r\n"

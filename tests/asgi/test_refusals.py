@@ -9,7 +9,8 @@ import pytest
 from support.asgi_client import Client, refused
 
 import streamnorm
-from streamnorm import EventStreamResponse, Limits
+from streamnorm import Limits
+from streamnorm.asgi import EventStreamResponse
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from support.asgi_caller import Caller
 from support.asgi_client import Message
 from trio.testing import MockClock
 
-from streamnorm import UnrecordedRequest
 from streamnorm.asgi import ReplayApp
+from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step, WireRequest
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,6 @@ import streamnorm
 from streamnorm import (
     Abandoned,
     Completed,
-    EventStreamResponse,
     Failed,
     Limits,
     LocalProtocolError,
@@ -27,6 +26,7 @@ from streamnorm import (
     TruncatedStream,
     Usage,
 )
+from streamnorm.asgi import EventStreamResponse
 
 pytestmark = pytest.mark.anyio
 

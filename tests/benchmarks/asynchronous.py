@@ -77,7 +77,7 @@ async def _events(chunks: list[bytes]) -> None:
 
 
 async def _core(chunks: list[bytes]) -> None:
-    decoder = streamnorm.decoder("openai_chat")
+    decoder = streamnorm.codec.decoder("openai_chat")
     async for chunk in _Source(chunks):
         for _ in decoder.feed(chunk):
             pass
@@ -91,7 +91,7 @@ async def _respond(chunks: list[bytes]) -> None:
         await stays.wait()
         return {"type": "http.disconnect"}
 
-    response = streamnorm.EventStreamResponse(_transcoded(chunks))
+    response = streamnorm.asgi.EventStreamResponse(_transcoded(chunks))
     await response({"type": "http"}, receive, _send)
 
 

@@ -92,7 +92,7 @@ class Cell(NamedTuple):
         if exactly and self.target in (None, self.workload.dialect):
             assert body == self.workload.body, self.name
             return
-        decoder = streamnorm.decoder(self.target)
+        decoder = streamnorm.codec.decoder(self.target)
         decoder.feed(body)
         decoder.close()
         assert isinstance(decoder.outcome, Completed), self.name

@@ -18,10 +18,10 @@ _BAR = 1.3
 # Deltas of some six characters each.
 _MEGABYTE_EVENTS = 170_000
 
-_Consumer = streamnorm.Decoder | streamnorm.Transcoder
+_Consumer = streamnorm.codec.Decoder | streamnorm.Transcoder
 
 _USES: dict[str, Callable[[], _Consumer]] = {
-    "events": lambda: streamnorm.decoder("openai_chat"),
+    "events": lambda: streamnorm.codec.decoder("openai_chat"),
     "→ anthropic": lambda: streamnorm.Transcoder("openai_chat", "anthropic"),
     "verbatim": lambda: streamnorm.Transcoder("openai_chat", "openai_chat"),
 }

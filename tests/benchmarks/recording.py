@@ -24,7 +24,7 @@ from pathlib import Path
 
 import httpx
 
-from streamnorm import Recording
+from streamnorm.recording import Recording
 from streamnorm.transports.httpx import RecordingTransport, ReplayTransport
 
 EVENT = (

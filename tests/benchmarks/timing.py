@@ -83,7 +83,7 @@ def decode(reads: list[bytes], dialect: str, *, completes: bool = True) -> Run:
     """Decode reads into events; `completes` asserts the outcome."""
 
     def run() -> None:
-        decoder = streamnorm.decoder(dialect)
+        decoder = streamnorm.codec.decoder(dialect)
         for read in reads:
             for _ in decoder.feed(read):
                 pass

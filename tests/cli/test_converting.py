@@ -10,7 +10,8 @@ import pytest
 from support.asgi_client import CHUNKS
 
 from streamnorm.cli import main
-from streamnorm.recording import Companion, RecordedRequest, Recording
+from streamnorm.recording import RecordedRequest, Recording
+from streamnorm.recording.format import Companion
 
 BODY = b"".join(CHUNKS)
 

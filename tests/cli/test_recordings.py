@@ -16,8 +16,9 @@ from support.tls import Authority
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.cli import main
-from streamnorm.recording import Companion, RecordedRequest, RecordedResponse, Recording
+from streamnorm.recording import RecordedRequest, RecordedResponse, Recording
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step, WireRequest
+from streamnorm.recording.format import Companion
 
 STEPS = tuple(Step(0, data) for data in CHUNKS)
 BODY = b"".join(CHUNKS)

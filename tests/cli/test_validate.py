@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamnorm import validate
 from streamnorm.cli import main
+from streamnorm.validation import validate
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 LEGAL = RECORDINGS / "openai_chat" / "openai" / "text.sse"

@@ -37,11 +37,11 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    ValueDelta,
     accumulate,
     message_events,
 )
 from streamnorm._core.accumulate import UsageAccumulator
+from streamnorm.partial_json import ValueDelta
 
 
 @given(messages())

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamnorm import Limits, StreamError, decoder
+from streamnorm import Limits, StreamError
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.gate import Gate, judge
+from streamnorm.codec import decoder
 
 _DATA = Path(__file__).parents[1] / "data" / "sse_cases.json"
 CASES: list[dict[str, Any]] = [

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from support.mutations import chunked
 
-from streamnorm import Limits, StreamError, decoder
+from streamnorm import Limits, StreamError
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.gate import Gate
+from streamnorm.codec import decoder
 
 CHUNK = {"candidates": [{"content": {"parts": [{"text": "a]"}]}}]}
 TOLD = {"error": {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED"}}

@@ -34,11 +34,10 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    Violation,
     message_events,
-    validate,
 )
 from streamnorm._core.grammar import Grammar
+from streamnorm.validation import Violation, validate
 
 START = MessageStart()
 STOP = MessageStop("end_turn")

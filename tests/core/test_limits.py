@@ -22,7 +22,8 @@ from support.openai_chat.chunks import (
     reasoning,
 )
 
-from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, decoder
+from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
+from streamnorm.codec import decoder
 
 BOUND = 40
 

@@ -35,9 +35,9 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    validate,
 )
 from streamnorm._core.ordering import Sequencer
+from streamnorm.validation import validate
 
 
 def sequenced(events: list[Event], overlapping: tuple[type, ...] = ()) -> list[Event]:

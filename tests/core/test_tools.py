@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_texts import ANY_TEXT, values
 
-from streamnorm import CacheMark, DecodeError, Namespace, Tool
+from streamnorm import CacheMark, DecodeError, Tool
+from streamnorm.tools import Namespace
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 LISTED: dict[str, Any] = {

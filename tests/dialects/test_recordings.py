@@ -9,7 +9,9 @@ import pytest
 from support.corpus import recordings
 from support.recordings import assert_outcome, comparable, decode
 
-from streamnorm import Recording, decoder, validate
+from streamnorm.codec import decoder
+from streamnorm.recording import Recording
+from streamnorm.validation import validate
 
 DIALECTS = {"anthropic": 70, "gemini": 30, "openai_responses": 35}
 """The least number of recordings of each dialect."""

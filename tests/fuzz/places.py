@@ -48,7 +48,7 @@ class Stream:
 
 def read(stream: Stream, frames: list[bytes]) -> tuple[Message | None, tuple[str, ...]]:
     """Return the message of a completed stream, and the kinds of its notes."""
-    reader = streamnorm.decoder(stream.dialect, server=stream.server)
+    reader = streamnorm.codec.decoder(stream.dialect, server=stream.server)
     events = [event for frame in frames for event in reader.feed(frame)] + reader.close()
     notes = tuple(note.kind for note in reader.notes)
     if not isinstance(reader.outcome, Completed):

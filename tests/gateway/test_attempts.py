@@ -22,9 +22,10 @@ from support.gateway_upstreams import (
 )
 from support.openai_chat.chunks import DONE, chunk
 
-from streamnorm import Completed, Usage, validate
+from streamnorm import Completed, Usage
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
 from streamnorm.testing import FakeProvider
+from streamnorm.validation import validate
 
 pytestmark = pytest.mark.anyio
 

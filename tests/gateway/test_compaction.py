@@ -13,13 +13,14 @@ from support.gateway_calls import NOWHERE, asked, called, opened, scripted
 from support.gateway_servers import served
 from support.scripted_upstream import Answered, ScriptedUpstream
 
-from streamnorm import Message, Usage, validate
+from streamnorm import Message, Usage
 from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall
 from streamnorm._core.events import StreamError
 from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig
 from streamnorm.sse import SSEDecoder
 from streamnorm.state.compaction import Sealer
 from streamnorm.testing import FakeProvider
+from streamnorm.validation import validate
 
 pytestmark = pytest.mark.anyio
 

@@ -15,12 +15,13 @@ from support.gateway_state import StateClient, provided
 from support.gateway_upstreams import ABORT, DONE, StepUpstream
 from support.openai_chat.chunks import chunk, content
 
-from streamnorm import Message, Usage, validate
+from streamnorm import Message, Usage
 from streamnorm._core.blocks import Text
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
 from streamnorm.sse import SSEDecoder
 from streamnorm.state.compaction import Sealer
 from streamnorm.testing import FakeProvider
+from streamnorm.validation import validate
 
 pytestmark = pytest.mark.anyio
 

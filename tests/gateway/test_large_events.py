@@ -21,8 +21,8 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     accumulate,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.large_events import LargeEventPump
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from support.gateway_state import OTHER_KEY, StateClient, provided
 
-from streamnorm import StoreError
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
-from streamnorm.state import Found, Lookup, MemoryStore, StoredResponse
+from streamnorm.state import Found, Lookup, MemoryStore, StoredResponse, StoreError
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio

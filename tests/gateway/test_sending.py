@@ -11,7 +11,8 @@ import pytest
 from support.gateway_servers import served_gateway
 from support.gateway_upstreams import ANSWER, REQUESTS, Head, Records, StepUpstream, opened
 
-from streamnorm import Completed, Failed, Truncated, Usage, validate
+from streamnorm import Completed, Failed, Truncated, Usage
+from streamnorm.validation import validate
 
 pytestmark = pytest.mark.anyio
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from streamnorm import (
-    Completed,
-    Failed,
-    Loss,
-    MessageStop,
-    Note,
-    StreamError,
-    Usage,
-    Violation,
-)
+from streamnorm import Completed, Failed, Loss, MessageStop, Note, StreamError, Usage
 from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Gap, Report, Timing, report_fields
+from streamnorm.validation import Violation
 
 TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5)
 

@@ -18,12 +18,12 @@ from streamnorm import (
     StreamError,
     Truncated,
     Usage,
-    Violation,
 )
 from streamnorm.inspect.page import BOX_CHARACTERS, Style, render
 from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.inspect.survey import Gap, Report, Timing
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, columns
+from streamnorm.validation import Violation
 
 ESCAPE = "\x1b]0;owned\x07"
 

@@ -16,14 +16,14 @@ from streamnorm import (
     Loss,
     MessageStop,
     Note,
-    Recording,
     Transcoder,
     Truncated,
     UnknownDialect,
     Usage,
-    encoder,
 )
+from streamnorm.codec import encoder
 from streamnorm.inspect.survey import Report, Survey, writable_dialects
+from streamnorm.recording import Recording
 
 COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}
 USAGE = frame({"id": "chatcmpl-1", "choices": [], "usage": COUNTS})

@@ -9,9 +9,11 @@ from support.corpus import each_recording
 from support.mutations import chunked
 from support.openai_chat.chunks import DONE, chunk, content
 
-from streamnorm import Limits, Recording, validate
+from streamnorm import Limits
 from streamnorm._registry import DIALECTS
 from streamnorm.inspect.survey import Report, Survey
+from streamnorm.recording import Recording
+from streamnorm.validation import validate
 
 UNKNOWN = "its dialect is not known"
 EMPTY_FRAME = b"data: {}\n\n"

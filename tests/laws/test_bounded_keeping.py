@@ -19,7 +19,8 @@ from support.operation_counts import KIB, peak
 from support.run_comparison import every_frame_in_full
 from support.streams import DIALECTS
 
-from streamnorm import Failed, Limits, Outcome, Transcoder, decoder
+from streamnorm import Failed, Limits, Outcome, Transcoder
+from streamnorm.codec import decoder
 
 BOUND = 32 * KIB
 LIMITS = Limits(

@@ -30,8 +30,8 @@ from streamnorm import (
     ToolCall,
     accumulate,
     message_events,
-    validate,
 )
+from streamnorm.validation import validate
 
 SMALL_BYTES = 4_000
 PREFIX_BYTES = 12_000

@@ -34,7 +34,8 @@ from support.seeded import Draws, draws
 from support.short_streams import PINGS
 from support.streams import DIALECTS
 
-from streamnorm import Event, decoder
+from streamnorm import Event
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 from streamnorm.sse import SSEDecoder
 

@@ -37,8 +37,8 @@ from streamnorm import (
     Text,
     TextDelta,
     Truncated,
-    decoder,
 )
+from streamnorm.codec import decoder
 
 SMALL_BYTES = 1_000  # of an event that is read byte by byte
 

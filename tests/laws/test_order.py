@@ -17,8 +17,9 @@ from support.openai_responses import reader as responses_reader
 from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, decode, overlaps, transcode
 
-from streamnorm import BlockStart, Event, ToolCall, Transcoder, decoder
+from streamnorm import BlockStart, Event, ToolCall, Transcoder
 from streamnorm._core.ordering import Sequencer
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 GROWING = (

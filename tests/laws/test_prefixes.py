@@ -11,7 +11,8 @@ from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, decode, transcode
 from support.terminals import cuts, terminal_was_read
 
-from streamnorm import Completed, MessageStart, MessageStop, Ping, Truncated, decoder
+from streamnorm import Completed, MessageStart, MessageStop, Ping, Truncated
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 COMPLETE = [

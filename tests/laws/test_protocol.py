@@ -13,7 +13,8 @@ import pytest
 from support.corpus import corpus, needs_corpus, recordings
 from support.streams import DIRECTIONS
 
-from streamnorm import Completed, Transcoder, validate
+from streamnorm import Completed, Transcoder
+from streamnorm.validation import validate
 
 EXCUSED = {
     r"(input of block|arguments of (tool call|item)) \d+ in \d+ characters (is|are) no JSON .*": (

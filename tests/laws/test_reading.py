@@ -15,16 +15,9 @@ from support.openai_chat.strategies import agrees
 from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, Decoded, decode
 
-from streamnorm import (
-    Completed,
-    Failed,
-    StreamError,
-    Truncated,
-    accumulate,
-    message_events,
-    validate,
-)
+from streamnorm import Completed, Failed, StreamError, Truncated, accumulate, message_events
 from streamnorm.recording import Recording
+from streamnorm.validation import validate
 
 SIZES = (1, 2, 3, 5, 64)
 

@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 from support.streams import decode, transcode
 
-from streamnorm import (
-    Reasoning,
-    accumulate,
-    decode_request,
-    encode_message,
-    encode_request,
-    validate_request,
-)
+from streamnorm import Reasoning, accumulate, decode_request, encode_message, encode_request
+from streamnorm.validation import validate_request
 
 CLIENTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 TOOL = {"name": "look", "parameters": {"type": "object", "properties": {}}}

@@ -9,7 +9,8 @@ import pytest
 from support.corpus import recordings
 from support.streams import DIALECTS
 
-from streamnorm import Transcoder, decoder
+from streamnorm import Transcoder
+from streamnorm.codec import decoder
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -13,7 +13,6 @@ from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import decode, encode, transcode
 
 from streamnorm import (
-    CustomTool,
     EncodeError,
     Message,
     Request,
@@ -27,6 +26,7 @@ from streamnorm import (
     encode_request,
     message_events,
 )
+from streamnorm.tools import CustomTool
 
 CLIENTS = ("openai_chat", "openai_responses")  # which have custom tools
 NAMES = (

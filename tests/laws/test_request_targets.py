@@ -14,7 +14,7 @@ from support.seeded import Draws, draws, with_half_the_examples
 
 from streamnorm import Encoded, EncodeError, Request, decode_request, encode_request
 from streamnorm._core.bodies.projection import RepairPolicy
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 SERVERS = {
     (server, dialect)

@@ -31,7 +31,7 @@ from streamnorm import (
 from streamnorm._core.bodies.projection import RepairPolicy, project_request
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._registry import DIALECTS
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 PAIRS = [(source, target) for source in BODIES for target in BODIES if source != target]
 

@@ -15,7 +15,8 @@ from support.mutations import chunked, cut_anywhere
 from support.seeded import Draws, draws, with_half_the_examples
 from support.streams import DIALECTS, content_of, decode, projected, transcode
 
-from streamnorm import Completed, Failed, Message, StreamError, accumulate, decoder
+from streamnorm import Completed, Failed, Message, StreamError, accumulate
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)

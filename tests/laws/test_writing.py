@@ -31,11 +31,11 @@ from streamnorm import (
     Ping,
     RedactedReasoning,
     SignatureDelta,
-    encoder,
-    validate,
 )
 from streamnorm._core.ids import read_carrier
+from streamnorm.codec import encoder
 from streamnorm.recording import Recording
+from streamnorm.validation import validate
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 

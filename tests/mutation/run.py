@@ -40,13 +40,13 @@ _DEFAULT = (
 )
 # Of the modules that join dialects.
 _JOINING = (
-    *("tests/test_bodies.py", "tests/test_decoding.py", "tests/test_detection.py"),
+    *("tests/test_bodies.py", "tests/test_codec.py", "tests/test_detection.py"),
     *("tests/test_projection.py", "tests/test_registry.py", "tests/transcoder"),
     *("tests/test_counting.py", "tests/test_models.py"),
 )
 _LAWS = (
     *("tests/test_capabilities.py", "tests/test_endpoints.py", "tests/test_keep_message.py"),
-    *("tests/test_decoding.py", "tests/test_detection.py", "tests/test_registry.py"),
+    *("tests/test_codec.py", "tests/test_detection.py", "tests/test_registry.py"),
     *("tests/test_counting.py", "tests/test_models.py"),
     *("tests/transcoder", "tests/test_adversarial.py", "tests/test_cost.py", "tests/laws"),
 )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamnorm import Encoded, Loss, translate_request, validate_request
+from streamnorm import Encoded, Loss, translate_request
+from streamnorm.validation import validate_request
 
 QUESTION = {"role": "user", "content": "q"}
 FUNCTION = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}

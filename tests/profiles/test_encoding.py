@@ -11,7 +11,7 @@ from msgspec import structs
 from support.request_targets import EVERYTHING
 
 import streamnorm
-from streamnorm import EncodeError, InputMessage, Loss, Profiles, Request, Text
+from streamnorm import EncodeError, InputMessage, Loss, Request, Text
 from streamnorm._bodies import encode_request, translate_request
 from streamnorm._core.bodies.request import Source
 from streamnorm._core.codec import BodyCodec, Dialect, ReadContext, WriteContext, Written
@@ -19,6 +19,7 @@ from streamnorm._core.events import Event
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
 from streamnorm._registry import register
+from streamnorm.profiles import Profiles
 
 NAME = "imagined"
 PROFILES = f"""

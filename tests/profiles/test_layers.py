@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 from support.request_targets import EVERYTHING
 
-from streamnorm import ProfileError, Profiles
 from streamnorm._core.errors import EncodeError
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles import ProfileError, Profiles
+from streamnorm.profiles.layers import shipped_profiles
 
 CHAT = structs.replace(EVERYTHING, dialect="openai_chat", max_tools=None)
 ANTHROPIC = structs.replace(EVERYTHING, dialect="anthropic")

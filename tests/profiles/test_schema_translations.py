@@ -8,7 +8,8 @@ import pytest
 from support.schema_cases import ANTHROPIC, CHAT, GEMINI, RESPONSES, TEXT
 from support.schema_requests import answering, calling, gemini_parameters, gemini_response
 
-from streamnorm import Encoded, EncodeError, translate_request, validate_request
+from streamnorm import Encoded, EncodeError, translate_request
+from streamnorm.validation import validate_request
 
 MODELS = {
     CHAT: "gpt-4.1",

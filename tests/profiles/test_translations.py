@@ -11,7 +11,6 @@ from streamnorm import (
     Encoded,
     EncodeError,
     InputMessage,
-    Namespace,
     Request,
     Text,
     Tool,
@@ -21,6 +20,7 @@ from streamnorm import (
     encode_request,
     translate_request,
 )
+from streamnorm.tools import Namespace
 
 QUESTION = {"role": "user", "content": "Rome?"}
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -9,7 +9,8 @@ import pytest
 from support.playbacks import outcome
 from support.recordings import comparable
 
-from streamnorm import Completed, decoder, iter_events
+from streamnorm import Completed, iter_events
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording, faults
 from streamnorm.transports.httpx import ReplayTransport
 

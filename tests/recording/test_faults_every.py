@@ -5,7 +5,8 @@ from __future__ import annotations
 from support.corpus import each_recording_of
 from support.streams import DIALECTS
 
-from streamnorm.recording import Companion, RecordedResponse, Recording, faults
+from streamnorm.recording import RecordedResponse, Recording, faults
+from streamnorm.recording.format import Companion
 
 
 def test_every_fault_of_a_stream_is_injected_at_each_kind_of_position() -> None:

@@ -9,7 +9,8 @@ from support.corpus import recordings
 from support.playbacks import outcome
 
 from streamnorm import Completed, Failed, StreamError
-from streamnorm.recording import Companion, Recording, faults
+from streamnorm.recording import Recording, faults
+from streamnorm.recording.format import Companion
 
 INTERACTIONS = [r for r in recordings("gemini") if str(r.server).startswith("interactions")]
 each_interaction = pytest.mark.parametrize("recording", INTERACTIONS, ids=str)

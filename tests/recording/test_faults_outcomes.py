@@ -7,8 +7,9 @@ from support.corpus import recordings
 from support.streams import DIALECTS
 from support.terminals import terminal_was_read
 
-from streamnorm import Completed, Event, Failed, Outcome, Truncated, decoder
+from streamnorm import Completed, Event, Failed, Outcome, Truncated
 from streamnorm._core.gate import Gate
+from streamnorm.codec import decoder
 from streamnorm.recording import Recording, faults
 from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults import Fault

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from streamnorm import Limits, RecordingError
+from streamnorm import Limits
+from streamnorm.recording import RecordingError
 from streamnorm.recording.format import (
     Companion,
     RecordedRead,

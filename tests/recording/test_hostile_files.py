@@ -12,10 +12,10 @@ import pytest
 from support.cli_servers import provider
 from support.raw_http import raw_exchange
 
-from streamnorm import Recording, RecordingError
 from streamnorm.asgi import ReplayApp
-from streamnorm.recording import load_companion
+from streamnorm.recording import Recording, RecordingError
 from streamnorm.recording.library import Library
+from streamnorm.recording.recording import load_companion
 
 BODY = b"data: 1\n\n"
 

@@ -21,8 +21,7 @@ from support.recording_libraries import (
     write_script,
 )
 
-from streamnorm import RecordingError, UnrecordedRequest
-from streamnorm.recording import Recording
+from streamnorm.recording import Recording, RecordingError, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, Step
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
 from streamnorm.recording.library import Library, responder

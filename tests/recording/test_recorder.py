@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streamnorm import Abandoned, Completed, Recording, RecordingError, Truncated
+from streamnorm import Abandoned, Completed, Truncated
+from streamnorm.recording import Recording, RecordingError
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import End, RecordedRead
 from streamnorm.recording.library import Library

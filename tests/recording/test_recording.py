@@ -13,15 +13,14 @@ from streamnorm import (
     Failed,
     Limits,
     MessageStart,
-    Recording,
-    RecordingError,
     TextDelta,
     Truncated,
     UnknownDialect,
 )
-from streamnorm.recording import Companion, RecordedRequest, RecordedResponse, load_companion
+from streamnorm.recording import RecordedRequest, RecordedResponse, Recording, RecordingError
 from streamnorm.recording.exchange import Step
-from streamnorm.recording.format import End, RecordedRead, Suffix, replace_file
+from streamnorm.recording.format import Companion, End, RecordedRead, Suffix, replace_file
+from streamnorm.recording.recording import load_companion
 
 START = (
     b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"small","choices":'

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from support.secret_shapes import SHAPED
 
-from streamnorm.recording import Companion, RecordedRequest, Recording, scanning
+from streamnorm.recording import RecordedRequest, Recording, scanning
 from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import Companion
 from streamnorm.recording.recorder import Recorder
 from streamnorm.recording.scanning import Finding, find_files, scan_file
 

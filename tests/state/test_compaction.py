@@ -9,9 +9,10 @@ import pytest
 from support.compactions import FORGED, KEY, TRIGGER, sealed
 from support.stored_responses import call, message, output, reasoning, said
 
-from streamnorm import DecodeError, Message, StateError
+from streamnorm import DecodeError, Message
 from streamnorm._core.blocks import Reasoning, Refusal, ServerToolCall, Text, ToolCall
 from streamnorm._core.events import StopReason, StreamError, Usage
+from streamnorm.state import StateError
 from streamnorm.state.compaction import (
     MAX_SEALED_BYTES,
     Sealer,

@@ -8,8 +8,7 @@ import httpx2
 import openai
 import pytest
 
-from streamnorm import StateError
-from streamnorm.state import error_body, scope_of
+from streamnorm.state import StateError, error_body, scope_of
 from streamnorm.state.turn import (
     duplicate_item,
     invalid_value,

@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.stored_responses import answered, message
 
-from streamnorm import DecodeError, StateError, StoreError
-from streamnorm.state import Found, Item, MemoryStore, StoredResponse, Turn, read_operation
+from streamnorm import DecodeError
+from streamnorm.state import (
+    Found,
+    Item,
+    MemoryStore,
+    StateError,
+    StoredResponse,
+    StoreError,
+    Turn,
+    read_operation,
+)
 
 IDS = st.sampled_from(["resp_1", "msg_1", "", "\ud800", "a" * 1000])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | IDS

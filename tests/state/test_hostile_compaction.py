@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.compactions import FORGED, KEY, TRIGGER, sealed
 
-from streamnorm import DecodeError, StateError
+from streamnorm import DecodeError
+from streamnorm.state import StateError
 from streamnorm.state.compaction import (
     Sealer,
     asks_for_compaction,

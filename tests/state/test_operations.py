@@ -9,8 +9,8 @@ from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 from support.stored_responses import answered, asked, call, message, output, said
 
-from streamnorm import Message, Reply, StateError, Text, encode_message
-from streamnorm.state import MemoryStore, Operation, read_operation
+from streamnorm import Message, Reply, Text, encode_message
+from streamnorm.state import MemoryStore, Operation, StateError, read_operation
 
 ITEMS = "/v1/responses/{}/input_items"
 

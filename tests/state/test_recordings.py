@@ -17,13 +17,13 @@ from streamnorm import (
     Encoded,
     EncodeError,
     MessageStop,
-    Recording,
     Reply,
     Transcoder,
     decode_request,
     encode_message,
     encode_request,
 )
+from streamnorm.recording import Recording
 from streamnorm.state import MemoryStore, Turn
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")

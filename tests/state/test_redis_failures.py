@@ -14,8 +14,7 @@ from support.stored_responses import response
 from support.stores import chain_in
 from support.valkey_servers import valkey_server
 
-from streamnorm import StoreError
-from streamnorm.state import Lookup, RedisStore
+from streamnorm.state import Lookup, RedisStore, StoreError
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm import StoreError
+from streamnorm.state import StoreError
 from streamnorm.state.redis import Entry, add_contents, batches_of, found_in, read_reply
 
 WHOLE = struct.pack(">iiIi", 2, 2, 9, 4) + b"r2" + b"r1" + b"text"

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.stored_responses import response
 
-from streamnorm import StoreError
-from streamnorm.state import Lookup, SQLiteStore
+from streamnorm.state import Lookup, SQLiteStore, StoreError
 from streamnorm.state.sqlite_file import _create, _create_file, _use_write_ahead_log
 
 _ALL = Lookup("r1", ("x",))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support.stored_responses import answered, asked, call, message, output, reasoning, said
 
-from streamnorm import DecodeError, LocalProtocolError, Reply, StateError
+from streamnorm import DecodeError, LocalProtocolError, Reply
 from streamnorm._core.bodies.request import ToolName
-from streamnorm.state import Found, Item, Lookup, MemoryStore, StoredResponse, Turn
+from streamnorm.state import Found, Item, Lookup, MemoryStore, StateError, StoredResponse, Turn
 from streamnorm.state.turn import CheckedTurn, unstored
 
 ENCRYPTED = "reasoning.encrypted_content"

@@ -101,7 +101,7 @@ async def _storm(count: int, seed: int) -> list[str]:
                 asked = upstream.build_request("POST", f"{upstream_url}/v1/chat/completions")
                 answer = await upstream.send(asked, stream=True)
                 stream = streamnorm.transcode(answer, to="anthropic")
-                await streamnorm.EventStreamResponse(stream)(scope, receive, send)
+                await streamnorm.asgi.EventStreamResponse(stream)(scope, receive, send)
 
             async with _served(gateway) as url, httpx2.AsyncClient(timeout=30) as client:
                 before = len(asyncio.all_tasks())

@@ -59,7 +59,7 @@ async def _cancel(stream: Any) -> None:
 
 
 async def _respond(stream: Any) -> None:
-    await Client().request(streamnorm.EventStreamResponse(stream))
+    await Client().request(streamnorm.asgi.EventStreamResponse(stream))
 
 
 _ENDS = (_read, _leave, _cancel)

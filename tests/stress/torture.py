@@ -142,7 +142,7 @@ async def _respond(kind: Any, chunks: list[bytes], at: int, failure: str) -> Run
         source, client = Source(chunks, strike), Client(sent)
         stream = kind(source, outcomes)
         try:
-            await client.request(streamnorm.EventStreamResponse(stream))
+            await client.request(streamnorm.asgi.EventStreamResponse(stream))
         except StreamnormError:
             pass
         except Exception as exc:  # noqa: BLE001 - none may come

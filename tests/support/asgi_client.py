@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 
 import streamnorm
-from streamnorm import EventStreamResponse, MessageResponse, Stream
+from streamnorm import Stream
+from streamnorm.asgi import EventStreamResponse, MessageResponse
 from support.byte_source import AsyncResponse
 from support.openai_chat.chunks import DONE, content
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from streamnorm import (
-    DecodeError,
-    EncodeError,
-    RequestViolation,
-    translate_request,
-    validate_request,
-)
+from streamnorm import DecodeError, EncodeError, translate_request
+from streamnorm.validation import RequestViolation, validate_request
 from support.rule_cases import RefusedRequest
 
 __all__ = [

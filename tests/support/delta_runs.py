@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from streamnorm import Event, decoder
+from streamnorm import Event
 from streamnorm._core.codec import Decoder
 from streamnorm._core.events import delta_factory
+from streamnorm.codec import decoder
 from support.run_comparison import every_frame_in_full
 
 __all__ = ["Offer", "Reading", "offer", "read_chunks", "read_each_way"]

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from streamnorm import UnrecordedRequest
+from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.fake import FakeRequest

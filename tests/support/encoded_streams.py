@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamnorm import Event, JSONDelta, ReasoningDelta, RefusalDelta, TextDelta, encoder
+from streamnorm import Event, JSONDelta, ReasoningDelta, RefusalDelta, TextDelta
 from streamnorm._core.ordering import Sequencer
+from streamnorm.codec import encoder
 from support.event_strategies import make_stream
 from support.seeded import Draws
 from support.streams import ENCODER_OPTIONS

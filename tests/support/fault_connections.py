@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamnorm import Truncated, encoder
+from streamnorm import Truncated
+from streamnorm.codec import encoder
 from support.fault_answers import Answer, Moment
 from support.fault_rows import (
     CLOSING,

@@ -28,8 +28,8 @@ from streamnorm import (
     UsageUpdate,
     encode_message,
     encode_request,
-    encoder,
 )
+from streamnorm.codec import encoder
 
 __all__ = [
     "HOSTILE",

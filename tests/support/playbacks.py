@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamnorm import Outcome, decoder
+from streamnorm import Outcome
+from streamnorm.codec import decoder
 from streamnorm.recording.exchange import Playback
 
 __all__ = ["outcome"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamnorm import Message, accumulate, decoder
+from streamnorm import Message, accumulate
+from streamnorm.codec import decoder
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 
 __all__ = ["PATHS", "ask", "chat", "message_in", "message_of", "messages", "post", "request_for"]

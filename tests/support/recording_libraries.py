@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm import UnrecordedRequest
-from streamnorm.recording import Recording
+from streamnorm.recording import Recording, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
 from streamnorm.recording.library import Library

@@ -12,14 +12,14 @@ from streamnorm import (
     Event,
     Failed,
     MessageStop,
-    Recording,
     StreamError,
     Truncated,
     Usage,
     UsageUpdate,
-    decoder,
 )
 from streamnorm._core.codec import Decoder
+from streamnorm.codec import decoder
+from streamnorm.recording import Recording
 
 __all__ = ["assert_outcome", "comparable", "decode"]
 

@@ -11,12 +11,9 @@ from streamnorm import (
     Audio,
     CacheMark,
     Citation,
-    CustomTool,
     Document,
-    Grammar,
     Image,
     InputMessage,
-    MCPServer,
     OpaqueBlock,
     OutputFormat,
     Reasoning,
@@ -35,6 +32,7 @@ from streamnorm import (
 )
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.tools import AnyTool, Namespace, ServerTool
+from streamnorm.tools import CustomTool, Grammar, MCPServer
 from support.seeded import Draws, draws
 
 __all__ = [

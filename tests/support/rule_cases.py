@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from streamnorm import RequestViolation, validate_request
+from streamnorm.validation import RequestViolation, validate_request
 
 __all__ = ["RefusedRequest", "RuleCase", "VendorRefusal", "is_refused_by"]
 

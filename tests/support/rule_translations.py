@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streamnorm import DecodeError, EncodeError, translate_request, validate_request
+from streamnorm import DecodeError, EncodeError, translate_request
 from streamnorm._core.bodies.field_paths import fields_at, parse_path
 from streamnorm.profiles.rules import VENDOR, shipped_rules
+from streamnorm.validation import validate_request
 
 __all__ = ["Translation"]
 

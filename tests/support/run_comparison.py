@@ -12,17 +12,9 @@ from hypothesis import settings
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from streamnorm import (
-    LimitExceeded,
-    Limits,
-    Loss,
-    LossyEncoding,
-    Note,
-    Outcome,
-    Transcoder,
-    decoder,
-)
+from streamnorm import LimitExceeded, Limits, Loss, LossyEncoding, Note, Outcome, Transcoder
 from streamnorm._core.codec import Decoder
+from streamnorm.codec import decoder
 from support.delta_pieces import DeltaStream
 from support.streams import DIALECTS, ENCODER_OPTIONS, transcode
 

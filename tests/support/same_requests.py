@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import structs
 
 from streamnorm import (
-    CustomTool,
     Document,
     Image,
     InputMessage,
@@ -28,6 +27,7 @@ from streamnorm import (
 )
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.tools import AnyTool, ServerTool
+from streamnorm.tools import CustomTool
 
 __all__ = ["same", "without"]
 

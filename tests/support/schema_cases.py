@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from streamnorm import RequestViolation, validate_request
+from streamnorm.validation import RequestViolation, validate_request
 from support.rule_cases import RefusedRequest
 from support.schema_requests import CLOSED, calling
 

@@ -33,13 +33,12 @@ from streamnorm import (
     Transcoder,
     Usage,
     accumulate,
-    decoder,
-    encoder,
     project,
 )
 from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.ids import escape_id
 from streamnorm._core.ordering import Sequencer
+from streamnorm.codec import decoder, encoder
 
 __all__ = [
     "DIALECTS",

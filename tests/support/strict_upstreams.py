@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from streamnorm import RequestViolation
 from streamnorm.http.urls import detect_url
 from streamnorm.recording.exchange import Playback
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.script import Script
 from streamnorm.testing.writing import refusal_of
+from streamnorm.validation import RequestViolation
 
 __all__ = ["COMPATIBLE", "StrictApp", "refused", "strict_handler", "strict_provider"]
 

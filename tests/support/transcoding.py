@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamnorm import Text, encoder, message_events
+from streamnorm import Text, message_events
 from streamnorm._core.events import Usage
 from streamnorm._core.messages import Message
+from streamnorm.codec import encoder
 from support.byte_source import AsyncBytes
 from support.http_families import FamilyUnderTest
 

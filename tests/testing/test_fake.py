@@ -30,12 +30,12 @@ from streamnorm import (
     Text,
     ToolCall,
     UnknownDialect,
-    UnrecordedRequest,
     Usage,
     decode_message,
 )
 from streamnorm._core.codec import Endpoints
 from streamnorm._registry import register
+from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.faults import cut, http, truncate
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call

@@ -11,7 +11,7 @@ import httpx2
 import openai
 import pytest
 
-from streamnorm import RecordingError, UnrecordedRequest
+from streamnorm.recording import RecordingError, UnrecordedRequest
 from streamnorm.testing import RecordingFixture
 from streamnorm.testing.plugin import MarkerOptions, Mode
 

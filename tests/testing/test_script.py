@@ -26,11 +26,11 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    decoder,
-    validate,
 )
+from streamnorm.codec import decoder
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call
+from streamnorm.validation import validate
 
 DIALECTS = pytest.mark.parametrize("request_of", [chat, messages])
 Asking = Callable[..., WireRequest]

@@ -9,17 +9,10 @@ import anyio
 import pytest
 
 import streamnorm
-from streamnorm import (
-    LocalProtocolError,
-    Recording,
-    RecordingError,
-    Text,
-    TruncatedStream,
-    UpstreamError,
-)
-from streamnorm.recording import Companion, RecordedResponse
+from streamnorm import LocalProtocolError, Text, TruncatedStream, UpstreamError
+from streamnorm.recording import RecordedResponse, Recording, RecordingError
 from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.format import End, RecordedRead
+from streamnorm.recording.format import Companion, End, RecordedRead
 from streamnorm.testing import ReplaySource, replay
 
 BODY = (

@@ -9,10 +9,11 @@ import openai
 import pytest
 from support.provider_requests import PATHS, ask, chat, messages, post
 
-from streamnorm import RequestViolation, UnrecordedRequest
+from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.faults import http
 from streamnorm.testing import FakeProvider
+from streamnorm.validation import RequestViolation
 
 SAYS = (
     "Invalid 'max_output_tokens': integer below minimum value. "

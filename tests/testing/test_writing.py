@@ -15,20 +15,17 @@ from streamnorm import (
     MessageStart,
     MessageStop,
     Outcome,
-    Recording,
-    RecordingError,
     StreamError,
     Truncated,
-    UnrecordedRequest,
     decode_message,
-    decoder,
-    validate,
 )
-from streamnorm.recording import Companion
+from streamnorm.codec import decoder
+from streamnorm.recording import Recording, RecordingError, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import cut, http, truncate
-from streamnorm.recording.format import RecordedRead, RecordedResponse
+from streamnorm.recording.format import Companion, RecordedRead, RecordedResponse
 from streamnorm.testing import FakeProvider
+from streamnorm.validation import validate
 
 DIALECTS = pytest.mark.parametrize("request_of", [chat, messages])
 Asking = Callable[..., WireRequest]

@@ -19,8 +19,8 @@ from streamnorm import (
     Transcoder,
     Truncated,
     accumulate,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 WHOLE = array(*CHUNKS)

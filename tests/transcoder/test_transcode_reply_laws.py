@@ -35,9 +35,9 @@ from streamnorm import (
     Transcoder,
     Truncated,
     iter_transcode,
-    validate,
 )
 from streamnorm._core.bodies.request import ToolName
+from streamnorm.validation import validate
 
 
 @each_source

@@ -9,7 +9,8 @@ import pytest
 from support.recordings import decode
 from support.reply_streams import payloads
 
-from streamnorm import Recording, Reply, Transcoder, accumulate, encode_message, translate_message
+from streamnorm import Reply, Transcoder, accumulate, encode_message, translate_message
+from streamnorm.recording import Recording
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 FIELDS = {"id": "resp_7", "store": True, "previous_response_id": "resp_6"}

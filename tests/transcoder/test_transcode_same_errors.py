@@ -12,16 +12,8 @@ from support.openai_responses import frames as responses
 from support.short_streams import LAST, REFUSED, STREAMS, assert_error
 from support.streams import DIALECTS, decode, transcode_same
 
-from streamnorm import (
-    Completed,
-    Failed,
-    Limits,
-    StreamError,
-    Text,
-    Transcoder,
-    Truncated,
-    validate,
-)
+from streamnorm import Completed, Failed, Limits, StreamError, Text, Transcoder, Truncated
+from streamnorm.validation import validate
 
 NO_STREAM_FIELD = (
     'a JSON body, expected an event stream (is "stream": true missing in the request, '

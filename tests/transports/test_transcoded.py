@@ -23,15 +23,9 @@ from support.transcoding import (
     transcoding,
 )
 
-from streamnorm import (
-    Abandoned,
-    Completed,
-    UnknownDialect,
-    Usage,
-    accumulate,
-    decoder,
-)
+from streamnorm import Abandoned, Completed, UnknownDialect, Usage, accumulate
 from streamnorm._core.errors import UnrecordedRequest
+from streamnorm.codec import decoder
 from streamnorm.testing import FakeProvider
 
 pytestmark = pytest.mark.anyio

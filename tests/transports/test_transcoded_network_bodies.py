@@ -24,7 +24,8 @@ from support.transcoding import (
     transcoding,
 )
 
-from streamnorm import Completed, Failed, StreamError, accumulate, decoder
+from streamnorm import Completed, Failed, StreamError, accumulate
+from streamnorm.codec import decoder
 from streamnorm.transports.provider_body import open_body, read_whole, read_whole_async
 
 pytestmark = pytest.mark.anyio

@@ -26,39 +26,29 @@ from streamnorm import (
     CitationDelta,
     Completed,
     Conversation,
-    CustomTool,
-    Decoder,
     Document,
     Encoded,
-    Encoder,
     Event,
-    EventStreamResponse,
     Failed,
-    Feed,
     Image,
     InputBlock,
     JSONDelta,
     Limits,
     Loss,
-    MCPServer,
     Message,
-    MessageResponse,
     MessageStart,
     MessageStop,
     Note,
     Opaque,
     OpaqueBlock,
     Outcome,
-    PartialJSON,
     Ping,
     Reasoning,
     ReasoningDelta,
-    Recording,
     RedactedReasoning,
     Refusal,
     RefusalDelta,
     Request,
-    ServerTool,
     ServerToolCall,
     ServerToolResult,
     SignatureDelta,
@@ -75,9 +65,14 @@ from streamnorm import (
     Truncated,
     Usage,
     UsageUpdate,
-    Violation,
 )
+from streamnorm.asgi import EventStreamResponse, MessageResponse
+from streamnorm.codec import Decoder, Encoder, Feed
+from streamnorm.partial_json import PartialJSON
+from streamnorm.recording import Recording
 from streamnorm.sse import Frame
+from streamnorm.tools import CustomTool, MCPServer, ServerTool
+from streamnorm.validation import Violation
 
 
 def every_event_is_matched(event: Event) -> str:
@@ -167,19 +162,19 @@ def every_outcome_is_matched(outcome: Outcome) -> str:
 
 
 def the_core_has_one_contract(data: bytes) -> None:
-    reader = assert_type(streamnorm.decoder("anthropic", server="kimi"), Decoder)
+    reader = assert_type(streamnorm.codec.decoder("anthropic", server="kimi"), Decoder)
     events: Feed[Event] = reader
     assert_type(events.feed(data) + events.close(), list[Event])
     assert_type(reader.outcome, Outcome | None)
     assert_type(reader.notes, tuple[Note, ...])
 
     writer = assert_type(
-        streamnorm.encoder("openai_chat", reasoning="reasoning_details", include_usage=False),
+        streamnorm.codec.encoder("openai_chat", reasoning="reasoning_details", include_usage=False),
         Encoder,
     )
     assert_type(writer.encode(Ping()), bytes)
     assert_type(writer.losses, tuple[Loss, ...])
-    streamnorm.encoder("openai_chat", reasoning="thoughts")  # type: ignore[arg-type]
+    streamnorm.codec.encoder("openai_chat", reasoning="thoughts")  # type: ignore[arg-type]
 
     transcoder = Transcoder(None, "openai_chat", verbatim=False, limits=Limits(max_blocks=3))
     pieces: Feed[bytes] = transcoder
@@ -200,9 +195,9 @@ def messages_add_up(events: list[Event]) -> None:
 
 
 def both_forms_are_validated(events: Iterator[Event], data: bytes) -> None:
-    assert_type(streamnorm.validate(events), list[Violation])
-    assert_type(streamnorm.validate(data, "anthropic"), list[Violation])
-    streamnorm.validate(data)  # type: ignore[arg-type]
+    assert_type(streamnorm.validation.validate(events), list[Violation])
+    assert_type(streamnorm.validation.validate(data, "anthropic"), list[Violation])
+    streamnorm.validation.validate(data)  # type: ignore[arg-type]
 
 
 async def tools(message: Message, listed: list[Tool]) -> None:
@@ -284,11 +279,11 @@ def whole_bodies(received: bytes, frame: Frame) -> None:
         assert_type(input_message.tool_results, tuple[ToolResult, ...])
         for block in input_message.blocks:
             assert_type(block, InputBlock)
-    (tool,) = streamnorm.decode_tools([{"name": "f", "input_schema": {}}], "anthropic")
+    (tool,) = streamnorm.tools.decode_tools([{"name": "f", "input_schema": {}}], "anthropic")
     assert_type(tool, Tool | CustomTool | ServerTool | MCPServer)
-    assert_type(streamnorm.encode_tools([tool], "gemini", server="vertex"), Encoded)
-    streamnorm.check_tools([tool], "gemini")
-    assert_type(streamnorm.simplify_schema({}).losses, tuple[Loss, ...])
+    assert_type(streamnorm.tools.encode_tools([tool], "gemini", server="vertex"), Encoded)
+    streamnorm.tools.check_tools([tool], "gemini")
+    assert_type(streamnorm.tools.simplify_schema({}).losses, tuple[Loss, ...])
     assert_type(Tool.from_mcp({}).name, str)
     assert_type(ToolResult.from_mcp(object(), "call_1"), ToolResult)
     streamnorm.encode_request(request, "openai_chat", repair="fil")  # type: ignore[arg-type]

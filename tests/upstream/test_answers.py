@@ -7,20 +7,12 @@ from typing import Any
 
 import pytest
 
-from streamnorm import (
-    Completed,
-    Limits,
-    Loss,
-    Reply,
-    StreamError,
-    Usage,
-    encoder,
-    message_events,
-)
+from streamnorm import Completed, Limits, Loss, Reply, StreamError, Usage, message_events
 from streamnorm._core.blocks import Text
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.messages import Message
 from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, translate_answer
+from streamnorm.codec import encoder
 
 CHAT: dict[str, Any] = {
     "id": "c-1",

@@ -11,7 +11,7 @@ from streamnorm._core.blocks.mcp import content_from_mcp, content_to_mcp
 from streamnorm._core.errors import ArgumentsError, DecodeError, UpstreamError
 from streamnorm._core.json import clean, compact, is_object, json_value, object_in
 from streamnorm._core.mcp import MCP, mcp_object, mcp_struct, unmapped_fields
-from streamnorm._core.partial_json import decode_arguments
+from streamnorm.partial_json import decode_arguments
 
 
 class ToolCall(BaseBlock, frozen=True, tag="tool_call"):

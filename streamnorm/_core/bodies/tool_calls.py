@@ -18,7 +18,7 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
-from streamnorm._core.partial_json import PartialJSON
+from streamnorm.partial_json import PartialJSON
 
 ArgumentsPolicy: TypeAlias = Literal["error", "raw", "repair"]
 """Policy for arguments that are no JSON object: an error, `{"_raw": text}`, or the object that

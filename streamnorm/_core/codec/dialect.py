@@ -87,7 +87,7 @@ def on_first_use(module: str, name: str) -> FirstUse:
 class DialectOptions(Struct, frozen=True):
     """Base of the options that only one dialect has.
 
-    Each field has the name of a keyword of `streamnorm.decoder` or `streamnorm.encoder`.  The
+    Each field has the name of a keyword of `decoder` or `encoder` of `streamnorm.codec`.  The
     dialect's decoder and encoder receive the struct as `options`.
     """
 

@@ -18,8 +18,8 @@ from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
 from streamnorm._core.ordering import BlockOrder
-from streamnorm._core.partial_json import check_arguments
 from streamnorm._core.text import TextBuffer
+from streamnorm.partial_json import check_arguments
 
 _WHITE_SPACE = " \t\r\n"
 

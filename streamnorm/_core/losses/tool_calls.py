@@ -15,8 +15,8 @@ from streamnorm._core.json import is_object
 from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
-from streamnorm._core.partial_json import decode_arguments
 from streamnorm._core.text import TextBuffer
+from streamnorm.partial_json import decode_arguments
 
 
 class ToolCalls:

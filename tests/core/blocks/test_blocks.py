@@ -16,7 +16,6 @@ from streamnorm import (
     Document,
     Image,
     OpaqueBlock,
-    PartialJSON,
     Reasoning,
     RedactedReasoning,
     Refusal,
@@ -27,6 +26,7 @@ from streamnorm import (
     ToolResult,
 )
 from streamnorm._core.blocks import file_block
+from streamnorm.partial_json import PartialJSON
 
 BLOCKS: list[tuple[Block, str]] = [
     (Text(), '{"type":"text"}'),

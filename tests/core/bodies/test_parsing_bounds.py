@@ -7,19 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamnorm import (
-    CustomTool,
-    DecodeError,
-    InputMessage,
-    Limits,
-    MCPServer,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolResult,
-)
+from streamnorm import DecodeError, InputMessage, Limits, Request, Text, Tool, ToolCall, ToolResult
 from streamnorm._core.bodies.parsing import check_bounds
+from streamnorm.tools import CustomTool, MCPServer
 
 
 def message(*blocks: Any) -> Request:

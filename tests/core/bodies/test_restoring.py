@@ -28,11 +28,11 @@ from streamnorm import (
     TextDelta,
     ToolCall,
     accumulate,
-    validate,
 )
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.bodies.restoring import ToolCallRestorer
 from streamnorm._core.losses import Losses
+from streamnorm.validation import validate
 
 REPLY = Reply(
     tools={

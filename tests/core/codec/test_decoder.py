@@ -19,10 +19,10 @@ from streamnorm import (
     StreamError,
     Transcoder,
     Truncated,
-    decoder,
 )
 from streamnorm._core.codec import Decoder
 from streamnorm._registry import DIALECTS
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm import Transcoder, decoder
+from streamnorm import Transcoder
 from streamnorm._core.codec import Checker, Decoder, Dialect, Encoder, Feed
 from streamnorm._registry import DIALECTS
+from streamnorm.codec import decoder
 from streamnorm.sse import SSEDecoder
 
 FEEDS: dict[str, Feed[object]] = {

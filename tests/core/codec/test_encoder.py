@@ -25,8 +25,8 @@ from streamnorm import (
     TextDelta,
     Usage,
     UsageUpdate,
-    encoder,
 )
+from streamnorm.codec import encoder
 
 START = MessageStart("m", "gpt")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm import Event, Limits, MessageStart, Note, Opaque, StreamError, decoder
+from streamnorm import Event, Limits, MessageStart, Note, Opaque, StreamError
 from streamnorm._core.codec import Decoder, read_no_json
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._registry import DIALECTS
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 NOTED = (Note("joined_frames", "frame"),)

@@ -18,9 +18,9 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
-    encoder,
 )
 from streamnorm._core.codec import StreamWriter
+from streamnorm.codec import encoder
 
 TWO_CALLS: list[Event] = [
     MessageStart("m", "gpt"),

@@ -9,18 +9,9 @@ from msgspec import structs
 from support.event_strategies import event_streams
 from support.round_trips import carried_back
 
-from streamnorm import (
-    Block,
-    BlockStart,
-    BlockStop,
-    Event,
-    Message,
-    Reasoning,
-    accumulate,
-    project,
-    validate,
-)
+from streamnorm import Block, BlockStart, BlockStop, Event, Message, Reasoning, accumulate, project
 from streamnorm._core.ordering import Sequencer
+from streamnorm.validation import validate
 
 
 def block(index: int, block: Block, *deltas: Event) -> list[Event]:

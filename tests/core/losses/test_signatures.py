@@ -22,9 +22,9 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    encoder,
     project,
 )
+from streamnorm.codec import encoder
 
 BEGIN: list[Event] = [MessageStart("m", "x"), UsageUpdate(Usage(1, 1))]
 STOP = MessageStop("tool_use")

@@ -17,11 +17,11 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    encoder,
     project,
 )
 from streamnorm._core.losses import Losses
 from streamnorm._core.losses.reducers import VendorFields
+from streamnorm.codec import encoder
 
 
 def stream(extra: dict[str, Any] | None) -> list[Event]:

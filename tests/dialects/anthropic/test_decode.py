@@ -21,8 +21,8 @@ from streamnorm import (
     Truncated,
     Usage,
     UsageUpdate,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 HELLO = [BlockStart(0, Text()), TextDelta(0, "Hello"), BlockStop(0)]

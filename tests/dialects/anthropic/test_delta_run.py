@@ -20,8 +20,8 @@ from streamnorm import (
     StreamError,
     Text,
     TextDelta,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 OPENING = {

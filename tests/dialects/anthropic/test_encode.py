@@ -28,8 +28,8 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    encoder,
 )
+from streamnorm.codec import encoder
 
 
 def test_text_stream_is_written_byte_for_byte() -> None:

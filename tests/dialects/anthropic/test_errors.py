@@ -18,8 +18,8 @@ from streamnorm import (
     StreamError,
     Text,
     TextDelta,
-    encoder,
 )
+from streamnorm.codec import encoder
 
 HELLO = [BlockStart(0, Text()), TextDelta(0, "Hello"), BlockStop(0)]
 BEGUN = MessageStart("msg_1", "claude-1")

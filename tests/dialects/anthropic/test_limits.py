@@ -10,8 +10,9 @@ from support.anthropic.frames import STOP, block, call, decode, delta, end, even
 from support.json_texts import nested
 from support.openai_chat.chunks import frame
 
-from streamnorm import Completed, Failed, Limits, StreamError, Transcoder, decoder
+from streamnorm import Completed, Failed, Limits, StreamError, Transcoder
 from streamnorm._core.codec import Decoder
+from streamnorm.codec import decoder
 
 BOUND = 40
 

@@ -13,16 +13,8 @@ from support.corpus import recordings
 from support.openai_chat.chunks import frame
 from support.streams import transcode
 
-from streamnorm import (
-    BlockStart,
-    BlockStop,
-    Opaque,
-    OpaqueBlock,
-    Reasoning,
-    ReasoningDelta,
-    Text,
-    encoder,
-)
+from streamnorm import BlockStart, BlockStop, Opaque, OpaqueBlock, Reasoning, ReasoningDelta, Text
+from streamnorm.codec import encoder
 
 
 def test_event_of_an_unknown_type_is_opaque() -> None:

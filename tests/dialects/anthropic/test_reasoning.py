@@ -17,9 +17,9 @@ from streamnorm import (
     ReasoningDelta,
     RedactedReasoning,
     SignatureDelta,
-    encoder,
 )
 from streamnorm._core.ids import tag_signature
+from streamnorm.codec import encoder
 
 
 def test_signature_follows_the_thinking_it_signs() -> None:

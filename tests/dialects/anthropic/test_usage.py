@@ -11,16 +11,8 @@ from support.anthropic.frames import STOP, decode, end, start
 from support.event_strategies import make_usage
 from support.seeded import Draws, draws
 
-from streamnorm import (
-    Event,
-    Loss,
-    LossyEncoding,
-    MessageStop,
-    StreamError,
-    Usage,
-    UsageUpdate,
-    encoder,
-)
+from streamnorm import Event, Loss, LossyEncoding, MessageStop, StreamError, Usage, UsageUpdate
+from streamnorm.codec import encoder
 from streamnorm.dialects.anthropic.usage import UsageReader, usage_to_wire
 
 

@@ -14,9 +14,10 @@ from support.mutations import cut_anywhere
 from support.seeded import Draws, draws
 from support.streams import decode
 
-from streamnorm import Completed, validate
+from streamnorm import Completed
 from streamnorm.dialects.gemini.body_format import ArrayReader
 from streamnorm.sse import SSEDecoder
+from streamnorm.validation import validate
 
 texts = st.text('a,]}["{\\\n\u2028ä', max_size=6)
 values = st.recursive(

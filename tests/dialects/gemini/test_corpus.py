@@ -15,7 +15,6 @@ from support.corpus import CorpusStream, each_stream_of, payloads
 
 from streamnorm import (
     Completed,
-    Decoder,
     Event,
     Failed,
     Reasoning,
@@ -24,11 +23,12 @@ from streamnorm import (
     ToolCall,
     Truncated,
     accumulate,
-    validate,
 )
+from streamnorm.codec import Decoder
 from streamnorm.dialects.gemini import DIALECT
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.sse import Frame
+from streamnorm.validation import validate
 
 FAILURES = {"UNEXPECTED_TOOL_CALL"}
 REASONS = {"STOP": "end_turn", "MAX_TOKENS": "max_tokens", "1": "end_turn", "2": "max_tokens"}

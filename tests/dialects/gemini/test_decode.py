@@ -27,10 +27,10 @@ from streamnorm import (
     Truncated,
     Usage,
     UsageUpdate,
-    decoder,
-    validate,
 )
+from streamnorm.codec import decoder
 from streamnorm.dialects.gemini.decode import GeminiDecoder
+from streamnorm.validation import validate
 
 BEGUN = MessageStart(BEGUN_ID, "gemini-1")
 HELLO = [BlockStart(0, Text()), TextDelta(0, "Hello"), BlockStop(0)]

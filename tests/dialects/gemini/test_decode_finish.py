@@ -16,8 +16,8 @@ from streamnorm import (
     MessageStop,
     StreamError,
     Truncated,
-    decoder,
 )
+from streamnorm.codec import decoder
 
 STOP = parts(finishReason="STOP")
 CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {}}}

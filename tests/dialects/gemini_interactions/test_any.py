@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from support.gemini_interactions.frames import CREATED, completed, delta, event, start, step, stop
 from support.mutations import chunked
 
-from streamnorm import Limits, StreamError, decoder, validate
+from streamnorm import Limits, StreamError
+from streamnorm.codec import decoder
+from streamnorm.validation import validate
 
 CALL = {"id": "c", "name": "f"}
 KINDS = ["model_output", "thought", "function_call", "x_call", "x_result", "news", ""]

@@ -29,8 +29,8 @@ from streamnorm import (
     Truncated,
     Usage,
     UsageUpdate,
-    decoder,
 )
+from streamnorm.codec import decoder
 
 OWN = "gemini_interactions"
 HI = step("model_output", ("text", {"text": "Hi"}))

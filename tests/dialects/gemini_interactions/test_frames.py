@@ -30,9 +30,9 @@ from streamnorm import (
     Transcoder,
     Usage,
     accumulate,
-    decoder,
     detect,
 )
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 OWN = "gemini_interactions"

@@ -36,10 +36,10 @@ from streamnorm import (
     Usage,
     UsageUpdate,
     project,
-    validate,
 )
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._registry import capabilities
+from streamnorm.validation import validate
 
 START = MessageStart("m", "gpt")
 STOP = MessageStop("end_turn")

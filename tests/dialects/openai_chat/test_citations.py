@@ -25,9 +25,9 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
-    encoder,
 )
 from streamnorm._core.limits import StoredBytes
+from streamnorm.codec import encoder
 from streamnorm.dialects.openai_chat.citations import Annotations
 
 END = chunk({}, "stop") + DONE

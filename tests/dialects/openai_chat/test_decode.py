@@ -24,8 +24,8 @@ from streamnorm import (
     Usage,
     UsageUpdate,
     accumulate,
-    decoder,
 )
+from streamnorm.codec import decoder
 
 END = chunk({}, "stop")
 TEXT = content("hi")

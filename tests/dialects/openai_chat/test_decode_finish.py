@@ -15,7 +15,8 @@ from support.openai_chat.chunks import (
     reasoning,
 )
 
-from streamnorm import Completed, MessageStop, Note, Truncated, Usage, decoder
+from streamnorm import Completed, MessageStop, Note, Truncated, Usage
+from streamnorm.codec import decoder
 
 STOPPED = content("a", "stop")
 CALLED = calls(call(0, "x", "f", '{"a":1}'), finish="tool_calls")

@@ -21,8 +21,8 @@ from streamnorm import (
     Transcoder,
     Usage,
     UsageUpdate,
-    decoder,
 )
+from streamnorm.codec import decoder
 
 read = partial(read_chunks, "openai_chat")
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "", "x" * 300, "}}", "\ud7ff", '"}}\n\n', "x" * 5000]

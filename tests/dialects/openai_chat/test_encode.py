@@ -32,9 +32,9 @@ from streamnorm import (
     ToolCall,
     Usage,
     UsageUpdate,
-    encoder,
 )
 from streamnorm._core.ids import tag_signature
+from streamnorm.codec import encoder
 
 FIRST = {"role": "assistant", "content": None}
 

@@ -8,16 +8,10 @@ import pytest
 from support.openai_chat.chunks import DONE, chunk, content, decode
 from support.openai_chat.payloads import encode
 
-from streamnorm import (
-    BlockStart,
-    Event,
-    RequestViolation,
-    StreamError,
-    Text,
-    TextDelta,
-    encoder,
-)
+from streamnorm import BlockStart, Event, StreamError, Text, TextDelta
+from streamnorm.codec import encoder
 from streamnorm.dialects.openai_chat.errors import refusal_body
+from streamnorm.validation import RequestViolation
 
 
 @pytest.mark.parametrize(

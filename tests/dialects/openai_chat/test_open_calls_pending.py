@@ -30,8 +30,8 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
-    decoder,
 )
+from streamnorm.codec import decoder
 
 END = chunk({}, "stop") + DONE
 A = '{"a":1}'

@@ -29,9 +29,9 @@ from streamnorm import (
     Text,
     TextDelta,
     ToolCall,
-    encoder,
 )
 from streamnorm._core.ids import Signed, tag_signature
+from streamnorm.codec import encoder
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 
 END = chunk({}, "stop") + DONE

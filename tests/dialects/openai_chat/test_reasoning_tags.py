@@ -7,7 +7,8 @@ from hypothesis import given
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, message
 from support.seeded import Draws, draws
 
-from streamnorm import Block, Reasoning, Text, ToolCall, decoder
+from streamnorm import Block, Reasoning, Text, ToolCall
+from streamnorm.codec import decoder
 from streamnorm.dialects.openai_chat.reasoning import ThinkTags
 
 END = chunk({}, "stop") + DONE

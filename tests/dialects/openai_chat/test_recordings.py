@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamnorm import Event, Recording, decoder, validate
+from streamnorm import Event
+from streamnorm.codec import decoder
+from streamnorm.recording import Recording
+from streamnorm.validation import validate
 
 FOLDER = Path(__file__).parents[3] / "recordings" / "openai_chat"
 RECORDINGS = [Recording.load(path) for path in sorted(FOLDER.glob("*/*.sse"))]

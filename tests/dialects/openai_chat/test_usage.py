@@ -11,16 +11,8 @@ from support.event_strategies import make_usage
 from support.openai_chat.chunks import DONE, chunk, content, decode, frame
 from support.seeded import Draws, draws
 
-from streamnorm import (
-    Completed,
-    Loss,
-    LossyEncoding,
-    MessageStart,
-    StreamError,
-    Usage,
-    UsageUpdate,
-    encoder,
-)
+from streamnorm import Completed, Loss, LossyEncoding, MessageStart, StreamError, Usage, UsageUpdate
+from streamnorm.codec import encoder
 from streamnorm.dialects.openai_chat.usage import usage_from_wire, usage_to_wire
 
 COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}

@@ -25,11 +25,11 @@ from streamnorm import (
     Text,
     ToolCall,
     accumulate,
-    validate,
 )
 from streamnorm.dialects.openai_responses import DIALECT
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.sse import SSEDecoder
+from streamnorm.validation import validate
 
 _TERMINALS = ("response.completed", "response.incomplete")
 

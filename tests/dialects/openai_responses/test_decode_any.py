@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm import Completed, Event, MessageStart, Outcome, StreamError, validate
+from streamnorm import Completed, Event, MessageStart, Outcome, StreamError
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
+from streamnorm.validation import validate
 
 FOLDER = Path(__file__).parents[3] / "recordings" / "openai_responses"
 BODIES = {path.stem: path.read_bytes() for path in sorted(FOLDER.glob("*/*.sse"))}

@@ -35,8 +35,8 @@ from streamnorm import (
     RefusalDelta,
     StreamError,
     TextDelta,
-    decoder,
 )
+from streamnorm.codec import decoder
 from streamnorm.dialects.openai_responses.delta_run import ResponsesRun
 from streamnorm.sse import Frame
 

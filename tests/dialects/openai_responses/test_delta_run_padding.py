@@ -15,7 +15,7 @@ from support.openai_responses.item_deltas import (
     read,
 )
 
-from streamnorm import decoder
+from streamnorm.codec import decoder
 
 TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "x" * 300, '","delta":"y', '"}\n\n', "", "z"]
 

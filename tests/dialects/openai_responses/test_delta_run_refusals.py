@@ -22,7 +22,8 @@ from support.openai_responses.item_deltas import (
 )
 from support.seeded import Draws, draws
 
-from streamnorm import Recording, Transcoder
+from streamnorm import Transcoder
+from streamnorm.recording import Recording
 
 
 def odd_frames(delta_type: str, at: int) -> dict[str, bytes]:

@@ -9,13 +9,14 @@ import pytest
 from support.openai_responses.frames import START, added
 from support.openai_responses.item_deltas import ARGUMENTS, OPENING, SUMMARY, TEXT, item_delta, read
 
-from streamnorm import RequestViolation, StreamError
+from streamnorm import StreamError
 from streamnorm.dialects.openai_responses.endpoints import (
     error_body,
     overloaded_frames,
     refusal_body,
 )
 from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.validation import RequestViolation
 
 
 def payloads(data: bytes) -> list[Any]:

@@ -11,7 +11,7 @@ import pytest
 from profiles.rules import test_schema_rules, test_schema_rules_servers
 from support.rule_cases import RuleCase, is_refused_by
 
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 
 _ROOMS = Path(__file__).parents[2] / "dialects"

@@ -17,7 +17,7 @@ from support.schema_cases import (
 from support.schema_cases import SchemaCase as Case
 from support.schema_requests import CLOSED, OBJECT, answering, calling
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 
 def of_openai(

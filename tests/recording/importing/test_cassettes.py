@@ -14,7 +14,7 @@ import httpx
 import pytest
 import vcr
 
-from streamnorm import Recording, RecordingError
+from streamnorm.recording import Recording, RecordingError
 from streamnorm.recording.importing import import_file
 
 STREAM = (

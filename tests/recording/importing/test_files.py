@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnorm import Recording, RecordingError
+from streamnorm.recording import Recording, RecordingError
 from streamnorm.recording.importing import files, import_file
 
 URL = "https://api.anthropic.com/v1/messages"

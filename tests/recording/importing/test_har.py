@@ -12,9 +12,8 @@ import pytest
 from msgspec import UNSET
 from support.corpus import recordings
 
-from streamnorm import Recording, RecordingError
-from streamnorm.recording import Companion, RecordedRequest, RecordedResponse
-from streamnorm.recording.format import RecordedRead, split_name
+from streamnorm.recording import RecordedRequest, RecordedResponse, Recording, RecordingError
+from streamnorm.recording.format import Companion, RecordedRead, split_name
 from streamnorm.recording.importing import export_har, import_file
 from streamnorm.recording.recording import companion_of
 

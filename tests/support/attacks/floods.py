@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from streamnorm import encoder
+from streamnorm.codec import encoder
 from support.attacks.bench import Attack, Bench, Setup
 from support.echo_upstream import EchoedRequest, head_of, honest_steps
 from support.faulty_upstream import Act, Endless, Step

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamnorm import Event, Message, accumulate, decoder, validate
+from streamnorm import Event, Message, accumulate
+from streamnorm.codec import decoder
+from streamnorm.validation import validate
 from support.openai_chat.chunks import Decoded
 
 __all__ = [

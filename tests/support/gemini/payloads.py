@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamnorm import (
-    Event,
-    MessageStart,
-    encoder,
-)
+from streamnorm import Event, MessageStart
+from streamnorm.codec import encoder
 
 __all__ = ["NAMES", "START", "chunk", "encode"]
 

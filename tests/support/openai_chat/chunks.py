@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from streamnorm import Block, Event, Message, Note, Opaque, Outcome, accumulate, decoder, validate
+from streamnorm import Block, Event, Message, Note, Opaque, Outcome, accumulate
+from streamnorm.codec import decoder
+from streamnorm.validation import validate
 
 __all__ = [
     "DONE",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm import Event, Message, accumulate, validate
+from streamnorm import Event, Message, accumulate
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
+from streamnorm.validation import validate
 from support.openai_chat.chunks import Decoded, frame
 
 __all__ = [

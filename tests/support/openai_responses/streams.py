@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from streamnorm import Encoder, Event, MessageStart, encoder
+from streamnorm import Event, MessageStart
+from streamnorm.codec import Encoder, encoder
 
 __all__ = ["MESSAGE_START", "encode", "find", "payloads_of", "types", "write"]
 

@@ -11,16 +11,14 @@ from streamnorm import (
     Conversation,
     EncodeError,
     InputMessage,
-    MCPServer,
     Request,
-    ServerTool,
     Text,
     Tool,
     ToolChoice,
-    encode_tools,
     translate_request,
 )
 from streamnorm._counting import encode_count_request
+from streamnorm.tools import MCPServer, ServerTool, encode_tools
 
 SEARCH = ServerTool("web_search", "other")
 CODE = ServerTool("code_execution", "other")

@@ -18,7 +18,6 @@ from support.request_targets import (
 )
 
 from streamnorm import (
-    CustomTool,
     EncodeError,
     InputMessage,
     LossyEncoding,
@@ -30,6 +29,7 @@ from streamnorm import (
 )
 from streamnorm._core.bodies.projection import project_request
 from streamnorm._core.losses import Losses
+from streamnorm.tools import CustomTool
 
 BUDGET = ReasoningOptions("budget", budget_tokens=4096)
 OFF = ReasoningOptions("off")

@@ -8,20 +8,9 @@ import pytest
 from msgspec import structs
 from support.request_targets import Projection, assistant, own, request, user
 
-from streamnorm import (
-    CustomTool,
-    EncodeError,
-    Grammar,
-    MCPServer,
-    Namespace,
-    ReasoningOptions,
-    ServerTool,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-)
+from streamnorm import EncodeError, ReasoningOptions, Tool, ToolCall, ToolChoice, ToolResult
 from streamnorm._core.bodies.request import Source, ToolName
+from streamnorm.tools import CustomTool, Grammar, MCPServer, Namespace, ServerTool
 
 PATCH = CustomTool("apply_patch", "Edit files.", Grammar("lark", "start: /.+/"))
 CRM = Namespace("crm", "CRM")

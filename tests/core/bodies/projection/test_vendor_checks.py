@@ -21,7 +21,6 @@ from streamnorm import (
     CacheMark,
     EncodeError,
     InputMessage,
-    MCPServer,
     OpaqueBlock,
     Reasoning,
     ReasoningOptions,
@@ -33,6 +32,7 @@ from streamnorm import (
 )
 from streamnorm._core.bodies.projection import RepairPolicy
 from streamnorm._core.tools import ServerTool
+from streamnorm.tools import MCPServer
 
 MARK = CacheMark()
 SIGNED = Reasoning(("t",), "c2ln", "vendor")

@@ -14,17 +14,10 @@ import pytest
 from msgspec import structs
 from support.corpus import recordings
 
-from streamnorm import (
-    Completed,
-    Message,
-    OpaqueBlock,
-    Recording,
-    ServerToolCall,
-    ToolCall,
-    accumulate,
-)
+from streamnorm import Completed, Message, OpaqueBlock, ServerToolCall, ToolCall, accumulate
 from streamnorm._core.codec import ReadContext
 from streamnorm.dialects.anthropic.body.response import read_response
+from streamnorm.recording import Recording
 
 OTHERS = {
     "anthropic/eager-input-is-no-json": "the SDK raises",

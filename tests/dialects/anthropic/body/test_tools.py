@@ -8,17 +8,9 @@ import pytest
 from msgspec import structs
 from support.anthropic.bodies import Body, parts_of, read, rewritten, write
 
-from streamnorm import (
-    CacheMark,
-    CustomTool,
-    DecodeError,
-    EncodeError,
-    Request,
-    ServerTool,
-    Tool,
-    ToolChoice,
-)
+from streamnorm import CacheMark, DecodeError, EncodeError, Request, Tool, ToolChoice
 from streamnorm._core.tools import AnyTool
+from streamnorm.tools import CustomTool, ServerTool
 
 SCHEMA: Body = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Body = {"name": "get_weather", "description": "Weather now", "input_schema": SCHEMA}

@@ -8,8 +8,9 @@ import pytest
 from msgspec import structs
 from support.anthropic.bodies import Body, parts_of, read, rewritten, write
 
-from streamnorm import CacheMark, DecodeError, MCPServer, Request, ServerTool
+from streamnorm import CacheMark, DecodeError, Request
 from streamnorm._core.tools import AnyTool
+from streamnorm.tools import MCPServer, ServerTool
 
 MARK: Body = {"type": "ephemeral"}
 SEARCH: Body = {

@@ -28,7 +28,7 @@ from support.anthropic.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 LEGAL: dict[str, list[Event | str]] = {
     "text": message(PING, *text()),

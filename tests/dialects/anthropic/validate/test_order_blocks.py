@@ -23,7 +23,7 @@ from support.anthropic.violations import (
     whole,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 LEGAL: dict[str, list[Event | str]] = {
     "thinking, then text": message(

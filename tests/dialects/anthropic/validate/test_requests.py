@@ -20,7 +20,7 @@ from support.anthropic.refusals import (
     user,
 )
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}

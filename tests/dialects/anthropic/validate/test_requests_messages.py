@@ -18,7 +18,7 @@ from support.anthropic.refusals import (
     user,
 )
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 OPUS = "claude-opus-5"
 BUDGET = {"type": "enabled", "budget_tokens": 1024}

@@ -23,7 +23,7 @@ from support.anthropic.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 STRING, NAME, OBJECT = "a string", "a string that is not empty", "an object"
 COUNT, ARRAY = "an integer from 0", "an array"

@@ -21,7 +21,7 @@ from support.anthropic.violations import (
     text,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 COUNT = "an integer from 0"
 NULL_OR_COUNT = "an integer from 0 or null"

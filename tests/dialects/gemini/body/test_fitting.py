@@ -8,11 +8,12 @@ import pytest
 from msgspec import structs
 from support.gemini.refusals import SIGNATURE, call, declared, model, request, result, user
 
-from streamnorm import Encoded, decode_request, encode_request, translate_request, validate_request
+from streamnorm import Encoded, decode_request, encode_request, translate_request
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.fitting import fit_body
+from streamnorm.validation import validate_request
 
 PLACEHOLDER = "skip_thought_signature_validator"
 G3, G25 = "gemini-3-flash-preview", "gemini-2.5-flash"

@@ -17,7 +17,7 @@ from support.gemini.violations import (
     text,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 OTHER = parts({"text": "Ho"}, index=1)
 BLOCKED = chunk(

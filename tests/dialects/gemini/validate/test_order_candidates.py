@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.gemini.violations import FINISH, Chunk, call, candidate, chunk, parts, sse, text
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 
 def piece(path: str = "$.a", **fields: Any) -> Chunk:

@@ -19,7 +19,7 @@ from support.gemini.refusals import (
 )
 from support.request_corpus import RealRequest, corpus_requests
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 G25, G3, G38 = "gemini-2.5-flash", "gemini-3-flash-preview", "gemini-3.8-flash"
 VERTEX = ("vertex", G25)

@@ -9,8 +9,8 @@ import pytest
 from dialects.gemini.validate import test_requests
 from support.gemini.refusals import Refusal, answer, declared, options, request, thinking
 
-from streamnorm import validate_request
 from streamnorm.profiles.rules import read_request_rules
+from streamnorm.validation import validate_request
 
 PRO, FLASH, LITE = "gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"
 G2, G3, G3_PRO, G4 = "gemini-2.0-flash", "gemini-3-flash-preview", "gemini-3-pro", "gemini-4-pro"

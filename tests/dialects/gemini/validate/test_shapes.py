@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.gemini.violations import COUNTS, ERROR, FINISH, Chunk, candidate, chunk, parts, sse
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 STRING, NAME, OBJECT, ARRAY = "a string", "a string that is not empty", "an object", "an array"
 COUNT, BASE64, BOOLEAN = "an integer from 0", "padded Base64", "a boolean"

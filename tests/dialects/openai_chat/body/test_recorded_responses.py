@@ -9,7 +9,9 @@ import pytest
 from support.corpus import each_recording_of
 from support.whole_answers import whole_answer_of
 
-from streamnorm import Completed, Recording, accumulate, decode_message, decoder
+from streamnorm import Completed, accumulate, decode_message
+from streamnorm.codec import decoder
+from streamnorm.recording import Recording
 
 # What the SDK's accumulator makes of these is another answer.
 MISREAD = {

@@ -28,11 +28,11 @@ from streamnorm import (
     accumulate,
     decode_message,
     encode_message,
-    encoder,
     message_events,
     project,
     translate_message,
 )
+from streamnorm.codec import encoder
 
 
 def read(body: dict[str, Any], **options: Any) -> Message:

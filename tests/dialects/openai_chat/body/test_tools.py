@@ -17,18 +17,9 @@ from support.openai_chat.requests import (
     write,
 )
 
-from streamnorm import (
-    CustomTool,
-    DecodeError,
-    EncodeError,
-    Grammar,
-    MCPServer,
-    ServerTool,
-    Text,
-    Tool,
-    ToolChoice,
-)
+from streamnorm import DecodeError, EncodeError, Text, Tool, ToolChoice
 from streamnorm._core.tools import AnyTool
+from streamnorm.tools import CustomTool, Grammar, MCPServer, ServerTool
 
 HI = message("user", Text("Hi"))
 SCHEMA = {"type": "object", "properties": {"t": {"type": "integer"}}}

@@ -21,7 +21,7 @@ from support.openai_chat.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 HI = said(content="hi")
 OTHER = said(1, role="assistant", content="")

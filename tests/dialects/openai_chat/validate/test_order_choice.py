@@ -20,7 +20,7 @@ from support.openai_chat.violations import (
     sse,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 HI = said(content="hi")
 LEGACY = {"name": "look", "arguments": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.chat_rules import CALLING, IMAGE, RESULT, USER, Case, answered, called, messages, said
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 ASSISTANT = {"role": "assistant", "content": "Hello"}
 HEIC = {"type": "image_url", "image_url": {"url": "data:image/heic;base64,AAAA"}}

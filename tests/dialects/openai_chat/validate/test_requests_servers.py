@@ -31,9 +31,9 @@ from support.openai_chat.server_rules import (
 )
 from support.rule_rows import RuleRow
 
-from streamnorm import validate_request
 from streamnorm._core.codec import RequestFacts
 from streamnorm.dialects.openai_chat.validate.requests import request_checks
+from streamnorm.validation import validate_request
 
 DEEPSEEK_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."
 DEEPSEEK_UNFORCED = "Thinking mode does not support this tool_choice"

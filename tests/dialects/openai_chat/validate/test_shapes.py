@@ -21,7 +21,7 @@ from support.openai_chat.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 TOKEN = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{}]}
 

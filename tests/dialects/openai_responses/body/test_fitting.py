@@ -16,8 +16,8 @@ from streamnorm import (
     decode_request,
     encode_request,
     translate_request,
-    validate_request,
 )
+from streamnorm.validation import validate_request
 
 OWN = "openai_responses"
 SAID: dict[str, Any] = {"type": "output_text", "text": "Hm.", "annotations": []}

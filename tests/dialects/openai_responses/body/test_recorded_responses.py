@@ -9,17 +9,11 @@ from msgspec import structs
 from support.corpus import CorpusStream, each_recording_of, each_stream_of, needs_corpus
 from support.whole_answers import whole_answer_of
 
-from streamnorm import (
-    Completed,
-    Message,
-    Reasoning,
-    ServerToolCall,
-    accumulate,
-    decoder,
-)
+from streamnorm import Completed, Message, Reasoning, ServerToolCall, accumulate
 from streamnorm._core.codec import ReadContext
 from streamnorm._core.events import Event
 from streamnorm._core.losses import Losses
+from streamnorm.codec import decoder
 from streamnorm.dialects.openai_responses.body import codec
 from streamnorm.recording import Recording
 

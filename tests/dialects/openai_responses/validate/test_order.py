@@ -30,7 +30,7 @@ from support.openai_responses.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 DONE = "data: [DONE]\n\n"
 KEEPALIVE = {"type": "keepalive"}

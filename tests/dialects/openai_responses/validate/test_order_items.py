@@ -26,7 +26,7 @@ from support.openai_responses.violations import (
     with_more,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 SEARCH = {"type": "web_search_call", "id": "ws_0", "status": "in_progress"}
 FOUND = {"status": "completed", "action": {"type": "search", "query": "q"}}

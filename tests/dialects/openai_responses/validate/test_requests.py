@@ -18,7 +18,7 @@ from support.openai_responses.rules import (
 )
 from support.request_corpus import needs_requests, real_requests
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 UNKNOWN, MISSING = "unknown_parameter", "missing_required_parameter"
 TEXT = {"type": "input_text", "text": "a"}

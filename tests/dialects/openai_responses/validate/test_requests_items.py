@@ -18,7 +18,7 @@ from support.openai_responses.rules import (
     items,
 )
 
-from streamnorm import validate_request
+from streamnorm.validation import validate_request
 
 MESSAGE = {"type": "message", "role": "assistant", "content": "Hm."}
 REFERENCE = {"type": "item_reference", "id": "fc_1"}

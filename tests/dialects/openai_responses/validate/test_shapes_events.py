@@ -26,7 +26,7 @@ from support.openai_responses.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 STRING, NAME, OBJECT, ARRAY = "a string", "a string that is not empty", "an object", "an array"
 COUNT, EMPTY, NOTHING = "an integer from 0", "an empty string", "an empty array"

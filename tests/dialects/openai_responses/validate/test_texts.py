@@ -30,7 +30,7 @@ from support.openai_responses.violations import (
     without,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 CODE = coded(
     *("code_interpreter_call_code", "code_interpreter_call", "code"),

@@ -21,7 +21,7 @@ from support.openai_responses.violations import (
     with_more,
 )
 
-from streamnorm import Violation, validate
+from streamnorm.validation import Violation, validate
 
 SOURCED = answer(*message_of(part("msg_0", "a", annotations=(SOURCE,))))
 SHELL = answer(*shell("ls"))

@@ -17,8 +17,31 @@ from streamnorm._core.errors import EncodeError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses
 from streamnorm._core.schemas import simplify_schema as simplified
-from streamnorm._core.tools import AnyTool, CustomTool, Tool, qualified_name
-from streamnorm.profiles import Profiles, shipped_profiles
+from streamnorm._core.tools import (
+    AnyTool,
+    CustomTool,
+    Grammar,
+    MCPServer,
+    Namespace,
+    ServerTool,
+    Tool,
+    qualified_name,
+)
+from streamnorm.profiles import Profiles
+from streamnorm.profiles.layers import shipped_profiles
+
+__all__ = [
+    "CustomTool",
+    "Grammar",
+    "MCPServer",
+    "Namespace",
+    "ServerTool",
+    "SimplifiedSchema",
+    "check_tools",
+    "decode_tools",
+    "encode_tools",
+    "simplify_schema",
+]
 
 _MAX_SHOWN_CHARS = 80
 

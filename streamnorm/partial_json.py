@@ -22,6 +22,8 @@ from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.json import InvalidJSON, clean, decode_any, is_array, is_object, rejoin
 from streamnorm._core.limits import Limits
 
+__all__ = ["PartialJSON", "ValueDelta"]
+
 # A reader that holds the last two values costs no further copy.
 _COPIES = 3
 

@@ -1,16 +1,30 @@
-"""The decoders of named and of unnamed streams."""
+"""Decoders and encoders: bytes of one stream in, events out, and back, without I/O.
+
+All take bytes in any pieces, as `Feed` says.  A `Decoder` for a dialect that was not named, or that
+has variants, finds out from the first frames.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Unpack
 
-from streamnorm._core.codec import ALL_EVENTS, DecodeOptions, Decoder, Dialect, FormatSniffer
+from streamnorm._core.codec import (
+    ALL_EVENTS,
+    DecodeOptions,
+    Decoder,
+    Dialect,
+    Encoder,
+    Feed,
+    FormatSniffer,
+)
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
-from streamnorm._registry import DIALECTS, decoder_of, detect_frame, lookup
+from streamnorm._registry import DIALECTS, decoder_of, detect_frame, encoder, lookup
 from streamnorm.sse import Frame, RawFrame
+
+__all__ = ["Decoder", "Encoder", "Feed", "decoder", "encoder"]
 
 _MAX_DETECTION_FRAMES = 16
 _UNKNOWN = "no stream of a known dialect"

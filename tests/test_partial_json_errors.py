@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from support.json_texts import NEAR_JSON, exactly, within
 
-from streamnorm import ArgumentsError, PartialJSON
+from streamnorm import ArgumentsError
 from streamnorm._core.json import InvalidJSON, decode_any
-from streamnorm._core.partial_json import check_arguments, decode_arguments
+from streamnorm.partial_json import PartialJSON, check_arguments, decode_arguments
 
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 

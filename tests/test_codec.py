@@ -6,16 +6,8 @@ import pytest
 from support.openai_chat.chunks import DONE, calls, chunk, content, decode, frame
 from support.openai_chat.chunks import call as piece
 
-from streamnorm import (
-    Completed,
-    LocalProtocolError,
-    Note,
-    Opaque,
-    StreamError,
-    Truncated,
-    Usage,
-    decoder,
-)
+from streamnorm import Completed, LocalProtocolError, Note, Opaque, StreamError, Truncated, Usage
+from streamnorm.codec import decoder
 from streamnorm.sse import Frame
 
 TEXT, END = content("hi"), chunk({}, "stop")

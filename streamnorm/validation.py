@@ -21,9 +21,11 @@ from streamnorm._core.events import Event
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._registry import checker, lookup
-from streamnorm.profiles import shipped_profiles
+from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 from streamnorm.sse import Frame
+
+__all__ = ["RequestViolation", "Violation", "validate", "validate_request"]
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")

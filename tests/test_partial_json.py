@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.json_texts import NEAR_JSON, PLAIN, documents, exactly, pieces, within
 
-from streamnorm import PartialJSON, ValueDelta
 from streamnorm._core.json import decode_any
+from streamnorm.partial_json import PartialJSON, ValueDelta
 
 
 def read(fragments: Iterable[str]) -> PartialJSON:

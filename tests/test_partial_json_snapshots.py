@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_texts import documents, exactly, pieces
 
-from streamnorm import PartialJSON
-from streamnorm._core.partial_json import OpenContainer
+from streamnorm.partial_json import OpenContainer, PartialJSON
 
 
 @given(pieces(documents()), st.data())
