@@ -19,8 +19,9 @@ and performs `exchange.put_of` before the last chunk.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
@@ -167,8 +168,7 @@ class UpstreamExchange:
         Args:
             last_chunk: The chunk with the terminal, in the client's dialect.
         """
-        turn = self._turn
-        return None if turn is None or not turn.stores else self._put(_last_response(last_chunk))
+        return self._put(partial(_last_response, last_chunk))
 
     def _message_steps(self) -> Generator[Step, Any, Answer]:
         received, options = self._received, self._options
@@ -200,10 +200,8 @@ class UpstreamExchange:
         if isinstance(answer, StreamError):
             return answer
         self.observe(sent, answer.outcome)
-        if self._turn is not None and self._turn.stores:
-            put = self._put(object_in(answer.body.decode()))
-            if put is not None:
-                yield put
+        if (put := self._put(lambda: object_in(answer.body.decode()))) is not None:
+            yield put
         return answer
 
     def _operation_steps(self, operation: Operation) -> Generator[Step, Any, Answer]:
@@ -214,8 +212,11 @@ class UpstreamExchange:
             yield Delete(self._scope, operation.id)
         return Encoded(body)
 
-    def _put(self, response: dict[str, Any]) -> Put | None:
-        stored = None if self._turn is None else self._turn.stored(response)
+    def _put(self, read_response: Callable[[], dict[str, Any]]) -> Put | None:
+        turn = self._turn
+        if turn is None or not turn.stores:
+            return None
+        stored = turn.stored(read_response())
         return None if stored is None else Put(self._scope, stored)
 
     def observe(self, sent: UpstreamRequest, outcome: Outcome) -> None:
