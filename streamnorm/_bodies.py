@@ -224,13 +224,9 @@ def encode_grown_request(
     written = codec.write_request(projected, context)
     body = written.body
     if target.only_refusals and codec.field_parts:
-        body = keep_fields(
-            body,
-            projected,
-            codec.field_parts,
-            unread=_unread_fields(codec.field_parts, target),
-            is_spelt=codec.spells_unchanged,
-        )
+        body = keep_fields(body, projected, codec.field_parts)
+    if target.only_refusals and target.reasoning_words is not None:
+        body = _restore_unread(body, request.source.value, codec.reasoning_fields, target)
     body = codec.fit_body(body, context)
     prefill = bool(projected.messages) and projected.messages[-1].role == "assistant"
     body, headers = fit_fields(body, written.headers, target, losses, prefill=prefill)
@@ -238,14 +234,20 @@ def encode_grown_request(
     return Encoded(body, path, headers, losses.list(), reply)
 
 
-def _unread_fields(
-    parts: Mapping[str, tuple[str, ...]], target: BodyCapabilities
-) -> frozenset[str]:
-    """Return the fields that say how much to reason to another server."""
-    if target.reasoning_words is None:
-        return frozenset()
-    said = {name for name, of in parts.items() if of == ("reasoning",)}
-    return frozenset(said - target.reasoning_words)
+def _restore_unread(
+    body: dict[str, Any],
+    original: dict[str, Any],
+    reasoning_fields: frozenset[str],
+    target: BodyCapabilities,
+) -> dict[str, Any]:
+    """Return a body with the fields that say how much to reason to another server."""
+    unread = reasoning_fields - (target.reasoning_words or frozenset())
+    kept = {
+        name: value if name in unread else body[name]
+        for name, value in original.items()
+        if name in unread or name in body
+    }
+    return kept | {name: value for name, value in body.items() if name not in original}
 
 
 def _as_read(

@@ -8,13 +8,15 @@ the object; `prefix_path` puts the path of the object before it.  Objects have p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any, TypeVar
 
 from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.shapes import found
+
+T = TypeVar("T")
 
 
 def unexpected(value: object, expected: str, path: str) -> DecodeError:
@@ -95,7 +97,7 @@ def get_object(value: dict[str, Any], name: str) -> dict[str, Any] | None:
     return as_object(item, f"$.{name}")
 
 
-def as_object(value: object, path: str) -> dict[str, Any]:
+def as_object(value: object, path: str = "$") -> dict[str, Any]:
     """Return `value`, which must be an object."""
     if not is_object(value):
         raise unexpected(value, "an object", path)
@@ -112,6 +114,25 @@ def get_array(value: dict[str, Any], name: str) -> list[Any] | None:
     return items
 
 
+def read_array(value: object, read: Callable[[Any], T], path: str = "$") -> list[T]:
+    """Return what `read` returns for each element of `value`, an array or None.
+
+    Raises:
+        DecodeError: `value` is no array, or an element is refused; the path of the error is that
+            of the element.
+    """
+    found: list[T] = []
+    if value is None:
+        return found
+    if not is_array(value):
+        raise unexpected(value, "an array", path)
+    try:
+        found.extend(map(read, value))
+    except DecodeError as exc:
+        raise prefix_path(exc, f"{path}[{len(found)}]") from None
+    return found
+
+
 def get_objects(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path and the object of each element of an array field; nothing if it is absent."""
     for number, item in enumerate(get_array(value, name) or ()):
@@ -121,13 +142,15 @@ def get_objects(value: dict[str, Any], name: str) -> Iterator[tuple[str, dict[st
 
 def get_strings(value: dict[str, Any], name: str) -> tuple[str, ...] | None:
     """Return an array field of strings."""
-    items = get_array(value, name)
-    if items is None:
-        return None
-    for number, item in enumerate(items):
-        if not isinstance(item, str):
-            raise unexpected(item, "a string", f"$.{name}[{number}]")
-    return tuple(items)
+    items = value.get(name)
+    return None if items is None else tuple(read_array(items, as_str, f"$.{name}"))
+
+
+def as_str(value: object) -> str:
+    """Return `value`, which must be a string."""
+    if not isinstance(value, str):
+        raise unexpected(value, "a string", "$")
+    return value
 
 
 def unknown_fields(
@@ -154,12 +177,7 @@ _EXTRA = ("extra",)
 
 
 def keep_fields(
-    body: dict[str, Any],
-    request: Request,
-    parts: Mapping[str, tuple[str, ...]],
-    *,
-    unread: Set[str],
-    is_spelt: bool,
+    body: dict[str, Any], request: Request, parts: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     """Return a body whose unchanged fields have the spelling and order that they were read in.
 
@@ -168,9 +186,6 @@ def keep_fields(
         request: The request, decoded from the same dialect.
         parts: Fields of `Request` by the field of the body that holds them; any other field
             of the body holds `extra`.
-        unread: Fields that the server ignores.
-        is_spelt: Whether the writer spells unchanged fields as they were read: a field that is
-            missing from `body` was then dropped on purpose.
     """
     source: Source = request.source
     before = source.value
@@ -186,8 +201,7 @@ def keep_fields(
         held = parts.get(name, _EXTRA)
         if name in unknown:  # a field such as `tool_choice` may be unified only in part
             held = (*held, *_EXTRA)
-        is_same = changed.isdisjoint(held)
-        if name in unread or (is_same and (name in body or not is_spelt)):
+        if changed.isdisjoint(held):
             kept[name] = value
         elif name in body:
             kept[name] = body[name]

@@ -155,9 +155,9 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             of creation in seconds since 1970; None = as the message says, or 0.
         field_parts: Fields of `Request` by the field of the body that holds them; any other
             field of the body holds `extra`.
-        spells_unchanged: Whether `write_request` spells unchanged fields as they were decoded.
         read_reasoning: Function from a body to its reasoning options, for servers that read
             only some of the dialect's fields; None if all servers read the same fields.
+        reasoning_fields: Fields of a body that `read_reasoning` reads.
         fit_body: Function from a written body to one that its server accepts, for edits that no
             list of fields can express; it does not change its argument.
         answer_fields: Request names of response fields (`Message.block_extras`) whose names
@@ -177,8 +177,8 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
     field_parts: Mapping[str, tuple[str, ...]] = {}
-    spells_unchanged: bool = False
     read_reasoning: Callable[[dict[str, Any]], ReasoningOptions | None] | None = None
+    reasoning_fields: frozenset[str] = frozenset()
     fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body
     answer_fields: dict[str, str] = {}
     count: CountCodec | None = None

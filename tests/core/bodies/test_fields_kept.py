@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm import ReasoningOptions, Request
+from streamnorm import Request
 from streamnorm._core.bodies.fields import keep_fields
 from streamnorm._core.bodies.request import Source
 
@@ -24,13 +24,11 @@ def kept(
     body: dict[str, Any],
     *,
     before: dict[str, Any] = BEFORE,
-    unread: frozenset[str] = frozenset(),
-    is_spelt: bool = False,
     **changes: Any,
 ) -> dict[str, Any]:
     part = Request(model="m", max_tokens=5)
     request = structs.replace(part, source=Source("d", before, part), **changes)
-    return keep_fields(body, request, PARTS, unread=unread, is_spelt=is_spelt)
+    return keep_fields(body, request, PARTS)
 
 
 def test_unchanged_fields_are_spelt_and_stand_as_they_were() -> None:
@@ -44,13 +42,5 @@ def test_changed_fields_are_those_that_were_written() -> None:
     assert found == {"thinking": {}, "model": "m", "x": 1, "seed": 7}
 
 
-def test_field_that_a_writer_of_unchanged_fields_left_out_was_dropped() -> None:
-    assert kept({"model": "m"}, is_spelt=True) == {"model": "m"}
-
-
-def test_field_in_which_the_server_reads_nothing_stays() -> None:
-    options = ReasoningOptions("off")
-    written = {"model": "m", "effort": "none"}
-    assert "thinking" not in kept(written, reasoning=options)
-    found = kept(written, reasoning=options, unread=frozenset({"thinking"}), is_spelt=True)
-    assert found == {"thinking": {}, "model": "m", "effort": "none"}
+def test_field_that_is_no_longer_set_is_dropped() -> None:
+    assert "limit" not in kept({"model": "m"}, max_tokens=None)

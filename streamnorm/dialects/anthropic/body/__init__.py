@@ -11,7 +11,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.fitting import fit_body
-from streamnorm.dialects.anthropic.body.request import FIELD_PARTS, read_request, write_request
+from streamnorm.dialects.anthropic.body.request import read_request, write_request
 from streamnorm.dialects.anthropic.body.response import (
     read_response,
     revise_response,
@@ -37,6 +37,5 @@ _CODEC = BodyCodec(
     revise_response=revise_response,
     count=COUNT,
     models=MODELS,
-    field_parts=FIELD_PARTS,
     fit_body=fit_body,
 )

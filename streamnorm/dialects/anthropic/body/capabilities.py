@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm.dialects.anthropic.body.request import REQUEST
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 
 _MARKED_BLOCKS = (
@@ -12,11 +13,7 @@ _TTLS = {"": "", "5m": "5m", "1h": "1h", "30m": "", "12h": "1h"}
 
 REQUEST_CAPABILITIES = BodyCapabilities(
     dialect="anthropic",
-    fields=frozenset(
-        {"model", "system", "messages", "tools", "tool_choice", "parallel_tool_calls"}
-        | {"max_tokens", "stop", "temperature", "top_p", "top_k", "output", "reasoning"}
-        | {"user", "service_tier", "cache", "compact_at_tokens", "stream", "state", "betas"}
-    ),
+    fields=REQUEST.names | {"betas"},
     roles=frozenset({"user", "assistant", "system"}),
     inline_system="after_user",
     images=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),

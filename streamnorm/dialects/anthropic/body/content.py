@@ -3,9 +3,6 @@
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  First the fields that every
 block shares (cache control, unknown fields), then opaque blocks, images and documents, and last
 the content of a message with its blocks by type.
-
-Unknown fields are written back after the mapped ones; where both have a field, the mapped value
-stays, except that objects are merged and a typed object replaces the mapped one.
 """
 
 from __future__ import annotations
@@ -40,6 +37,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
     unknown_fields,
 )
+from streamnorm._core.bodies.table import WithRest, add_unknown
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.ids import Signed, escape_id, unescape_id
@@ -99,25 +97,37 @@ def split_cache_mark(value: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark
     unknown = unknown_fields(value, mapped)
     if not unknown:
         return None, None
-    mark = unknown.get(_MARK)
+    if unknown.get(_MARK) is None:
+        return None, {DIALECT: unknown}
+    try:
+        mark = mark_from_wire(unknown[_MARK])
+    except DecodeError as exc:
+        raise prefix_path(exc, f"$.{_MARK}") from None
     if mark is None:
         return None, {DIALECT: unknown}
-    if not is_object(mark):
-        raise unexpected(mark, "an object", f"$.{_MARK}")
-    if mark.get("type") != "ephemeral":
-        return None, {DIALECT: unknown}
     del unknown[_MARK]
-    ttl = mark.get("ttl")
-    if ttl is not None and not isinstance(ttl, str):
-        raise unexpected(ttl, "a string", f"$.{_MARK}.ttl")
-    if more := unknown_fields(mark, {"type"} if ttl is None else {"type", "ttl"}):
-        unknown[_MARK] = more
-    return CacheMark(ttl), {DIALECT: unknown} if unknown else None
+    if mark.rest:
+        unknown[_MARK] = mark.rest
+    return mark.value, {DIALECT: unknown} if unknown else None
 
 
-def _mark_to_wire(mark: CacheMark) -> dict[str, Any]:
+def mark_from_wire(value: object) -> WithRest | None:
+    """Return the mark of a `cache_control`, and its unknown fields; None for another type."""
+    mark = as_object(value)
+    if mark.get("type") != "ephemeral":
+        return None
+    ttl = get_str(mark, "ttl")
+    return WithRest(CacheMark(ttl), unknown_fields(mark, {"type"} if ttl is None else _PLAIN_MARK))
+
+
+def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
     """Return the `cache_control` of a mark."""
     return {"type": "ephemeral"} if mark.ttl is None else {"type": "ephemeral", "ttl": mark.ttl}
+
+
+def as_extra(unknown: dict[str, Any]) -> Extra:
+    """Return unknown fields as the `extra` of a part; None if there are none."""
+    return {DIALECT: unknown} if unknown else None
 
 
 def dialect_fields(extra: Extra) -> dict[str, Any]:
@@ -126,22 +136,22 @@ def dialect_fields(extra: Extra) -> dict[str, Any]:
 
 
 def add_extra(value: dict[str, Any], mark: CacheMark | None, unknown: dict[str, Any]) -> None:
-    """Add the cache mark and the unknown fields of a part to its JSON object.
-
-    A mapped value stays.  An object without a type is merged into the mapped object, which it
-    was read from in part; an object with a type replaces it.
-    """
+    """Add the cache mark and the unknown fields of a part to its JSON object."""
     if mark is not None:
-        value[_MARK] = _mark_to_wire(mark)
-    for name, item in unknown.items():
-        if not is_object(item):
-            value.setdefault(name, item)
-        elif "type" in item:
-            value[name] = item
-        elif is_object(mapped := value.get(name)):
-            value[name] = {**mapped, **item}
-        elif name not in _NEEDS_TYPE:  # else the typed object was removed since it was read
-            value[name] = item
+        value[_MARK] = mark_to_wire(mark)
+    add_unknown(value, unknown)
+    drop_untyped(value, _MARK)
+
+
+def drop_untyped(value: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Remove objects without their type from a JSON object, and return it.
+
+    They are the unknown fields of an object that was removed since it was read.
+    """
+    for name in names:
+        if is_object(field := value.get(name)) and "type" not in field:
+            del value[name]
+    return value
 
 
 def opaque_from_wire(kind: str, block: dict[str, Any]) -> OpaqueBlock:
@@ -163,7 +173,7 @@ def opaque_to_wire(block: OpaqueBlock, path: str) -> dict[str, Any]:
     """
     value: dict[str, Any] = json_value(block.data, "data", path)
     if block.cache is not None:
-        value[_MARK] = _mark_to_wire(block.cache)
+        value[_MARK] = mark_to_wire(block.cache)
     return value
 
 
@@ -236,13 +246,16 @@ def _document_to_wire(block: Document, context: WriteContext, path: str) -> dict
     if is_object(search_result := unknown.get("search_result")):
         result = {"type": "search_result", "title": block.title or "", **search_result}
         if block.cache is not None:
-            result[_MARK] = _mark_to_wire(block.cache)
+            result[_MARK] = mark_to_wire(block.cache)
         return result
     if _is_refused(block):
         context.losses.add("document_dropped", "messages", "neither text nor PDF")
         return None
-    value: dict[str, Any] = {"type": "document", "source": _source_to_wire(block, path)}
-    if value["source"]["type"] == "text" and block.media_type != "text/plain":
+    source: dict[str, Any] = _source_to_wire(block, path)
+    if "content" in unknown.get("source", ()):
+        source = unknown["source"]
+    value: dict[str, Any] = {"type": "document", "source": source}
+    if source["type"] == "text" and block.media_type != "text/plain":
         context.losses.add("media_type", "messages", "written as text/plain")
     if block.title is not None:
         value["title"] = block.title

@@ -14,13 +14,13 @@ from msgspec import structs
 from streamnorm._core.blocks import InputBlock, Text
 from streamnorm._core.bodies.fields import (
     as_object,
-    get_array,
-    prefix_path,
+    read_array,
     require_str,
     unexpected,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
+from streamnorm._core.bodies.table import Writing
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array
@@ -40,22 +40,14 @@ def messages_from_wire(body: dict[str, Any], server: str | None) -> tuple[InputM
     """Return the messages of a request.
 
     Raises:
-        DecodeError: `messages` is missing, or an entry is no message.
+        DecodeError: An entry is no message.
     """
-    values = get_array(body, "messages")
-    if values is None:
-        raise DecodeError("missing, expected an array", path="$.messages")
-    messages: list[InputMessage] = []
-    try:
-        for value in values:
-            message = _message_from_wire(as_object(value, "$"), server)
-            messages.append(message)
-    except DecodeError as exc:
-        raise prefix_path(exc, f"$.messages[{len(messages)}]") from None
-    return tuple(messages)
+    read = partial(_message_from_wire, server=server)
+    return tuple(read_array(body["messages"], read, "$.messages"))
 
 
-def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessage:
+def _message_from_wire(entry: object, server: str | None) -> InputMessage:
+    value = as_object(entry)
     name = value.get("role")
     role = _ROLES.get(name) if isinstance(name, str) else None
     if role is None:
@@ -70,30 +62,26 @@ def _message_from_wire(value: dict[str, Any], server: str | None) -> InputMessag
     return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
 
 
-def system_from_wire(body: dict[str, Any]) -> tuple[Text, ...]:
+def system_from_wire(system: object) -> tuple[Text, ...]:
     """Return the text blocks of a request's system prompt.
 
     Raises:
         DecodeError: `system` is neither a string nor an array of text blocks.
     """
-    system = body.get("system")
     if not system:  # "" and [] are no prompt
         return ()
     if isinstance(system, str):
         return (Text(system),)
     if not is_array(system):
-        raise unexpected(system, "a string or an array", "$.system")
-    blocks: list[Text] = []
-    for number, value in enumerate(system):
-        path = f"$.system[{number}]"
-        block = as_object(value, path)
-        try:
-            if require_str(block, "type") != "text":
-                raise DecodeError("a block of another type, expected text")
-            blocks.append(text_from_wire(block, None))
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-    return tuple(blocks)
+        raise unexpected(system, "a string or an array", "$")
+    return tuple(read_array(system, _instruction_from_wire))
+
+
+def _instruction_from_wire(entry: object) -> Text:
+    block = as_object(entry)
+    if require_str(block, "type") != "text":
+        raise DecodeError("a block of another type, expected text")
+    return text_from_wire(block, None)
 
 
 def messages_to_wire(
@@ -142,7 +130,7 @@ def _strip_prefill(prefill: InputMessage, context: WriteContext) -> InputMessage
     return structs.replace(prefill, blocks=blocks)
 
 
-def system_to_wire(system: tuple[Text, ...], context: WriteContext) -> object:
+def system_to_wire(system: tuple[Text, ...], writing: Writing) -> object:
     """Return the system prompt: a string for one plain text, else an array of blocks."""
     blocks: tuple[InputBlock, ...] = system
-    return content_to_wire(blocks, context, "system")
+    return content_to_wire(blocks, writing.context, "system")

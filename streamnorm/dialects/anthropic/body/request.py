@@ -14,27 +14,42 @@ from msgspec import Struct, structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.fields import (
+    as_object,
+    as_str,
     get_bool,
     get_int,
     get_number,
     get_object,
     get_str,
     get_strings,
-    prefix_path,
-    require_str,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import (
     OutputFormat,
     ReasoningOptions,
     Request,
-    Source,
     request_source,
 )
+from streamnorm._core.bodies.table import (
+    Field,
+    Group,
+    Nested,
+    Reading,
+    RequestTable,
+    Table,
+    WithRest,
+    Writing,
+    add_unknown,
+    unknown_of,
+)
 from streamnorm._core.codec import ReadContext, WriteContext, Written
-from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array, is_object, objects_of
-from streamnorm.dialects.anthropic.body.content import add_extra, dialect_fields, split_cache_mark
+from streamnorm.dialects.anthropic.body.content import (
+    as_extra,
+    drop_untyped,
+    mark_from_wire,
+    mark_to_wire,
+)
 from streamnorm.dialects.anthropic.body.fitting import drop_clearing_edits
 from streamnorm.dialects.anthropic.body.messages import (
     messages_from_wire,
@@ -43,10 +58,10 @@ from streamnorm.dialects.anthropic.body.messages import (
     system_to_wire,
 )
 from streamnorm.dialects.anthropic.body.tools import (
-    add_tool_choice,
-    add_tools,
     tool_choice_from_wire,
+    tool_choice_to_wire,
     tools_from_wire,
+    tools_to_wire,
 )
 from streamnorm.dialects.anthropic.wire import DIALECT
 
@@ -65,281 +80,97 @@ _COMPUTER_TOOLS = ("computer_20241022", "bash_20241022", "text_editor_20241022")
 _PATH = "/v1/messages"
 _BETA_HEADER = "anthropic-beta"
 
-# Of `metadata`, `output_config`, `tool_choice` and `context_management` only a part is mapped.
-_MAPPED = frozenset(
-    {"model", "messages", "system", "tools", "tool_choice", "mcp_servers", "stop_sequences"}
-    | {"max_tokens", "temperature", "top_p", "top_k", "stream", "thinking", "output_config"}
-    | {"output_format", "metadata", "service_tier", "context_management", "thread"}
+_THINKING = Table(
+    Field("mode", wire="type", read=lambda word: _MODES.get(as_str(word)), required="a string"),
+    Field("budget_tokens", get_int),
+    # The beta's `updates` are summaries, too, sent while the model thinks.
+    Field(
+        "show",
+        wire="display",
+        read=lambda word: _SHOWS.get(as_str(word)) or WithRest("auto", word),
+    ),
 )
-FIELD_PARTS = {name: (name,) for name in _MAPPED} | {
-    "cache_control": ("cache",),
-    "context_management": ("compact_at_tokens",),
-    "mcp_servers": ("tools",),
-    "metadata": ("user",),
-    "output_config": ("output", "reasoning"),
-    "output_format": ("output",),
-    "stop_sequences": ("stop",),
-    "thinking": ("reasoning",),
-    "thread": ("state",),
-    "tool_choice": ("parallel_tool_calls", "tool_choice", "tools"),
-}
-"""Fields of `Request` by the field of the body that holds them."""
-_CHOICE = frozenset({"type", "name", "disable_parallel_tool_use"})
 
 
-def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return the unified request of a body.
-
-    Raises:
-        DecodeError: The body is no request of Anthropic.
-    """
-    messages = messages_from_wire(body, context.server)
-    tools = tools_from_wire(body)
-    choice, parallel = tool_choice_from_wire(body, tools)
-    output, output_field = _output_from_wire(body)
-    compact_at, management = _compaction_from_wire(body)
-    tier, user = _tier_from_wire(body), _user_from_wire(body)
-    thread = get_object(body, "thread")
-    mark, extra = split_cache_mark(body, {name for name in _MAPPED if body.get(name) is not None})
-    unknown = {**dialect_fields(extra), **_unknown_parts(body, output_field)}
-    if management:
-        unknown["context_management"] = management
-    if tier is None and body.get("service_tier") is not None:
-        unknown["service_tier"] = body["service_tier"]
-    request = Request(
-        model=get_str(body, "model") or "",
-        system=system_from_wire(body),
-        messages=messages,
-        tools=tools,
-        tool_choice=choice,
-        parallel_tool_calls=parallel,
-        max_tokens=get_int(body, "max_tokens"),
-        stop=get_strings(body, "stop_sequences") or (),
-        temperature=get_number(body, "temperature"),
-        top_p=get_number(body, "top_p"),
-        top_k=get_int(body, "top_k"),
-        output=output,
-        reasoning=_reasoning_from_wire(body),
-        user=user,
-        service_tier=tier,
-        cache=mark,
-        compact_at_tokens=compact_at,
-        stream=get_bool(body, "stream"),
-        state=None if thread is None else {"thread": thread},
-        betas=_betas_from_wire(context),
-        extra={DIALECT: unknown} if unknown else None,
-    )
-    return structs.replace(request, source=Source(DIALECT, body, request))
+def _thinking_from_wire(value: object) -> ReasoningOptions:
+    thinking = _THINKING.read(as_object(value))
+    return ReasoningOptions(**thinking.fields, extra=as_extra(thinking.unknown))
 
 
-def _user_from_wire(body: dict[str, Any]) -> str | None:
-    metadata = get_object(body, "metadata")
-    if metadata is None:
-        return None
-    try:
-        return get_str(metadata, "user_id")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.metadata") from None
-
-
-def _betas_from_wire(context: ReadContext) -> tuple[str, ...]:
-    names = context.headers.get(_BETA_HEADER, "").split(",")
-    return tuple(name.strip() for name in names if name.strip())
-
-
-def _unknown_parts(body: dict[str, Any], output_field: str) -> dict[str, Any]:
-    """Return the unknown fields within the fields that are mapped in part."""
-    mapped = {
-        "metadata": frozenset({"user_id"}),
-        "output_config": frozenset({"effort", output_field}),
-        "tool_choice": _CHOICE,
-    }
-    parts = {
-        name: unknown
-        for name, known in mapped.items()
-        if (unknown := unknown_fields(get_object(body, name) or {}, known))
-    }
-    if output_field != "output_format" and body.get("output_format") is not None:
-        parts["output_format"] = body["output_format"]
-    return parts
-
-
-def write_request(request: Request, context: WriteContext) -> Written:
-    """Return a projected request as a body, with its betas as a header.
-
-    Raises:
-        EncodeError: A part has no legal form.
-    """
-    body = request_source(request, DIALECT)
-    if body is None:
-        body = _body_to_wire(request, context)
-    betas, target = request.betas, context.capabilities
-    # In its own dialect the client names its betas itself; only a server with the vendor's checks
-    # needs what the client forgot.
-    if target.vendor_checks or not target.only_refusals:
-        betas = _add_needed_betas(body, betas, target)
-    return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
-
-
-def _body_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": request.model} if request.model else {}
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
-    if request.system:
-        body["system"] = system_to_wire(request.system, context)
-    add_tools(body, request, context)
-    add_tool_choice(body, request, context)
-    if request.reasoning is not None:
-        _add_thinking(body, request.reasoning, context)
-    _add_output_config(body, request, context)
-    for name in ("temperature", "top_p", "top_k", "stream"):
-        value = getattr(request, name)
-        if value is not None:
-            body[name] = value
-    if request.stop:
-        body["stop_sequences"] = list(request.stop)
-    if request.user is not None:
-        body["metadata"] = {"user_id": request.user}
-    if request.service_tier is not None:
-        body["service_tier"] = context.capabilities.service_tiers[request.service_tier]
-    body |= request.state or {}
-    body["messages"] = messages_to_wire(request.messages, context)
-    add_extra(body, request.cache, dialect_fields(request.extra))
-    if request.compact_at_tokens is not None:
-        _add_compaction(body, request.compact_at_tokens)
-    return drop_clearing_edits(body, context) if _was_switched_off(request) else body
-
-
-def _was_switched_off(request: Request) -> bool:
-    """Return whether a body asked for reasoning that has been switched off since it was read."""
-    options, source = request.reasoning, request.source
-    if options is None or options.mode != "off" or source is None:
-        return False
-    return options is not source.part.reasoning
-
-
-def _reasoning_from_wire(body: dict[str, Any]) -> ReasoningOptions | None:
-    """Return the reasoning options: `thinking`, and the effort in `output_config`.
-
-    Raises:
-        DecodeError: A field is of another type.
-    """
-    thinking = get_object(body, "thinking")
-    config = get_object(body, "output_config")
-    try:
-        effort = None if config is None else get_str(config, "effort")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.output_config") from None
-    if thinking is None:
-        return None if effort is None else ReasoningOptions(effort=effort)
-    try:
-        word, budget = require_str(thinking, "type"), get_int(thinking, "budget_tokens")
-        display = get_str(thinking, "display")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.thinking") from None
-    mapped = {"budget_tokens"}
-    if word in _MODES:
-        mapped.add("type")
-    if display in _SHOWS:
-        mapped.add("display")
-    unknown = unknown_fields(thinking, mapped)
-    return ReasoningOptions(
-        _MODES.get(word),
-        effort,
-        budget,
-        # The beta's `updates` are summaries, too, sent while the model thinks.
-        _SHOWS.get(display, "auto") if display is not None else None,
-        extra={DIALECT: unknown} if unknown else None,
-    )
-
-
-def _add_thinking(body: dict[str, Any], reasoning: ReasoningOptions, context: WriteContext) -> None:
-    """Add `thinking` to a body."""
-    value: dict[str, Any] = {}
+def _thinking_to_wire(reasoning: ReasoningOptions, writing: Writing) -> _Body | None:
+    losses, show = writing.context.losses, reasoning.show
+    value: _Body = {}
     if reasoning.mode is not None:
         value["type"] = _TYPES[reasoning.mode]
     if reasoning.budget_tokens is not None and reasoning.mode == "budget":
         value["budget_tokens"] = reasoning.budget_tokens
-    unknown = dialect_fields(reasoning.extra)
-    show = reasoning.show
+    unknown = unknown_of(reasoning.extra, DIALECT)
     if show is not None and reasoning.mode in ("budget", "adaptive"):
         value["display"] = "omitted" if show == "none" else "summarized"
         if show in ("concise", "detailed"):
-            context.losses.add("reasoning_summary", "request", "written as summarized")
+            losses.add("reasoning_summary", "request", "written as summarized")
     elif show is not None and "display" not in unknown:
-        context.losses.add("reasoning_summary", "request", "dropped without reasoning")
+        losses.add("reasoning_summary", "request", "dropped without reasoning")
     if reasoning.mode == "off":
         unknown = unknown_fields(unknown, {"display"})  # `disabled` has no display
-    value |= unknown
-    if value:
-        body["thinking"] = value
+    return {**value, **unknown} or None
 
 
-def _output_from_wire(body: dict[str, Any]) -> tuple[OutputFormat | None, str]:
-    """Return the output format, and the name of the field that holds it; "" without a format.
-
-    The beta `structured-outputs` had `output_format`, before `output_config.format` replaced it.
-
-    Raises:
-        DecodeError: A field is of another type.
-    """
-    config = get_object(body, "output_config") or {}
-    for owner, name, path in (
-        (config, "format", "$.output_config"),
-        (body, "output_format", "$"),
-    ):
-        try:
-            form = get_object(owner, name)
-            if form is None or form.get("type") != "json_schema":
-                continue
-            schema = get_object(form, "schema")
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-        unknown = unknown_fields(form, {"type", "schema"})
-        extra = {DIALECT: unknown} if unknown else None
-        return OutputFormat("json_schema", schema, strict=True, extra=extra), name
-    return None, ""
+def _format_from_wire(value: object) -> OutputFormat | None:
+    form = as_object(value)
+    if form.get("type") != "json_schema":
+        return None
+    extra = as_extra(unknown_fields(form, {"type", "schema"}))
+    return OutputFormat("json_schema", get_object(form, "schema"), strict=True, extra=extra)
 
 
-def _add_output_config(body: dict[str, Any], request: Request, context: WriteContext) -> None:
-    """Add `output_config` to a body."""
-    config: dict[str, Any] = {}
-    reasoning, output = request.reasoning, request.output
+_CONFIG = Table(Field("effort", get_str), Field("output", wire="format", read=_format_from_wire))
+
+
+def _config_from_wire(reading: Reading) -> _Body:
+    """Return the output format, and the reasoning options with the effort."""
+    config = _CONFIG.read_field(reading.body, "output_config")
+    if config.unknown:
+        reading.unknown["output_config"] = config.unknown
+    output, reasoning = (reading.fields.get(name) for name in ("output", "reasoning"))
+    if "output" in config.fields:
+        if output is not None:
+            reading.unknown["output_format"] = reading.body["output_format"]
+        output = config.fields["output"]
+    if "effort" in config.fields:
+        reasoning = reasoning or ReasoningOptions()
+        reasoning = structs.replace(reasoning, effort=config.fields["effort"])
+    return {"output": output, "reasoning": reasoning}
+
+
+def _config_to_wire(writing: Writing) -> _Body:
+    config: _Body = {}
+    losses = writing.context.losses
+    reasoning: ReasoningOptions | None = writing.part.reasoning
+    output: OutputFormat | None = writing.part.output
     if reasoning is not None and reasoning.effort is not None:
         config["effort"] = reasoning.effort
     if output is not None and output.kind == "json_schema":
-        config["format"] = {
-            "type": "json_schema",
-            "schema": output.schema or {},
-            **dialect_fields(output.extra),
-        }
+        form = {"type": "json_schema", "schema": output.schema or {}}
+        config["format"] = add_unknown(form, unknown_of(output.extra, DIALECT))
         for field in ("name", "description"):
             if getattr(output, field) is not None:
-                context.losses.add(f"schema_{field}", "request", "dropped")
+                losses.add(f"schema_{field}", "request", "dropped")
         if output.strict is False:
-            context.losses.add("schema_strict", "request", "enforced")
-    if config:
-        body["output_config"] = config
+            losses.add("schema_strict", "request", "enforced")
+    return {"output_config": config} if config else {}
 
 
-def _tier_from_wire(body: dict[str, Any]) -> str | None:
-    """Return the service tier by OpenAI's name; None if OpenAI has no such tier."""
-    return _TIERS.get(get_str(body, "service_tier") or "")
-
-
-def _compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, Any] | None]:
-    """Return the input tokens at which the context is compacted, and the unknown fields.
+def _compaction_from_wire(value: object) -> WithRest | None:
+    """Return the input tokens at which the context is compacted, and the other edits.
 
     Beside other edits, the compaction stays among them without its trigger, so that
-    `_add_compaction` puts the trigger back at its position.
-
-    Raises:
-        DecodeError: A field is of another type.
+    `_compaction_to_wire` puts the trigger back at its position.
     """
-    management = get_object(body, "context_management")
-    edits = None if management is None else management.get("edits")
-    if management is None or not is_array(edits):
-        return None, management
+    management = as_object(value)
+    edits = management.get("edits")
+    if not is_array(edits):
+        return None
     for number, edit in enumerate(edits):
         if not is_object(edit) or edit.get("type") != _COMPACTION:
             continue
@@ -351,15 +182,16 @@ def _compaction_from_wire(body: dict[str, Any]) -> tuple[int | None, dict[str, A
             continue
         other = {name: item for name, item in edit.items() if name != "trigger"}
         if len(edits) == 1 and len(other) == 1 and len(management) == 1:
-            return tokens, None
-        return tokens, {**management, "edits": [*edits[:number], other, *edits[number + 1 :]]}
-    return None, management
+            return WithRest(tokens, None)
+        edits = [*edits[:number], other, *edits[number + 1 :]]
+        return WithRest(tokens, {**management, "edits": edits})
+    return None
 
 
-def _add_compaction(body: dict[str, Any], tokens: int) -> None:
-    """Add the compaction of the context at `tokens` to a body that has its unknown fields."""
+def _compaction_to_wire(tokens: int, writing: Writing) -> _Body:
+    """Return `context_management` with the compaction at `tokens` among its other edits."""
     trigger = {"type": "input_tokens", "value": tokens}
-    management = body.get("context_management")
+    management = writing.unknown.pop("context_management", None)
     edits = management.get("edits") if is_object(management) else None
     edits = list(edits) if is_array(edits) else []
     for number, edit in enumerate(edits):
@@ -368,10 +200,107 @@ def _add_compaction(body: dict[str, Any], tokens: int) -> None:
             break
     else:
         edits.append({"type": _COMPACTION, "trigger": trigger})
-    body["context_management"] = {
-        **(management if is_object(management) else {}),
-        "edits": edits,
-    }
+    return {**(management if is_object(management) else {}), "edits": edits}
+
+
+def _tier_to_wire(tier: str, writing: Writing) -> str:
+    return writing.context.capabilities.service_tiers.get(tier, tier)
+
+
+REQUEST = RequestTable(
+    DIALECT,
+    Field("model", get_str, write=lambda model, _: model or None),
+    Field("max_tokens", get_int),
+    Field("system", read=system_from_wire, write=system_to_wire),
+    Group(
+        ("tools",),
+        ("tools", "mcp_servers"),
+        lambda reading: {"tools": tools_from_wire(reading.body)},
+        tools_to_wire,
+    ),
+    Group(
+        ("tool_choice", "parallel_tool_calls"),
+        ("tool_choice",),
+        tool_choice_from_wire,
+        tool_choice_to_wire,
+        needs=("tools",),
+    ),
+    Field("reasoning", wire="thinking", read=_thinking_from_wire, write=_thinking_to_wire),
+    # The beta `structured-outputs` had it before `output_config.format` replaced it.
+    Field("output", wire="output_format", read=_format_from_wire, write=lambda _, __: None),
+    Group(("output", "reasoning"), ("output_config",), _config_from_wire, _config_to_wire),
+    Field("temperature", get_number),
+    Field("top_p", get_number),
+    Field("top_k", get_int),
+    Field("stream", get_bool),
+    Field("stop", get_strings, wire="stop_sequences"),
+    Nested("metadata", Table(Field("user", get_str, wire="user_id"))),
+    Field("service_tier", read=lambda tier: _TIERS.get(as_str(tier)), write=_tier_to_wire),
+    Group(
+        ("state",),
+        ("thread",),
+        lambda reading: {"state": {"thread": get_object(reading.body, "thread")}},
+        lambda writing: writing.part.state,
+    ),
+    Group(
+        ("messages",),
+        ("messages",),
+        lambda reading: {"messages": messages_from_wire(reading.body, reading.context.server)},
+        lambda writing: {"messages": messages_to_wire(writing.part.messages, writing.context)},
+        required="an array",
+        always=True,
+    ),
+    Field(
+        "cache",
+        wire="cache_control",
+        read=mark_from_wire,
+        write=lambda mark, _: mark_to_wire(mark),
+    ),
+    Field(
+        "compact_at_tokens",
+        wire="context_management",
+        read=_compaction_from_wire,
+        write=_compaction_to_wire,
+    ),
+)
+
+
+def read_request(body: dict[str, Any], context: ReadContext) -> Request:
+    """Return the unified request of a body.
+
+    Raises:
+        DecodeError: The body is no request of Anthropic.
+    """
+    names = context.headers.get(_BETA_HEADER, "").split(",")
+    betas = tuple(name.strip() for name in names if name.strip())
+    return REQUEST.read_request(body, context, betas=betas)
+
+
+def write_request(request: Request, context: WriteContext) -> Written:
+    """Return a projected request as a body, with its betas as a header.
+
+    Raises:
+        EncodeError: A part has no legal form.
+    """
+    body = request_source(request, DIALECT)
+    if body is None:
+        body = drop_untyped(REQUEST.write_request(request, context), "cache_control", "tool_choice")
+        if _was_switched_off(request):
+            body = drop_clearing_edits(body, context)
+    betas, target = request.betas, context.capabilities
+    # In its own dialect the client names its betas itself; only a server with the vendor's checks
+    # needs what the client forgot.
+    if target.vendor_checks or not target.only_refusals:
+        betas = _add_needed_betas(body, betas, target)
+    return Written(body, _PATH, {_BETA_HEADER: ",".join(betas)} if betas else {})
+
+
+def _was_switched_off(request: Request) -> bool:
+    """Return whether a body asked for reasoning that has been switched off since it was read."""
+    options, source = request.reasoning, request.source
+    if options is None or options.mode != "off" or source is None:
+        return False
+    return options is not source.part.reasoning
 
 
 class _Beta(Struct, frozen=True):

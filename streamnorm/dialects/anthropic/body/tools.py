@@ -25,7 +25,8 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unknown_fields,
 )
-from streamnorm._core.bodies.request import Request, Source, is_same_dialect, unchanged_source
+from streamnorm._core.bodies.request import Source, is_same_dialect, unchanged_source
+from streamnorm._core.bodies.table import Field, Reading, Table, Writing
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_object, string_of
@@ -141,17 +142,18 @@ def _function_from_wire(
     )
 
 
-def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> None:
-    """Add `tools` and `mcp_servers` to a body.
+def tools_to_wire(writing: Writing) -> dict[str, Any]:
+    """Return `tools` and `mcp_servers`.
 
     Raises:
         EncodeError: Two tools have the same name, be one of them Anthropic's: the API refuses
             "Tool names must be unique." (danny-avila/LibreChat#13162).
     """
+    context = writing.context
     tools: list[dict[str, Any]] = []
     servers: list[dict[str, Any]] = []
     names: set[str] = set()
-    for number, tool in enumerate(_load_one_tool(request.tools, context)):
+    for number, tool in enumerate(_load_one_tool(writing.part.tools, context)):
         value = unchanged_source(tool, DIALECT)
         if isinstance(tool, MCPServer):
             parts: _MCPParts | None = value or _mcp_server_to_wire(tool, context)
@@ -169,10 +171,7 @@ def add_tools(body: dict[str, Any], request: Request, context: WriteContext) -> 
         if name:
             names.add(name)
         tools.append(value)
-    if tools:
-        body["tools"] = tools
-    if servers:
-        body["mcp_servers"] = servers
+    return ({"tools": tools} if tools else {}) | ({"mcp_servers": servers} if servers else {})
 
 
 def _load_one_tool(tools: tuple[AnyTool, ...], context: WriteContext) -> tuple[AnyTool, ...]:
@@ -442,29 +441,35 @@ def _enabled_tools(toolset: dict[str, Any]) -> tuple[str, ...] | None:
     return tuple(configs)
 
 
-def tool_choice_from_wire(
-    body: dict[str, Any], tools: tuple[AnyTool, ...]
-) -> tuple[ToolChoice | None, bool | None]:
-    """Return the tool choice, and whether calls may be parallel; None for each that is not set.
+_CHOICE = Table(
+    Field("mode", get_str, wire="type", required="a string"),
+    Field("is_serial", get_bool, wire="disable_parallel_tool_use"),
+    Field("name", get_str),
+)
+
+
+def tool_choice_from_wire(reading: Reading) -> dict[str, Any]:
+    """Return the tool choice, and whether calls may be parallel.
 
     Raises:
         DecodeError: `tool_choice` has an unknown type, or a field of another type.
     """
-    choice = get_object(body, "tool_choice")
-    if choice is None:
-        return None, None
-    try:
-        word = require_str(choice, "type")
-        serial = get_bool(choice, "disable_parallel_tool_use")
-        if word not in _MODES:
-            raise DecodeError("a choice of another type, expected auto, any, tool or none")
-        name = require_str(choice, "name") if word == "tool" else None
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.tool_choice") from None
-    parallel = None if serial is None else not serial
-    if name is None:
-        return ToolChoice(_MODES[word]), parallel
-    return ToolChoice("named", (name,), _kind_of_named(name, tools)), parallel
+    choice = _CHOICE.read_field(reading.body, "tool_choice")
+    if choice.unknown:
+        reading.unknown["tool_choice"] = choice.unknown
+    word, name, is_serial = (choice.fields.get(name) for name in ("mode", "name", "is_serial"))
+    if word not in _MODES:
+        problem = "a choice of another type, expected auto, any, tool or none"
+        raise DecodeError(problem, path="$.tool_choice")
+    fields: dict[str, Any] = {"tool_choice": ToolChoice(_MODES[word])}
+    if word == "tool":
+        if name is None:
+            raise DecodeError("missing, expected a string", path="$.tool_choice.name")
+        kind = _kind_of_named(name, reading.fields.get("tools", ()))
+        fields["tool_choice"] = ToolChoice("named", (name,), kind)
+    if is_serial is not None:
+        fields["parallel_tool_calls"] = not is_serial
+    return fields
 
 
 def _kind_of_named(name: str, tools: tuple[AnyTool, ...]) -> str:
@@ -475,30 +480,32 @@ def _kind_of_named(name: str, tools: tuple[AnyTool, ...]) -> str:
     return "function"
 
 
-def add_tool_choice(body: dict[str, Any], request: Request, context: WriteContext) -> None:
-    """Add `tool_choice` to a body that has its tools."""
-    choice, parallel = request.tool_choice, request.parallel_tool_calls
+def tool_choice_to_wire(writing: Writing) -> dict[str, Any]:
+    """Return `tool_choice`."""
+    losses, tools = writing.context.losses, writing.body.get("tools")
+    choice: ToolChoice | None = writing.part.tool_choice
+    parallel: bool | None = writing.part.parallel_tool_calls
     if choice is None and parallel is None:
-        return
-    if "tools" not in body:  # the API refuses `tool_choice` without tools
+        return {}
+    if not tools:  # the API refuses `tool_choice` without tools
         if choice is not None:
-            context.losses.add("tool_choice", "request", "dropped without tools")
+            losses.add("tool_choice", "request", "dropped without tools")
         if parallel is not None:
-            context.losses.add("parallel_tool_calls", "request", "dropped without tools")
-        return
+            losses.add("parallel_tool_calls", "request", "dropped without tools")
+        return {}
     value: dict[str, Any] = {"type": "auto"}
     if choice is not None:
         value["type"] = _CHOICES[choice.mode]
-        if choice.mode == "named" and (name := _named_tool(choice, body["tools"])) is not None:
+        if choice.mode == "named" and (name := _named_tool(choice, tools)) is not None:
             value["name"] = name
         elif choice.mode == "named":
-            context.losses.add("tool_choice_weakened", "request", "the tool was not written")
+            losses.add("tool_choice_weakened", "request", "the tool was not written")
             value["type"] = "auto"
     if parallel is not None and value["type"] == "none":
-        context.losses.add("parallel_tool_calls", "request", "dropped where no tool is called")
+        losses.add("parallel_tool_calls", "request", "dropped where no tool is called")
     elif parallel is not None:
         value["disable_parallel_tool_use"] = not parallel
-    body["tool_choice"] = value
+    return {"tool_choice": value}
 
 
 def _named_tool(choice: ToolChoice, tools: list[dict[str, Any]]) -> str | None:

@@ -7,7 +7,7 @@ from streamnorm.dialects.openai_chat.body.auxiliary import MODELS
 from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.request import (
-    FIELD_PARTS,
+    REASONING_FIELDS,
     read_request,
     reasoning_from_wire,
     write_request,
@@ -33,8 +33,7 @@ def codec() -> BodyCodec:
         write_response=write_response,
         revise_response=revise_response,
         models=MODELS,
-        field_parts=FIELD_PARTS,
-        spells_unchanged=True,
         read_reasoning=lambda body: reasoning_from_wire(body, {}),
+        reasoning_fields=frozenset(REASONING_FIELDS),
         fit_body=fit_body,
     )

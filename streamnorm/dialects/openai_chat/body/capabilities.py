@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm.dialects.openai_chat.body.content import DIALECT
-from streamnorm.dialects.openai_chat.body.request import FIELD_PARTS
+from streamnorm.dialects.openai_chat.body.request import REQUEST
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale")
 
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     # Compatible servers accept `top_k`, the vendor does not.
-    fields=frozenset(field for parts in FIELD_PARTS.values() for field in parts) - {"top_k"},
+    fields=REQUEST.names - {"top_k"},
     roles=frozenset({"user", "assistant", "system", "developer"}),
     system="message",
     inline_system="message",

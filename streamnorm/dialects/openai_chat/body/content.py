@@ -24,14 +24,15 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import (
     as_object,
     get_str,
-    prefix_path,
+    read_array,
     require_str,
     unexpected,
     unknown_fields,
 )
 from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
+from streamnorm._core.bodies.table import Field, Table, add_unknown, unknown_of
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_object, json_value
 
 DIALECT = "openai_chat"
@@ -46,12 +47,9 @@ _MARKS = {
 }
 _ISSUER = "openai"
 
-# Mapped fields of parts and of the objects in them.
+# Mapped fields of parts.
 _TEXT = frozenset({"type", "text"})
 _REFUSAL = frozenset({"type", "refusal"})
-_IMAGE_URL = frozenset({"url", "detail"})
-_INPUT_AUDIO = frozenset({"data", "format"})
-_FILE = frozenset({"file_data", "file_id", "filename"})
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -67,22 +65,9 @@ def as_extra(fields: dict[str, Any]) -> Extra:
     return {DIALECT: fields} if fields else None
 
 
-def unknown_fields_of(extra: Extra) -> dict[str, Any]:
-    """Return the unknown fields of this dialect in an `extra`."""
-    return extra.get(DIALECT, {}) if extra else {}
-
-
 def add_unknown_fields(value: dict[str, Any], extra: Extra) -> dict[str, Any]:
-    """Add the fields of this dialect in `extra` to `value`, and return `value`.
-
-    A field that was written wins; objects of one name are merged.
-    """
-    for name, item in unknown_fields_of(extra).items():
-        if name not in value:
-            value[name] = item
-        elif is_object(item) and is_object(written := value[name]):
-            value[name] = {**item, **written}
-    return value
+    """Add the unknown fields in `extra` to a written object, and return it."""
+    return add_unknown(value, unknown_of(extra, DIALECT)) if extra else value
 
 
 def take_cache_mark(
@@ -119,25 +104,20 @@ def mark_to_wire(mark: CacheMark) -> dict[str, Any]:
     return {"prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
 
 
-def content_from_wire(content: object) -> tuple[InputBlock, ...]:
-    """Return the blocks of a message's content; none for an empty string and null.
+def content_from_wire(message: dict[str, Any]) -> tuple[InputBlock, ...]:
+    """Return the blocks of a message's `content`; none for an empty string and null.
 
     Raises:
         DecodeError: The content is neither a string nor an array of parts.
     """
+    content = message.get("content")
     if isinstance(content, str):
         return (Text(content),) if content else ()
     if content is None:
         return ()
     if not is_array(content):
-        raise unexpected(content, "a string or an array", "$")
-    blocks: list[InputBlock] = []
-    for number, part in enumerate(content):
-        try:
-            blocks.append(_part_from_wire(part))
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$[{number}]") from exc
-    return tuple(blocks)
+        raise unexpected(content, "a string or an array", "$.content")
+    return tuple(read_array(content, _part_from_wire, "$.content"))
 
 
 def _part_from_wire(part: object) -> InputBlock:
@@ -168,39 +148,47 @@ def _refusal_from_wire(part: dict[str, Any]) -> Refusal:
     return Refusal(text, cache=mark, extra=extra)
 
 
+_IMAGE_URL = Table(Field("url", get_str, required="a string"), Field("detail", get_str))
+_INPUT_AUDIO = Table(Field("data", get_str, required="a string"), Field("format", get_str))
+_FILE = Table(
+    Field("data", get_str, wire="file_data"),
+    Field("file_id", get_str),
+    Field("title", get_str, wire="filename"),
+)
+
+
+def _read_inner(
+    part: dict[str, Any], name: str, table: Table, text: str = ""
+) -> tuple[dict[str, Any], CacheMark | None, Extra]:
+    """Return the fields of the inner object of a part, its cache mark, and its unknown fields.
+
+    Args:
+        part: The part.
+        name: Name of the inner object.
+        table: Fields of the inner object.
+        text: The field of the inner object that clients send alone as a string.
+    """
+    value = part.get(name)
+    if text and isinstance(value, str):
+        value = {text: value}
+    inner = table.read_field({name: as_object(value, f"$.{name}")}, name)
+    mark, extra = take_cache_mark(part, {"type", name}, {name: inner.unknown})
+    return inner.fields, mark, extra
+
+
 def _image_from_wire(part: dict[str, Any]) -> Image:
-    value = part.get("image_url")
     # Mistral and many clients send the URL alone.
-    image = {"url": value} if isinstance(value, str) else as_object(value, "$.image_url")
-    try:
-        url, detail = require_str(image, "url"), get_str(image, "detail")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.image_url") from exc
-    mark, extra = take_cache_mark(
-        part,
-        {"type", "image_url"},
-        {"image_url": unknown_fields(image, _IMAGE_URL, with_nulls=True)},
-    )
-    inline = split_data_url(url)
+    image, mark, extra = _read_inner(part, "image_url", _IMAGE_URL, "url")
+    inline = split_data_url(image["url"])
     if inline is None:
-        return Image(url=url, detail=detail, cache=mark, extra=extra)
-    return Image(inline[0] or None, inline[1], detail=detail, cache=mark, extra=extra)
+        return Image(**image, cache=mark, extra=extra)
+    return Image(inline[0] or None, inline[1], detail=image.get("detail"), cache=mark, extra=extra)
 
 
 def _audio_from_wire(part: dict[str, Any]) -> Audio:
-    value = part.get("input_audio")
     # Mistral takes the data alone.
-    audio = {"data": value} if isinstance(value, str) else as_object(value, "$.input_audio")
-    try:
-        data, format = require_str(audio, "data"), get_str(audio, "format")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.input_audio") from exc
-    mark, extra = take_cache_mark(
-        part,
-        {"type", "input_audio"},
-        {"input_audio": unknown_fields(audio, _INPUT_AUDIO, with_nulls=True)},
-    )
-    media_type = f"audio/{format or 'wav'}"
+    audio, mark, extra = _read_inner(part, "input_audio", _INPUT_AUDIO, "data")
+    media_type, data = f"audio/{audio.get('format') or 'wav'}", audio["data"]
     inline = split_data_url(data)  # as Qwen wants it
     if inline is not None:
         media_type, data = inline[0] or media_type, inline[1]
@@ -208,16 +196,8 @@ def _audio_from_wire(part: dict[str, Any]) -> Audio:
 
 
 def _file_from_wire(part: dict[str, Any]) -> InputBlock:
-    file = as_object(part.get("file"), "$.file")
-    try:
-        data, file_id = get_str(file, "file_data"), get_str(file, "file_id")
-        name = get_str(file, "filename")
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.file") from exc
-    title = title_of(name)
-    mark, extra = take_cache_mark(
-        part, {"type", "file"}, {"file": unknown_fields(file, _FILE, with_nulls=True)}
-    )
+    file, mark, extra = _read_inner(part, "file", _FILE)
+    data, file_id, title = file.get("data"), file.get("file_id"), title_of(file.get("title"))
     if data is None:
         if file_id is None:
             return _opaque_from_wire("file", part)

@@ -7,7 +7,7 @@ https://platform.openai.com/docs/api-reference/chat/create (read 2026-11-23).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Any, Literal
 
@@ -27,10 +27,10 @@ from streamnorm._core.blocks import (
 from streamnorm._core.bodies.fields import (
     as_object,
     conversion_error,
-    get_array,
     get_object,
     get_str,
     prefix_path,
+    read_array,
     require_str,
     unexpected,
     unknown_fields,
@@ -87,38 +87,40 @@ def assistant_from_wire(value: dict[str, Any]) -> InputMessage:
     elif text := get_str(value, "reasoning_content") or get_str(value, "reasoning"):
         blocks.append(Reasoning((text,)))
     if value.get("content"):
-        blocks += _content_from_wire(value)
+        blocks += content_from_wire(value)
     if refusal := get_str(value, "refusal"):
         blocks.append(Refusal(refusal))
-    for number, call in enumerate(get_array(value, "tool_calls") or ()):
-        try:
-            block = _call_from_wire(as_object(call, "$"))
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$.tool_calls[{number}]") from exc
+    for block in read_array(value.get("tool_calls"), _call_from_wire, "$.tool_calls"):
         if signature := signatures.get(block.id):
-            block = structs.replace(block, signature=signature, issuer="google")
-        blocks.append(block)
+            blocks.append(structs.replace(block, signature=signature, issuer="google"))
+        else:
+            blocks.append(block)
     if (function := get_object(value, "function_call")) is not None:
         try:
             blocks.append(_call_from_wire({"function": function}))
         except DecodeError as exc:
             exc.path = exc.path.replace("$.function", "$.function_call", 1)
             raise
-    return _assemble(value, blocks, opaque)
+    inner = {"reasoning_details": opaque} if opaque else None
+    return _build_message("assistant", blocks, value, _ASSISTANT, inner)
 
 
-def _assemble(
-    value: dict[str, Any], blocks: list[InputBlock], opaque: list[dict[str, Any]]
+def _build_message(
+    role: Role,
+    blocks: Sequence[InputBlock],
+    value: dict[str, Any],
+    mapped: Set[str],
+    inner: dict[str, Any] | None = None,
 ) -> InputMessage:
+    """Return a message with its cache mark, which OpenRouter and LiteLLM accept, on its end."""
+    name = get_str(value, "name")
     if not blocks:
-        rest = unknown_fields(value, _ASSISTANT, with_nulls=True)
-        return InputMessage("assistant", (), get_str(value, "name"), as_extra(rest))
-    mark, extra = take_cache_mark(
-        value, _ASSISTANT, {"reasoning_details": opaque} if opaque else None
-    )
+        rest = unknown_fields(value, mapped, with_nulls=True)
+        return InputMessage(role, (), name, as_extra(rest))
+    mark, extra = take_cache_mark(value, mapped, inner)
     if mark is not None:
-        blocks[-1] = structs.replace(blocks[-1], cache=mark)
-    return InputMessage("assistant", tuple(blocks), get_str(value, "name"), extra)
+        blocks = (*blocks[:-1], structs.replace(blocks[-1], cache=mark))
+    return InputMessage(role, tuple(blocks), name, extra)
 
 
 def _read_details(
@@ -147,7 +149,8 @@ def _read_details(
     return signatures, [detail.opaque for detail in details if detail.opaque is not None]
 
 
-def _call_from_wire(value: dict[str, Any]) -> ToolCall:
+def _call_from_wire(entry: object) -> ToolCall:
+    value = as_object(entry)
     kind: Literal["function", "custom"] = "function"
     if value.get("type") == "custom" or ("custom" in value and "function" not in value):
         kind = "custom"
@@ -295,61 +298,42 @@ def _reasoning_to_wire(
     return {"reasoning_details": written}
 
 
-def messages_from_wire(messages: Sequence[object]) -> tuple[InputMessage, ...]:
+def messages_from_wire(messages: object) -> tuple[InputMessage, ...]:
     """Return the messages of a request.
 
     Raises:
         DecodeError: An entry is not a message.
     """
-    read: list[InputMessage] = []
-    for number, value in enumerate(messages):
-        try:
-            message = _message_from_wire(as_object(value, "$"))
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$.messages[{number}]") from exc
-        source = Source(DIALECT, value, message)
-        read.append(InputMessage(message.role, message.blocks, message.name, message.extra, source))
-    return tuple(read)
+    return tuple(read_array(messages, _message_from_wire))
 
 
-def _message_from_wire(value: dict[str, Any]) -> InputMessage:
+def _message_from_wire(entry: object) -> InputMessage:
+    value = as_object(entry)
     role = value.get("role")
     read = _READERS.get(role) if isinstance(role, str) else None
     if read is None:
         raise unexpected(role, f"one of {', '.join(_READERS)}", "$.role")
-    return read(value)
+    part = read(value)
+    return InputMessage(part.role, part.blocks, part.name, part.extra, Source(DIALECT, value, part))
 
 
 def _plain_reader(role: Role) -> Callable[[dict[str, Any]], InputMessage]:
     """Return the reader of messages of a role that consist of content."""
 
     def read(value: dict[str, Any]) -> InputMessage:
-        blocks = _content_from_wire(value)
+        blocks = content_from_wire(value)
         if len(value) == 2 and blocks:
             return InputMessage(role, blocks)
-        if not blocks:
-            extra = as_extra(unknown_fields(value, _PLAIN, with_nulls=True))
-            return InputMessage(role, (), get_str(value, "name"), extra)
-        mark, extra = take_cache_mark(value, _PLAIN)
-        if mark is not None:  # OpenRouter and LiteLLM accept it on a message
-            blocks = (*blocks[:-1], structs.replace(blocks[-1], cache=mark))
-        return InputMessage(role, blocks, get_str(value, "name"), extra)
+        return _build_message(role, blocks, value, _PLAIN)
 
     return read
-
-
-def _content_from_wire(value: dict[str, Any]) -> tuple[InputBlock, ...]:
-    try:
-        return content_from_wire(value.get("content"))
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.content") from exc
 
 
 def _result_from_wire(value: dict[str, Any]) -> InputMessage:
     """Return a `tool` message as a user message with a tool result."""
     content: list[Any] = [
         Text(block.text) if isinstance(block, Refusal) else block
-        for block in _content_from_wire(value)
+        for block in content_from_wire(value)
     ]
     mark, extra = take_cache_mark(value, _RESULT)
     if mark is None and content and content[-1].cache is not None:

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from msgspec import convert, structs
+from msgspec import convert
 
 from streamnorm._core.blocks import CacheMark
 from streamnorm._core.bodies.fields import (
     as_object,
-    get_array,
     get_bool,
     get_int,
     get_number,
@@ -31,19 +30,24 @@ from streamnorm._core.bodies.request import (
     OutputFormat,
     ReasoningOptions,
     Request,
-    Source,
+    is_same_dialect,
     request_source,
+)
+from streamnorm._core.bodies.table import (
+    Field,
+    Group,
+    Reading,
+    RequestTable,
+    Table,
+    Writing,
+    add_unknown,
+    unknown_of,
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import ToolChoice
-from streamnorm.dialects.openai_chat.body.content import (
-    DIALECT,
-    add_unknown_fields,
-    as_extra,
-    unknown_fields_of,
-)
+from streamnorm.dialects.openai_chat.body.content import DIALECT, as_extra
 from streamnorm.dialects.openai_chat.body.messages import messages_from_wire, messages_to_wire
 from streamnorm.dialects.openai_chat.body.tools import (
     choice_from_wire,
@@ -64,10 +68,8 @@ _MODES = {"enabled": "adaptive", "adaptive": "adaptive", "disabled": "off"}
 _OFF: _Fields = {"mode": "off"}
 _ON: _Fields = {"mode": "adaptive"}
 
-# Mapped fields of `response_format` and of its schema.
+# Mapped fields of `response_format`.
 _OUTPUT = frozenset({"type", "json_schema"})
-_SCHEMA = frozenset({"name", "description", "schema", "strict"})
-# The API requires a name; other dialects have none.
 _SCHEMA_NAME = "response"
 _NO_NAMES = ("", _SCHEMA_NAME)
 _USAGE = {"include_usage": True}
@@ -205,43 +207,149 @@ def _fill_budget(value: Any, budget: int) -> Any:
     return budget if value == _BUDGET_MARK else value
 
 
-# Fields of the body by unified field, the one to write first.
-_FIELDS = {
-    "model": ("model",),
-    "messages": ("messages",),
-    "tools": ("tools", "functions", "web_search_options"),
-    "tool_choice": ("tool_choice", "function_call"),
-    "parallel_tool_calls": ("parallel_tool_calls",),
-    "max_tokens": ("max_completion_tokens", "max_tokens"),
-    "stop": ("stop",),
-    "temperature": ("temperature",),
-    "top_p": ("top_p",),
-    "top_k": ("top_k",),
-    "seed": ("seed",),
-    "frequency_penalty": ("frequency_penalty",),
-    "presence_penalty": ("presence_penalty",),
-    "logit_bias": ("logit_bias",),
-    "logprobs": ("logprobs",),
-    "top_logprobs": ("top_logprobs",),
-    "choices": ("n",),
-    "output": ("response_format",),
-    "verbosity": ("verbosity",),
-    "reasoning": REASONING_FIELDS,
-    "user": ("user",),
-    "safety_identifier": ("safety_identifier",),
-    "metadata": ("metadata",),
-    "service_tier": ("service_tier",),
-    "cache": ("prompt_cache_options",),
-    "cache_key": ("prompt_cache_key",),
-    "stream": ("stream", "stream_options"),
-    "store": ("store",),
-}
-_MAPPED = frozenset(name for names in _FIELDS.values() for name in names)
-FIELD_PARTS = {field: (name,) for name, fields in _FIELDS.items() for field in fields} | {
-    "parallel_tool_calls": ("parallel_tool_calls", "tools"),
-    "tool_choice": ("tool_choice", "tools"),
-}
-"""The fields of `Request` that each field of the body holds."""
+def _get_stop(body: _Fields, name: str) -> tuple[str, ...] | None:
+    stop = body[name]
+    return (stop,) if isinstance(stop, str) else get_strings(body, name)
+
+
+def _get_logprobs(body: _Fields, name: str) -> bool | None:
+    """Return whether to send log probabilities; on some servers `logprobs` is their number."""
+    return None if type(body[name]) is int else get_bool(body, name)
+
+
+def _get_labels(body: _Fields, name: str) -> dict[str, str] | None:
+    labels = as_object(body[name], f"$.{name}")
+    return labels if all(isinstance(label, str) for label in labels.values()) else None
+
+
+def _choice_to_wire(writing: Writing) -> _Fields:
+    choice, losses = writing.part.tool_choice, writing.context.losses
+    if choice.mode == "named" and choice.kind not in ("function", "custom"):
+        losses.add("tool_choice_weakened", "request", "server tools cannot be named")
+        choice = ToolChoice("auto")
+    return {"tool_choice": choice_to_wire(choice, writing.part.tools)}
+
+
+_SCHEMA = Table(
+    # The API requires a name; other dialects have none.
+    Field("name", get_str, write=lambda name, _: name or _SCHEMA_NAME, always=True),
+    Field("description", get_str),
+    Field("schema", get_object),
+    Field("strict", get_bool),
+)
+
+
+def _output_from_wire(value: object) -> OutputFormat | None:
+    """Return the output format; None for a format of an unknown type."""
+    form = as_object(value)
+    kind, extra = form.get("type"), unknown_fields(form, _OUTPUT, with_nulls=True)
+    if kind == "text" or kind == "json_object":
+        return OutputFormat(kind, extra=as_extra(extra))
+    if kind != "json_schema":
+        return None
+    try:
+        schema = _SCHEMA.read(as_object(form.get(kind)))
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.json_schema") from None
+    if schema.unknown:
+        extra[kind] = schema.unknown
+    if schema.fields.get("name") in _NO_NAMES:
+        del schema.fields["name"]
+    return OutputFormat(kind, **schema.fields, extra=as_extra(extra))
+
+
+def _output_to_wire(output: OutputFormat, writing: Writing) -> _Fields:
+    value: _Fields = {"type": output.kind}
+    if output.kind == "json_schema":
+        value["json_schema"] = _SCHEMA.write(output)
+    return add_unknown(value, unknown_of(output.extra, DIALECT))
+
+
+def _cache_from_wire(value: object) -> CacheMark | None:
+    """Return the mark of implicit caching, if the request enables it."""
+    options = as_object(value)
+    if options.get("mode") != "implicit" or not options.keys() <= {"mode", "ttl"}:
+        return None
+    return CacheMark(get_str(options, "ttl"))
+
+
+def _cache_to_wire(mark: CacheMark, writing: Writing) -> _Fields:
+    return {"mode": "implicit"} if mark.ttl is None else {"mode": "implicit", "ttl": mark.ttl}
+
+
+def _stream_from_wire(reading: Reading) -> _Fields:
+    """Return `stream`; `include_usage` is implied, and only other stream options are stored."""
+    body = reading.body
+    stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
+    if options and stream and options.get("include_usage") is True:
+        options = unknown_fields(options, _USAGE.keys(), with_nulls=True)
+    if options:
+        reading.unknown["stream_options"] = options
+    return {"stream": stream}
+
+
+def _stream_to_wire(writing: Writing) -> _Fields:
+    stream = writing.part.stream
+    options: _Fields = writing.unknown.pop("stream_options", None) or {}
+    if not stream:
+        return {"stream": stream}
+    # Without `include_usage` the stream reports no tokens.
+    return {"stream": True, "stream_options": {**_USAGE, **options}}
+
+
+REQUEST = RequestTable(
+    DIALECT,
+    Field("model", get_str),
+    Field(
+        "messages",
+        read=messages_from_wire,
+        write=lambda messages, writing: messages_to_wire(messages, writing.context),
+        required="an array",
+        always=True,
+    ),
+    Group(
+        ("tools",),
+        ("tools", "functions", "web_search_options"),
+        lambda reading: {"tools": tools_from_wire(reading.body)},
+        lambda writing: tools_to_wire(writing.part.tools),
+    ),
+    Group(
+        ("tool_choice",),
+        ("tool_choice", "function_call"),
+        lambda reading: {"tool_choice": choice_from_wire(reading.body, reading.unknown)},
+        _choice_to_wire,
+    ),
+    Field("parallel_tool_calls", get_bool),
+    # The deprecated `max_tokens` counts only on its own.
+    Field("max_tokens", get_int, wire=("max_completion_tokens", "max_tokens")),
+    Field("stop", _get_stop),
+    Field("temperature", get_number),
+    Field("top_p", get_number),
+    Field("top_k", get_int),
+    Field("seed", get_int),
+    Field("frequency_penalty", get_number),
+    Field("presence_penalty", get_number),
+    Field("logit_bias", get_object),
+    Field("logprobs", _get_logprobs),
+    Field("top_logprobs", get_int),
+    Field("choices", get_int, wire="n"),
+    Field("output", wire="response_format", read=_output_from_wire, write=_output_to_wire),
+    Field("verbosity", get_str),
+    Group(
+        ("reasoning",),
+        REASONING_FIELDS,
+        lambda reading: {"reasoning": reasoning_from_wire(reading.body, reading.unknown)},
+        lambda writing: reasoning_to_wire(writing.part, writing.context),
+    ),
+    Field("user", get_str),
+    Field("safety_identifier", get_str),
+    Field("metadata", _get_labels),
+    Field("service_tier", get_str),
+    Field("cache", wire="prompt_cache_options", read=_cache_from_wire, write=_cache_to_wire),
+    Field("cache_key", get_str, wire="prompt_cache_key"),
+    Group(("stream",), ("stream", "stream_options"), _stream_from_wire, _stream_to_wire),
+    Field("store", get_bool),
+)
 
 
 def read_request(body: dict[str, Any], context: ReadContext) -> Request:
@@ -250,123 +358,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     Raises:
         DecodeError: The body is not a Chat Completions request.
     """
-    messages = get_array(body, "messages")
-    if messages is None:
-        raise DecodeError("missing, expected an array", path="$.messages")
-    rest = unknown_fields(body, _MAPPED, with_nulls=True)
-    request = Request(
-        model=get_str(body, "model") or "",
-        messages=messages_from_wire(messages),
-        tools=tools_from_wire(body),
-        tool_choice=choice_from_wire(body, rest),
-        parallel_tool_calls=get_bool(body, "parallel_tool_calls"),
-        max_tokens=_max_tokens_from_wire(body),
-        stop=_stop_from_wire(body),
-        temperature=get_number(body, "temperature"),
-        top_p=get_number(body, "top_p"),
-        top_k=get_int(body, "top_k"),
-        seed=get_int(body, "seed"),
-        frequency_penalty=get_number(body, "frequency_penalty"),
-        presence_penalty=get_number(body, "presence_penalty"),
-        logit_bias=get_object(body, "logit_bias"),
-        logprobs=_logprobs_from_wire(body, rest),
-        top_logprobs=get_int(body, "top_logprobs"),
-        choices=get_int(body, "n"),
-        output=_output_from_wire(body, rest),
-        verbosity=get_str(body, "verbosity"),
-        reasoning=reasoning_from_wire(body, rest),
-        user=get_str(body, "user"),
-        safety_identifier=get_str(body, "safety_identifier"),
-        metadata=_metadata_from_wire(body, rest),
-        service_tier=get_str(body, "service_tier"),
-        cache=_cache_from_wire(body, rest),
-        cache_key=get_str(body, "prompt_cache_key"),
-        stream=_stream_from_wire(body, rest),
-        store=get_bool(body, "store"),
-        # Evaluated last: the readers above add to `rest`.
-        extra=as_extra(rest),
-    )
-    return structs.replace(request, source=Source(DIALECT, body, request))
-
-
-def _max_tokens_from_wire(body: dict[str, Any]) -> int | None:
-    """Return the token limit; the deprecated `max_tokens` counts only on its own."""
-    old, new = get_int(body, "max_tokens"), get_int(body, "max_completion_tokens")
-    return old if new is None else new
-
-
-def _stop_from_wire(body: dict[str, Any]) -> tuple[str, ...]:
-    stop = body.get("stop")
-    return (stop,) if isinstance(stop, str) else get_strings(body, "stop") or ()
-
-
-def _logprobs_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
-    """Return whether to send log probabilities; on some servers `logprobs` is their number."""
-    if isinstance(value := body.get("logprobs"), int) and not isinstance(value, bool):
-        rest["logprobs"] = value
-        return None
-    return get_bool(body, "logprobs")
-
-
-def _output_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> OutputFormat | None:
-    """Return the output format; a format of an unknown type is an unknown field."""
-    value = get_object(body, "response_format")
-    if value is None:
-        return None
-    kind = value.get("type")
-    extra = unknown_fields(value, _OUTPUT, with_nulls=True)
-    if kind == "text" or kind == "json_object":
-        return OutputFormat(kind, extra=as_extra(extra))
-    if kind != "json_schema":
-        rest["response_format"] = value
-        return None
-    path = "$.response_format.json_schema"
-    schema = as_object(value.get("json_schema"), path)
-    if inner := unknown_fields(schema, _SCHEMA, with_nulls=True):
-        extra["json_schema"] = inner
-    try:
-        return OutputFormat(
-            "json_schema",
-            get_object(schema, "schema"),
-            None if (name := get_str(schema, "name")) in _NO_NAMES else name,
-            get_str(schema, "description"),
-            get_bool(schema, "strict"),
-            as_extra(extra),
-        )
-    except DecodeError as exc:
-        raise prefix_path(exc, path) from exc
-
-
-def _metadata_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> dict[str, str] | None:
-    labels = get_object(body, "metadata")
-    if labels is not None and not all(isinstance(label, str) for label in labels.values()):
-        rest["metadata"] = labels
-        return None
-    return labels
-
-
-def _cache_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> CacheMark | None:
-    """Return the mark of implicit caching, if the request enables it."""
-    options = get_object(body, "prompt_cache_options")
-    if options is None:
-        return None
-    if options.get("mode") != "implicit" or not options.keys() <= {"mode", "ttl"}:
-        rest["prompt_cache_options"] = options
-        return None
-    try:
-        return CacheMark(get_str(options, "ttl"))
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.prompt_cache_options") from exc
-
-
-def _stream_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> bool | None:
-    """Return `stream`; `include_usage` is implied, and only other stream options are stored."""
-    stream, options = get_bool(body, "stream"), get_object(body, "stream_options")
-    if options and stream and options.get("include_usage") is True:
-        options = unknown_fields(options, _USAGE.keys(), with_nulls=True)
-    if options:
-        rest["stream_options"] = options
-    return stream
+    return REQUEST.read_request(body, context)
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
@@ -378,95 +370,11 @@ def write_request(request: Request, context: WriteContext) -> Written:
     whole = request_source(request, DIALECT)
     if whole is not None:
         return Written(dict(whole), _PATH)
-    source: Source | None = request.source
-    if source is not None and source.dialect != DIALECT:
-        source = None
-    body: dict[str, Any] = {}
-    original = {} if source is None else _original_fields(source, request)
-    for name, fields in _FIELDS.items():
-        value = getattr(request, name)
-        if source is not None and value is getattr(source.part, name):
-            body |= {field: original[field] for field in fields if field in original}
-        elif (value is not None and value != ()) or name == "messages":
-            write = _WRITERS.get(name)
-            body |= {fields[0]: value} if write is None else write(request, context)
-    add_unknown_fields(body, request.extra)
-    before = request if source is None else source.part
+    body = REQUEST.write_request(request, context)
     # A request of this dialect that never had tools is refused by the vendor, not changed here.
-    had_none = source is not None and not before.tools
+    had_none = is_same_dialect(request, DIALECT) and not request.source.part.tools
     if not (body.get("tools") or body.get("functions") or had_none):
-        _drop_choice(body, context)
-    if not request.stream and request.stream is not before.stream:
-        body.pop("stream_options", None)
+        for name in ("tool_choice", "parallel_tool_calls"):
+            if body.pop(name, None) is not None:
+                context.losses.add(name, "request", "dropped, since there are no tools")
     return Written(body, _PATH)
-
-
-def _original_fields(source: Source, request: Request) -> dict[str, Any]:
-    """Return the original fields of the body, without unknown ones that were dropped since."""
-    dropped = unknown_fields_of(source.part.extra).keys() - unknown_fields_of(request.extra).keys()
-    fields: dict[str, Any] = source.value
-    return {name: fields[name] for name in fields if name not in dropped} if dropped else fields
-
-
-def _drop_choice(body: dict[str, Any], context: WriteContext) -> None:
-    """Drop the fields that the API refuses in a request without tools."""
-    for name in ("tool_choice", "parallel_tool_calls"):
-        if body.pop(name, None) is not None:
-            context.losses.add(name, "request", "dropped, since there are no tools")
-
-
-def _max_tokens_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    source: Source | None = request.source
-    is_chat = source is not None and source.dialect == DIALECT
-    original: dict[str, Any] = source.value if source is not None and is_chat else {}
-    is_old = "max_tokens" in original and "max_completion_tokens" not in original
-    return {"max_tokens" if is_old else "max_completion_tokens": request.max_tokens}
-
-
-def _output_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    output = request.output or OutputFormat("text")
-    value: dict[str, Any] = {"type": output.kind}
-    if output.kind == "json_schema":
-        fields = {
-            "name": output.name or _SCHEMA_NAME,
-            "description": output.description,
-            "schema": output.schema,
-            "strict": output.strict,
-        }
-        value["json_schema"] = {name: item for name, item in fields.items() if item is not None}
-    return {"response_format": add_unknown_fields(value, output.extra)}
-
-
-def _cache_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    ttl = request.cache and request.cache.ttl
-    lifetime = {} if ttl is None else {"ttl": ttl}
-    return {"prompt_cache_options": {"mode": "implicit", **lifetime}}
-
-
-def _stream_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    if not request.stream:
-        return {"stream": request.stream}
-    # Without `include_usage` the stream reports no tokens.
-    options: dict[str, Any] = unknown_fields_of(request.extra).get("stream_options") or {}
-    return {"stream": True, "stream_options": {**_USAGE, **options}}
-
-
-def _choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
-    choice = request.tool_choice or ToolChoice("auto")
-    if choice.mode == "named" and choice.kind not in ("function", "custom"):
-        context.losses.add("tool_choice_weakened", "request", "server tools cannot be named")
-        choice = ToolChoice("auto")
-    return {"tool_choice": choice_to_wire(choice, request.tools)}
-
-
-_WRITERS: dict[str, Callable[[Request, WriteContext], dict[str, Any]]] = {
-    "messages": lambda request, context: {"messages": messages_to_wire(request.messages, context)},
-    "tools": lambda request, context: tools_to_wire(request.tools),
-    "tool_choice": _choice_to_wire,
-    "max_tokens": _max_tokens_to_wire,
-    "stop": lambda request, context: {"stop": list(request.stop)},
-    "output": _output_to_wire,
-    "reasoning": reasoning_to_wire,
-    "cache": _cache_to_wire,
-    "stream": _stream_to_wire,
-}

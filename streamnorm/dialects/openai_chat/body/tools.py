@@ -16,14 +16,13 @@ from streamnorm._core.bodies.fields import (
     as_object,
     get_bool,
     get_object,
-    get_objects,
     get_str,
-    prefix_path,
-    require_str,
+    read_array,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
-from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.bodies.table import Field, Reading, Table, WithRest, Writing
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import (
     AnyTool,
@@ -34,10 +33,13 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_chat.body.content import DIALECT, add_unknown_fields, as_extra
+from streamnorm.dialects.openai_chat.body.content import (
+    DIALECT,
+    Extra,
+    add_unknown_fields,
+    as_extra,
+)
 
-_FUNCTION = frozenset({"name", "description", "parameters", "strict"})
-_CUSTOM = frozenset({"name", "description", "format"})
 _SEARCH = "web_search"
 _SEARCH_FIELD = "web_search_options"
 _MODES: dict[str, Literal["auto", "required", "none"]] = {
@@ -48,20 +50,42 @@ _MODES: dict[str, Literal["auto", "required", "none"]] = {
 }
 
 
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def _grammar_from_wire(value: object) -> Grammar | WithRest:
+    """Return the grammar of a custom tool; None within `WithRest` if it accepts any text."""
+    form = as_object(value)
+    if form.get("type") != "grammar":
+        return WithRest(None, None)
+    return Grammar(**_GRAMMAR.read_field(form, "grammar").fields)
+
+
+def _grammar_to_wire(grammar: Grammar, writing: Writing) -> dict[str, Any]:
+    return {"type": "grammar", "grammar": _GRAMMAR.write(grammar)}
+
+
+_GRAMMAR = Table(
+    Field("syntax", get_str, required="a string"), Field("definition", get_str, required="a string")
+)
+_FUNCTION = Table(
+    Field("name", get_str, required="a string"),
+    Field("description", get_str),
+    Field("input_schema", get_object, wire="parameters"),
+    # False is the default of `strict`.
+    Field("strict", get_bool, write=lambda strict, _: strict or None),
+)
+_CUSTOM = Table(
+    Field("name", get_str, required="a string"),
+    Field("description", get_str),
+    Field("grammar", wire="format", read=_grammar_from_wire, write=_grammar_to_wire),
+)
+
+
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     """Return the `tools`, the legacy `functions`, and the search of a search model."""
-    tools: list[AnyTool] = []
-    for path, value in get_objects(body, "tools"):
-        try:
-            tool = _tool_from_wire(value)
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from exc
-        tools.append(structs.replace(tool, source=Source(DIALECT, value, tool)))
-    for path, value in get_objects(body, "functions"):
-        try:
-            tools.append(_function_from_wire(value, {}))
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from exc
+    tools: list[AnyTool] = read_array(body.get("tools"), _tool_from_wire, "$.tools")
+    tools += read_array(body.get("functions"), _function_from_wire, "$.functions")
     options = get_object(body, _SEARCH_FIELD)
     if options is not None:
         search = _search_from_wire(options)
@@ -93,65 +117,35 @@ def _search_to_wire(tool: ServerTool) -> dict[str, Any]:
     return options
 
 
-def _tool_from_wire(value: dict[str, Any]) -> AnyTool:
-    kind = get_str(value, "type")
+def _tool_from_wire(entry: object) -> AnyTool:
+    value = as_object(entry)
+    kind = get_str(value, "type") or "function"
+    tool: AnyTool
     if kind == "custom":
-        return _custom_from_wire(
-            as_object(value.get("custom"), "$.custom"),
-            unknown_fields(value, {"type", kind}, with_nulls=True),
-        )
-    function = value.get("function")
-    if kind in ("function", None) and function is not None:
-        try:
-            return _function_from_wire(
-                as_object(function, "$"),
-                unknown_fields(value, {"type", "function"}, with_nulls=True),
-            )
-        except DecodeError as exc:
-            raise prefix_path(exc, "$.function") from exc
-    if kind in ("function", None):  # Cursor sends the flat form of Responses
-        return _function_from_wire({k: v for k, v in value.items() if k != "type"}, {})
-    return ServerTool(kind, DIALECT, value)
+        custom = _CUSTOM.read_field(value, kind)
+        tool = CustomTool(**custom.fields, extra=_extra_of(value, kind, custom))
+    elif kind != "function":
+        tool = ServerTool(kind, DIALECT, value)
+    elif value.get(kind) is None:  # Cursor sends the flat form of Responses
+        tool = _function_from_wire({k: v for k, v in value.items() if k != "type"})
+    else:
+        function = _FUNCTION.read_field(value, kind)
+        function.fields.setdefault("input_schema", _NO_PARAMETERS)
+        tool = Tool(**function.fields, extra=_extra_of(value, kind, function))
+    return structs.replace(tool, source=Source(DIALECT, value, tool))
 
 
-def _function_from_wire(function: dict[str, Any], rest: dict[str, Any]) -> Tool:
-    """Return a function; without `parameters` it takes none."""
-    schema = get_object(function, "parameters")
-    if inner := unknown_fields(function, _FUNCTION, with_nulls=True):
-        rest["function"] = inner
-    return Tool(
-        require_str(function, "name"),
-        get_str(function, "description"),
-        {"type": "object", "properties": {}} if schema is None else schema,
-        get_bool(function, "strict"),
-        extra=as_extra(rest),
-    )
+def _function_from_wire(entry: object) -> Tool:
+    """Return a function whose fields are not nested."""
+    function = _FUNCTION.read(as_object(entry))
+    function.fields.setdefault("input_schema", _NO_PARAMETERS)
+    return Tool(**function.fields, extra=_extra_of({}, "function", function))
 
 
-def _custom_from_wire(custom: dict[str, Any], rest: dict[str, Any]) -> CustomTool:
-    try:
-        grammar = _grammar_from_wire(custom.get("format"))
-        if inner := unknown_fields(custom, _CUSTOM, with_nulls=True):
-            rest["custom"] = inner
-        return CustomTool(
-            require_str(custom, "name"),
-            get_str(custom, "description"),
-            grammar,
-            extra=as_extra(rest),
-        )
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.custom") from exc
-
-
-def _grammar_from_wire(format: object) -> Grammar | None:
-    """Return the grammar of a custom tool; None if the tool accepts any text."""
-    if not is_object(format) or format.get("type") != "grammar":
-        return None
-    grammar = as_object(format.get("grammar"), "$.format.grammar")
-    try:
-        return Grammar(require_str(grammar, "syntax"), require_str(grammar, "definition"))
-    except DecodeError as exc:
-        raise prefix_path(exc, "$.format.grammar") from exc
+def _extra_of(value: dict[str, Any], kind: str, inner: Reading) -> Extra:
+    """Return the unknown fields of a tool, with those of its inner object under its name."""
+    rest = unknown_fields(value, {"type", kind}, with_nulls=True)
+    return as_extra(rest | {kind: inner.unknown} if inner.unknown else rest)
 
 
 def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
@@ -172,26 +166,16 @@ def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:
 def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
     value: dict[str, Any]
     match tool:
-        case Tool(name, description, schema, strict):
-            # False is the default of `strict`.
-            function = {"description": description, "parameters": schema, "strict": strict or None}
-            value = {"type": "function", "function": {"name": name, **_drop_nulls(function)}}
-        case CustomTool(name, description, grammar):
-            custom: dict[str, Any] = {"name": name, **_drop_nulls({"description": description})}
-            if grammar is not None:
-                form = {"syntax": grammar.syntax, "definition": grammar.definition}
-                custom["format"] = {"type": "grammar", "grammar": form}
-            value = {"type": "custom", "custom": custom}
+        case Tool():
+            value = {"type": "function", "function": _FUNCTION.write(tool)}
+        case CustomTool():
+            value = {"type": "custom", "custom": _CUSTOM.write(tool)}
         case ServerTool(data=data):
             value = dict(data)
         case other:
             found = type(other).__name__
             raise EncodeError(f"{found} among the tools, expected a function", path="tools")
     return add_unknown_fields(value, tool.extra)
-
-
-def _drop_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def choice_from_wire(body: dict[str, Any], rest: dict[str, Any]) -> ToolChoice | None:

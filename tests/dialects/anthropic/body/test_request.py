@@ -63,12 +63,12 @@ def test_field_is_read_and_written_again(fields: Body, expected: dict[str, Any])
     assert rewritten(**fields) == asked(**fields)
 
 
-def test_unchanged_request_is_written_as_it_was_read() -> None:
+def test_unchanged_request_and_fields_are_written_as_they_were_read() -> None:
     body = asked(system="", stop_sequences=[], future={"a": None}, tools=[])
     request = read_request(body, ReadContext())
     assert write(request).body is body
     changed = structs.replace(request, max_tokens=10)
-    assert write(changed).body == asked(max_tokens=10, future={"a": None})
+    assert list(write(changed).body.items()) == list((body | {"max_tokens": 10}).items())
 
 
 def test_field_that_was_null_can_be_set() -> None:

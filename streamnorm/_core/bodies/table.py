@@ -1,0 +1,422 @@
+"""Field tables: rows that read the fields of a JSON object and write them.
+
+A table lists the fields of one object of the wire, in the order in which they are written.  Its
+rows are a `Field`, one value that is one unified field; a `Nested` object with a table of its
+own; and a `Group` of fields that are read and written together:
+
+    _REQUEST = RequestTable(
+        DIALECT,
+        Field("model", get_str),
+        Field("messages", read=messages_from_wire, write=messages_to_wire, required="an array"),
+        Field("max_tokens", get_int, wire=("max_completion_tokens", "max_tokens")),
+        Field("output", wire="response_format", read=output_from_wire, write=output_to_wire),
+        Nested("text", Table(Field("verbosity", get_str))),
+        Group(("tool_choice",), ("tool_choice", "function_call"), read_choice, write_choice),
+    )
+    request = _REQUEST.read(body, context)
+    body = _REQUEST.write(request, context)
+
+What no row reads is an unknown field, kept in `extra` under the dialect: a field without a row,
+a null (the unified field of a null is that of an absent field), and a value whose reader returns
+None.  A reader of a `Field` gets no null, and its errors start at its value (`$`).
+
+On writing, unknown fields are added last.  Where a field of the same name is written, the written
+value stays, since it may have been set after the unknown one was read.  Objects are merged: an
+unknown one is the rest of one that is unified in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+from streamnorm._core.bodies.fields import get_object, prefix_path
+from streamnorm._core.bodies.request import Request, Source, is_same_dialect
+from streamnorm._core.errors import DecodeError
+from streamnorm._core.json import is_object
+
+if TYPE_CHECKING:
+    from streamnorm._core.codec import ReadContext, WriteContext
+
+JSONObject: TypeAlias = dict[str, Any]
+
+Getter: TypeAlias = Callable[[JSONObject, str], Any]
+
+NO_CONTEXT: Any = None
+"""Context of tables whose readers and writers need none."""
+
+
+class Reading(Struct):
+    """An object while it is read.
+
+    Attributes:
+        body: The object.
+        context: Context of the reader.
+        fields: Unified fields by name.
+        unknown: Unknown fields by name.
+    """
+
+    body: JSONObject
+    context: ReadContext
+    fields: JSONObject
+    unknown: JSONObject
+
+
+class Writing(Struct):
+    """An object while it is written.
+
+    Attributes:
+        part: The request, or the part of one, whose fields are written.
+        context: Context of the writer.
+        body: The fields written so far.
+        unknown: Unknown fields, which are added last; a writer that merges one itself pops it.
+    """
+
+    part: Any
+    context: WriteContext
+    body: JSONObject
+    unknown: JSONObject
+
+
+class WithRest(NamedTuple):
+    """A unified value, and what of the wire's value it does not hold.
+
+    Attributes:
+        value: The unified value.
+        rest: The unknown field to keep beside it; nothing is kept if it is empty.
+    """
+
+    value: Any
+    rest: Any
+
+
+def _get_value(body: JSONObject, name: str) -> Any:
+    return body[name]
+
+
+class Field(Struct, frozen=True):
+    """A field of an object that is one unified field.
+
+    Attributes:
+        name: Name of the unified field.
+        get: Typed getter such as `get_int`, called with the object and the name of the field;
+            without it any value is read.
+        wire: Names on the wire; "" = the name of the unified field.  The first one with a value
+            counts.  The first one is written, or the one that the original body has.
+        read: Function from the wire's value to the unified value, `WithRest`, or None for an
+            unknown field; it replaces `get`.
+        write: Function from the unified value to the wire's, or None to leave the field out;
+            without it the value is written as it is, a tuple as an array.
+        required: The expected value, for the error if the field is missing; "" if it is optional.
+        always: Whether an empty value is written, too.
+    """
+
+    name: str
+    get: Getter = _get_value
+    wire: str | tuple[str, ...] = ""
+    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any, Writing], Any] | None = None
+    required: str = ""
+    always: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The unified fields that the row writes."""
+        return (self.name,)
+
+    @property
+    def wire_names(self) -> tuple[str, ...]:
+        """The fields of the object that the row reads."""
+        return (self.wire or self.name,) if isinstance(self.wire, str) else self.wire
+
+    def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:
+        """Write a value of the field under one of its names."""
+        if self.write is not None:
+            value = self.write(value, writing)
+            if value is None:
+                return
+        body[name] = [*value] if type(value) is tuple else value
+
+
+class Group(Struct, frozen=True):
+    """Fields of an object that are read together, or written together.
+
+    Attributes:
+        fields: Names of the unified fields.
+        wire_names: Names on the wire.
+        read: Function that returns the unified fields; called if a wire field has a value.  A
+            value that they cannot hold is kept in `Reading.unknown`.
+        write: Function that returns the fields of the object; not called if one unified field is
+            all that the row has, and is empty.
+        needs: Names of other unified fields that the writer reads.
+        required: The expected value, for the error if the first field is missing.
+        always: Whether `write` is called for an empty value, too.
+    """
+
+    fields: tuple[str, ...]
+    wire_names: tuple[str, ...]
+    read: Callable[[Reading], JSONObject]
+    write: Callable[[Writing], JSONObject]
+    needs: tuple[str, ...] = ()
+    required: str = ""
+    always: bool = False
+
+    def read_into(self, reading: Reading) -> None:
+        """Read the fields."""
+        reading.fields |= self.read(reading)
+
+    def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:
+        """Write the fields."""
+        body |= self.write(writing)
+
+
+class Nested(Struct, frozen=True):
+    """A field that is an object, with a table of its own.
+
+    Attributes:
+        name: Name on the wire.
+        table: The fields of the object.
+        is_path: Whether its unknown fields are kept by path, such as `generationConfig.seed`,
+            and not in an object under `name`.
+    """
+
+    name: str
+    table: Table
+    is_path: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The unified fields that the row writes."""
+        return tuple(name for row in self.table.rows for name in row.fields)
+
+    @property
+    def wire_names(self) -> tuple[str, ...]:
+        """The fields of the object that the row reads."""
+        return (self.name,)
+
+    def read_into(self, reading: Reading) -> None:
+        """Read the object."""
+        inner = self.table.read_field(reading.body, self.name, reading.context)
+        reading.fields |= inner.fields
+        if self.is_path:
+            reading.unknown |= {f"{self.name}.{name}": it for name, it in inner.unknown.items()}
+        elif inner.unknown:
+            reading.unknown[self.name] = inner.unknown
+
+    def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:
+        """Write the object, unless it has no field."""
+        if inner := self.table.write_fields(writing):
+            body[name] = inner
+
+
+Row: TypeAlias = Field | Group | Nested
+
+
+class Table:
+    """The fields of an object of the wire.
+
+    Args:
+        rows: The rows, in the order in which they are written.
+        normalize: Function from the object as clients spell it to one with the names of the
+            rows.
+    """
+
+    def __init__(
+        self, *rows: Row, normalize: Callable[[JSONObject], JSONObject] | None = None
+    ) -> None:
+        self.names = frozenset(name for row in rows for name in row.fields)
+        self.rows = rows
+        self.normalize = normalize
+        self._getters: dict[str, tuple[str, Getter | None, bool]] = {}
+        self._others: list[tuple[tuple[str, ...], Group | Nested]] = []
+        self._required: list[tuple[str, str]] = []
+        self._writers: list[tuple[Row, str, str, bool]] = []
+        for row in rows:
+            field, first = row.fields[0], row.wire_names[0]
+            is_always = len(row.fields) > 1 or (not isinstance(row, Nested) and row.always)
+            self._writers.append((row, field, first, is_always))
+            if not isinstance(row, Field):
+                self._others.append((row.wire_names, row))
+            if not isinstance(row, Nested) and row.required:
+                self._required.append((first, row.required))
+            for name in row.wire_names:
+                get = _getter_of(row) if isinstance(row, Field) else None
+                self._getters[name] = (field, get, name == first)
+
+    def read(self, body: JSONObject, context: ReadContext = NO_CONTEXT) -> Reading:
+        """Read an object: its unified fields, and its unknown fields.
+
+        Raises:
+            DecodeError: A field has another type than the vendor's, or a required one is missing.
+        """
+        if self.normalize is not None:
+            body = self.normalize(body)
+        for name, expected in self._required:
+            if body.get(name) is None:
+                raise DecodeError(f"missing, expected {expected}", path=f"$.{name}")
+        fields: JSONObject = {}
+        unknown: JSONObject = {}
+        getters = self._getters
+        for name, value in body.items():
+            if value is None or name not in getters:
+                unknown[name] = value
+                continue
+            field, get, is_first = getters[name]
+            if get is None:
+                continue
+            found = get(body, name)
+            if found is None:
+                unknown[name] = value
+                continue
+            if type(found) is WithRest:
+                found, rest = found
+                if rest:
+                    unknown[name] = rest
+            if is_first or field not in fields:
+                fields[field] = found
+        reading = Reading(body, context, fields, unknown)
+        for names, row in self._others:
+            for name in names:
+                if body.get(name) is not None:
+                    row.read_into(reading)
+                    break
+        return reading
+
+    def read_field(self, body: JSONObject, name: str, context: ReadContext = NO_CONTEXT) -> Reading:
+        """Read the object in a field of `body`.
+
+        An absent field is an empty object, unless a row is required.
+        """
+        value = get_object(body, name)
+        if value is None and self._required:
+            raise DecodeError("missing, expected an object", path=f"$.{name}")
+        try:
+            return self.read(value or {}, context)
+        except DecodeError as exc:
+            raise prefix_path(exc, f"$.{name}") from None
+
+    def write(self, part: object, context: WriteContext = NO_CONTEXT) -> JSONObject:
+        """Return the object of a part, without unknown fields."""
+        return self.write_fields(Writing(part, context, {}, {}))
+
+    def write_fields(self, writing: Writing) -> JSONObject:
+        """Return the object of the part that is written, without unknown fields."""
+        body: JSONObject = {}
+        self._write_rows(body, writing)
+        return body
+
+    def _write_rows(self, body: JSONObject, writing: Writing) -> None:
+        part = writing.part
+        for row, field, name, is_always in self._writers:
+            value = getattr(part, field)
+            if is_always or (value is not None and value != ()):
+                row.write_into(body, writing, name, value)
+
+
+class RequestTable(Table):
+    """The fields of a request.
+
+    Args:
+        dialect: Name of the dialect.
+        rows: The rows, in the order in which they are written.
+        normalize: Function from a body as clients spell it to one with the names of the rows.
+    """
+
+    def __init__(
+        self, dialect: str, *rows: Row, normalize: Callable[[JSONObject], JSONObject] | None = None
+    ) -> None:
+        super().__init__(*rows, normalize=normalize)
+        self._dialect = dialect
+        self._used = [row.fields + (row.needs if isinstance(row, Group) else ()) for row in rows]
+
+    def read_request(self, body: JSONObject, context: ReadContext, **fields: Any) -> Request:
+        """Return the request of a body.
+
+        Args:
+            body: The body.
+            context: Metadata of the body.
+            fields: Unified fields that are not read from the body.
+
+        Raises:
+            DecodeError: The body is no request of the dialect.
+        """
+        reading = self.read(body, context)
+        extra = {self._dialect: reading.unknown} if reading.unknown else None
+        request = Request(**reading.fields, **fields, extra=extra)
+        return structs.replace(request, source=Source(self._dialect, body, request))
+
+    def write_request(self, request: Request, context: WriteContext) -> JSONObject:
+        """Return the body of a request.
+
+        Of a request of the same dialect, a row whose fields were not replaced since is written
+        as it was read, and the fields stand in the order of the original body.
+
+        Raises:
+            EncodeError: A part of the request has no field.
+        """
+        unknown = {**unknown_of(request.extra, self._dialect)}
+        writing = Writing(request, context, {}, unknown)
+        if not is_same_dialect(request, self._dialect):
+            self._write_rows(writing.body, writing)
+            return add_unknown(writing.body, unknown)
+        source: Source = request.source
+        original = source.value if self.normalize is None else self.normalize(source.value)
+        unknown_before = unknown_of(source.part.extra, self._dialect)
+        for (row, field, first, is_always), used in zip(self._writers, self._used, strict=True):
+            beside = _unknown_beside(row, unknown)
+            if beside == _unknown_beside(row, unknown_before) and all(
+                getattr(request, name) is getattr(source.part, name) for name in used
+            ):
+                for name in row.wire_names:
+                    # A null is an unknown field, which may have been dropped.
+                    if name in original and (original[name] is not None or name in unknown):
+                        writing.body[name] = original[name]
+                for name in beside:
+                    del unknown[name]
+            elif (value := getattr(request, field)) not in (None, ()) or is_always:
+                name = next((name for name in row.wire_names if name in original), first)
+                row.write_into(writing.body, writing, name, value)
+        body = add_unknown(writing.body, unknown)
+        return {name: body[name] for name in original if name in body} | body
+
+
+def add_unknown(written: JSONObject, unknown: JSONObject) -> JSONObject:
+    """Add unknown fields to a written object, and return it.
+
+    A written value stays; objects of one name are merged.
+    """
+    for name, value in unknown.items():
+        if name not in written:
+            written[name] = value
+        elif is_object(value) and is_object(mapped := written[name]):
+            written[name] = {**value, **mapped}
+    return written
+
+
+def unknown_of(extra: dict[str, JSONObject] | None, dialect: str) -> JSONObject:
+    """Return the unknown fields of a dialect in the `extra` of a part."""
+    return extra.get(dialect, {}) if extra else {}
+
+
+def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
+    """Return the unknown fields that were read beside the unified fields of a row."""
+    if isinstance(row, Nested) and row.is_path:
+        return {path: unknown[path] for path in unknown if path.startswith(f"{row.name}.")}
+    return {name: unknown[name] for name in row.wire_names if unknown.get(name) is not None}
+
+
+def _getter_of(row: Field) -> Getter:
+    """Return the getter of a row, whose errors have the path of the field."""
+    read = row.read
+    if read is None:
+        return row.get
+
+    def get(body: JSONObject, name: str) -> Any:
+        try:
+            return read(body[name])
+        except DecodeError as exc:
+            raise prefix_path(exc, f"$.{name}") from None
+
+    return get
