@@ -1,0 +1,60 @@
+"""How many modules a request passes through, so that a reader can follow it.
+
+The bounds are what was counted; a change that needs more of them is to say why.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.gateway_calls import called, opened
+from support.module_trace import ModuleTrace
+from support.openai_chat.chunks import DONE, content
+from support.raw_http import raw_upstream
+
+from streamnorm._upstream.requests import ClientRequest, Upstream, build_upstream_request
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+REQUEST = {
+    "model": "m",
+    "max_tokens": 9,
+    "stream": True,
+    "system": "Be brief.",
+    "tools": [{"name": "get_weather", "description": "Look.", "input_schema": SCHEMA}],
+    "messages": [
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Snow?"},
+    ],
+}
+STREAM = b"".join([*map(content, ("It ", "sno")), content("ws.", "stop"), DONE])
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + STREAM
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_streamed_request_of_a_gateway() -> None:
+    with raw_upstream(ANSWER) as upstream:
+        async with opened(upstream.url) as app:
+            for _ in range(2):  # what the first one loads does not count
+                with ModuleTrace() as trace:
+                    caller = await called(app, "/v1/messages", REQUEST)
+                assert b"message_stop" in b"".join(caller.bodies)
+    assert 40 < len(trace.modules) <= 102, sorted(trace.modules)
+    assert trace.crossing_count <= 600, trace.crossings.most_common(20)
+
+
+def test_translated_request_body() -> None:
+    received = ClientRequest(
+        method="POST",
+        path="/v1/messages",
+        headers={"content-type": "application/json"},
+        body=json.dumps(REQUEST).encode(),
+    )
+    upstream = Upstream(dialect="openai_chat", base_url="https://h")
+    for _ in range(2):
+        with ModuleTrace() as trace:
+            sent = build_upstream_request(received, "anthropic", upstream)
+        assert json.loads(sent.body)["stream"] is True
+    assert 20 < len(trace.modules) <= 41, sorted(trace.modules)
