@@ -96,6 +96,7 @@ class ChoiceBlocks:
     @property
     def appendable_delta(self) -> Delta | None:
         """A delta of the open text or reasoning block, if text may be appended unchanged."""
+        # After a finish reason the next text revokes it, which needs the slow path.
         if self._carry or self._pending or self._think_tags or self.is_finished:
             return None
         return self._text_delta
@@ -103,6 +104,7 @@ class ChoiceBlocks:
     @property
     def has_appendable_calls(self) -> bool:
         """Whether `calls.append_plain` may accept fragments."""
+        # Qianfan's fragments repeat what came before: none of them merely extends the arguments.
         if self.is_finished or self._state.quirks.cumulative_arguments:
             return False
         return bool(self.calls.open)
@@ -121,8 +123,11 @@ class ChoiceBlocks:
 
     def add_text(self, kind: TextKind, text: str, events: list[Event]) -> None:
         """Append the events of text, reasoning or a refusal."""
+        # SGLang, DeepSeek and Mistral send `content: ""` with the fragments of a call: no text
+        # begins.
         if not text:
             return
+        # Baseten's thinking models send `stop` before the text (baseten/finish-before-the-text).
         self.is_finished = False
         if self._pending:
             self._pending.add_text(kind, text)
@@ -137,6 +142,8 @@ class ChoiceBlocks:
 
     def add_reasoning(self, detail: ReasoningDetail, events: list[Event]) -> None:
         """Append the events of one reasoning detail."""
+        # Text before signature: one detail may hold both (openrouter/reasoning-details-signature),
+        # and a signature covers what precedes it.
         self.add_text("reasoning", detail.text, events)
         if detail.signature is not None:
             self.sign_reasoning(detail.signature, events)
@@ -154,6 +161,7 @@ class ChoiceBlocks:
         if citation is not None and not self.text_blocks:
             self._state.store(OBJECT_BYTES + value_bytes(annotation))
             self._early_citations.append((citation, annotation))
+        # With a held call before it the text that is cited has not started yet.
         elif citation is not None and self._kind == "text" and not self._pending:
             events.append(CitationDelta(self._open_text, citation))
         else:
@@ -161,6 +169,8 @@ class ChoiceBlocks:
 
     def add_opaque(self, name: str, value: object, events: list[Event]) -> None:
         """Append a field that no unified event carries."""
+        # Audio and images are content, and content revokes a reason
+        # (baseten/finish-before-the-text).
         self.is_finished = self.is_finished and name in _METADATA
         self._state.check_depth(value)
         index = self._open_text if self._open_text >= 0 and not self._pending else None
@@ -171,19 +181,26 @@ class ChoiceBlocks:
         state = self._state
         known = len(self.calls.all)
         call = self.calls.resolve(fragment, state.chunk_id)
+        # Together and GLM set `tool_calls` on the first call, before the second
+        # (together/call-after-the-finish).
         if len(self.calls.all) > known:
             self.is_finished = False
             state.count_call(call.name, fragment.id or "")
             self._pending.add_call(call)
         elif fragment.id or fragment.name:
+            # vLLM sends the name behind the id (vllm/name-after-id), gateways even behind arguments
+            # (gateway/arguments-before-the-name).
             if not call.name.endswith(fragment.name):
                 state.note("late_name", "tool call")
             if fragment.name and call.index < 0:  # it is what the call waited for
                 self.is_finished = False
             state.check_names(call.name, fragment.id or "")
         text = fragment.arguments
+        # Tokenizers cut an emoji between two deltas (openai/surrogate-pair-over-deltas).
         if state.may_hold_surrogates or call.carry:
             text, call.carry = rejoin(call.carry, text)
+        # Signature first: Gemini sends both in one fragment, and most targets write the signature
+        # with the start of the call (gemini/thought-signature-no-index).
         if fragment.signature is not None:
             self._sign_call(call, *fragment.signature[:2], events)
         if text:
@@ -199,9 +216,12 @@ class ChoiceBlocks:
                 self.add_text(kind, text, events)
         self._release(events, force=True)
         for signature in self.calls.held_signatures.values():  # of calls that never began
+            # Only Google's signatures are held by the id of a call
+            # (openrouter/gemini-signature-before-its-call).
             signed = Signed(signature, "google")
             append = partial(self._append_encrypted, signed, is_block=False)
             self._append_in_order(append, "", events)
+        # Every other dialect requires the name where the call starts.
         if self._pending:
             raise Fatal(StreamError("malformed", "tool call without a name, expected one"))
         for _, annotation in self._early_citations:  # of a message without text
@@ -214,6 +234,8 @@ class ChoiceBlocks:
         """Return the stop of the choice."""
         calls = self.calls.all
         for call in calls:
+            # OpenAI cuts arguments at the token limit (openai/length-in-arguments), Together loses
+            # their tail even with the reason `tool_calls`.
             if not call.is_executable():
                 self._state.note("unfinished_arguments", "tool call")
         # No finish says that a call without arguments was not to have some.
@@ -233,6 +255,7 @@ class ChoiceBlocks:
         self, append: Callable[[list[Event]], None], content: str, events: list[Event]
     ) -> None:
         """Append events behind all held content: now, or when that is released."""
+        # A signature ends the wait for a name to grow: another block follows.
         self._release(events, force=True)
         if not self._pending:
             append(events)
@@ -257,6 +280,7 @@ class ChoiceBlocks:
     ) -> None:
         if self._kind != kind:
             self._start_block(_BLOCKS[kind], events, kind=kind)
+        # A held text may end in half a character though the chunk that releases it holds none.
         if is_held or self._state.may_hold_surrogates or self._carry:
             text, self._carry = rejoin(self._carry, text)
             if not text:
@@ -264,10 +288,13 @@ class ChoiceBlocks:
         events.append(_DELTAS[kind](self._open_text, text))
 
     def _append_signature(self, signed: Signed, events: list[Event]) -> None:
+        # Anthropic signs thinking that it leaves out, and Gemini requires the signature of its own
+        # in the history: an empty block carries either.
         if self._kind != "reasoning":
             self._start_block(Reasoning(), events, kind="reasoning")
         self._flush_carry(events)
         events.append(SignatureDelta(self._open_text, *signed))
+        # Reasoning that follows is not covered: interleaved thinking signs each part by itself.
         self._kind = self._text_delta = None
 
     def _add_encrypted(self, encrypted: EncryptedReasoning, events: list[Event]) -> None:
@@ -278,6 +305,8 @@ class ChoiceBlocks:
         """
         owner, signed = encrypted.owner, _clean_signed(encrypted.signed)
         data, issuer, _ = signed
+        # openrouter/encrypted-reasoning-then-call-at-index-one: the id of OpenAI's detail is that
+        # of an item, and no call's.
         if issuer != "google" or not isinstance(owner, str) or encrypted.is_block:
             append = partial(self._append_encrypted, signed, is_block=encrypted.is_block)
             self._append_in_order(append, data + (signed.id or ""), events)
@@ -287,6 +316,8 @@ class ChoiceBlocks:
             self.calls.hold_signature(owner, data, self._state.limits.max_held_bytes)
 
     def _append_encrypted(self, signed: Signed, events: list[Event], *, is_block: bool) -> None:
+        # OpenAI's encrypted reasoning belongs to the summary before it, Anthropic's redacted
+        # thinking to no text at all.
         if not is_block and self._kind == "reasoning":
             self._append_signature(signed, events)
             return
@@ -298,6 +329,9 @@ class ChoiceBlocks:
         """Start a block after the stops that it causes, and return its index."""
         index = self._state.next_index()
         self._flush_carry(events)
+        # The wire has no stop.  Complete JSON cannot grow, so that another block ends a complete
+        # call; a call with fragments still to come stays open, for parallel calls may interleave
+        # (openai/parallel-tools-interleaved-two).
         stopped = self.calls.stop_complete(events)
         if self._open_text >= 0:
             stopped.append(self._open_text)
@@ -323,8 +357,11 @@ class ChoiceBlocks:
 
     def _start_call(self, call: Call, events: list[Event]) -> None:
         id = call.id
+        # Some Hugging Face routes never send one (huggingface/no-id); results are matched by it.
         if id is None:
             id = self._state.mint_id("tool call", self._choice)
+        # openrouter/gemini-signature-before-its-call: the detail names the call that comes after
+        # it.
         if held := self.calls.held_signatures.pop(id, ""):
             call.signature, call.issuer = held, "google"
         name, kind = clean(call.name), call.kind
@@ -334,8 +371,10 @@ class ChoiceBlocks:
     def _sign_call(
         self, call: Call, signature: str, issuer: str | None, events: list[Event]
     ) -> None:
+        # Gemini refuses a call whose signature is missing; behind the stop no target can add it.
         if call.stopped:
             raise Fatal(StreamError("malformed", "signature of a tool call that has stopped"))
+        # gemini/signature-in-a-delta-of-its-own, openrouter/gemini-signature-after-its-call.
         if call.index >= 0:
             events.append(SignatureDelta(call.index, clean(signature), issuer))
             return

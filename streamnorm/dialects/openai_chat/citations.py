@@ -19,6 +19,7 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
     """
     if not is_object(annotation) or not isinstance(kind := annotation.get("type"), str):
         return None
+    # The vendor nests the fields under the name of the kind (openai/url-citations).
     inner = annotation.get(kind)
     rest = dict(inner) if is_object(inner) else {k: v for k, v in annotation.items() if k != "type"}
 
@@ -29,7 +30,10 @@ def citation_from_wire(annotation: object, *, in_first_text: bool) -> Citation |
         kind,
         url=pop("url", str),
         title=pop("title", str),
+        # OpenRouter (openrouter/citations-with-the-words-of-the-source).
         cited_text=pop("content", str),
+        # Without the length of the texts before, an offset into the message names no character
+        # here.
         start=pop("start_index", int) if in_first_text else None,
         end=pop("end_index", int) if in_first_text else None,
         extra={key: value for key, value in rest.items() if value is not None} or None,

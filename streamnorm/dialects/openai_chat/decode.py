@@ -1,7 +1,8 @@
 """The decoder of Chat Completions: frames, chunks, deltas, and the end of the stream.
 
 https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-21), and the
-deviations of some thirty compatible servers.
+deviations of some thirty compatible servers.  Comments name the recordings that show them by
+server and file: `groq/error-event`.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class ChatDecoder(Decoder):
         try:
             chunk = wire.decode_chunk(frame.data)
         except FAST_ERRORS:
+            # Not only `[DONE]`: vLLM sends NaN among log probabilities (vllm/nan-logprobs), and a
+            # delta may end in half a character (openai/surrogate-pair-over-deltas).
             self._read_unusual(frame, events)
         else:
             self._read_chunk(frame, chunk, events)
@@ -108,6 +111,8 @@ class ChatDecoder(Decoder):
     def may_end_with(self, frame: Frame, value: Any) -> bool:
         if not is_object(value):
             return is_terminal(frame)
+        # Perplexity and Writer never send `[DONE]` (perplexity/crlf-usage-every-chunk-no-done), so
+        # that every chunk that finishes may be the last.
         finishes = any(choice.get("finish_reason") for choice in objects_of(value.get("choices")))
         return finishes or self._all_finished() or super().may_end_with(frame, value)
 
@@ -131,8 +136,12 @@ class ChatDecoder(Decoder):
             return
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
+            # Groq and LM Studio name the frame `error`; the payload may lack all that an error
+            # usually has (groq/error-event, lmstudio/error-event-without-a-type).
             if frame.event == "error":
                 raise Fatal(named_error(data, self.json_of(data)))
+            # Gemini's compatible endpoint sends a list of one error (gemini/error-array).  In an
+            # object `error` may stand beside choices, which are read first.
             if (error := find_error(value)) is not None and is_array(value):
                 raise Fatal(error)
             chunk = convert(value, wire.Chunk)
@@ -151,6 +160,8 @@ class ChatDecoder(Decoder):
         value: dict[str, Any] = {}
         if is_last or not self._started or chunk.error or frame.event == "error":
             value = self._json_object(frame.data)
+        # Beside choices `error` waits for the end of the chunk
+        # (openrouter/error-mid-stream-with-finish-error).
         if not choices or frame.event == "error":
             error = find_error(value)
             if error is None and frame.event == "error":
@@ -169,15 +180,20 @@ class ChatDecoder(Decoder):
             self._start(chunk, events)
         elif is_last:
             self._state.store_fields(self._last_fields, _unknown(value, wire.CHUNK_FIELDS))
+        # Two choices without an index would become one text.
         if len(choices) > 1 and [choice.index for choice in choices].count(None) > 1:
             raise self.malformed(f"{len(choices)} choices in one chunk, expected their indexes")
         for number, choice in enumerate(choices):
+            # Content first: vLLM, Mistral and GLM send it in the chunk that finishes
+            # (vllm/text-in-the-finish-chunk, mistral/no-index-whole-calls).
             blocks = self._read_choice(choice, events)
+            # SGLang sends an empty reason on every chunk (sglang/empty-finish-on-every-chunk).
             if choice.finish_reason:
                 blocks.finish(choice.finish_reason)
                 self._store_last_fields(blocks, value["choices"][number])
         self._read_usage(chunk, events)
         self._read_side_fields(chunk, events)
+        # Last, since OpenRouter sends the error beside a choice with its delta.
         if (error := chunk_error(chunk, value, self._state.check_depth)) is not None:
             raise Fatal(error)
 
@@ -197,6 +213,8 @@ class ChatDecoder(Decoder):
         id, model = clean(str(chunk.id or "")), clean(chunk.model or "")
         self._state.check_names(id, model)
         self._started = True
+        # Hugging Face's TGI sends an empty id, from which alone equal ids would be minted for all
+        # answers.
         self._state.seed = (id, model, self._first_fields.get("created"))
         events.append(MessageStart(id, model, self._first_fields or None))
         if self._usage.usage != Usage():
@@ -211,6 +229,8 @@ class ChatDecoder(Decoder):
             blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
         if delta is None and choice.message is not None and blocks.is_empty:
+            # MiniMax ends with a `message` alone (minimax/whole-message-in-place-of-a-delta),
+            # Perplexity sends the text so far in one beside every delta.
             delta = self._message_as_delta(choice.message)  # after deltas it repeats them
         if delta is not None:
             self._read_delta(delta, blocks, events)
@@ -238,7 +258,9 @@ class ChatDecoder(Decoder):
         before = self._usage.usage
         for usage in (
             chunk.usage,
+            # Groq, once here alone, now in both fields.
             chunk.x_groq.get("usage") if chunk.x_groq else None,
+            # Moonshot (moonshot/usage-in-the-choice).
             *(choice.usage for choice in chunk.choices or ()),
         ):
             if is_object(usage):
@@ -246,12 +268,15 @@ class ChatDecoder(Decoder):
                 self._usage.merge(usage)
         if self._usage.usage.extra != before.extra:
             self._state.store_usage(self._usage.usage.extra)
+        # Groq sends equal counts in up to three chunks.
         if self._usage.usage != before and self._started:
             events.append(UsageUpdate(self._usage.usage))
 
     def _read_side_fields(self, chunk: wire.Chunk, events: list[Event]) -> None:
         for name in wire.SIDE_FIELDS:
             value = getattr(chunk, name)
+            # Perplexity repeats its sources on every chunk
+            # (perplexity/search-results-and-think-tags).
             if value and value != self._side_fields.get(name):
                 self._state.check_depth(value)
                 self._state.store_fields(self._side_fields, {name: value})
@@ -261,6 +286,8 @@ class ChatDecoder(Decoder):
 
     def _read_delta(self, delta: wire.Delta, blocks: ChoiceBlocks, events: list[Event]) -> None:
         """Append the events of one delta: reasoning, text and its sources, then tool calls."""
+        # One delta may hold all three (baseten/reasoning-text-and-call-in-one-delta); models think
+        # first and call tools last.
         if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
             for detail in reasoning_from_wire(delta):
                 blocks.add_reasoning(detail, events)
@@ -279,6 +306,7 @@ class ChatDecoder(Decoder):
             self._read_call(call, blocks, events)
         function = delta.function_call
         if function is not None and (function.name or function.arguments):
+            # A message has at most one legacy call (openai/legacy-function-call).
             legacy = wire.Function(function.name, function.arguments)
             self._read_call(wire.ToolCallDelta(0, function=legacy), blocks, events)
         for name in OPAQUE_DELTA_FIELDS:
@@ -300,6 +328,7 @@ class ChatDecoder(Decoder):
         return all(blocks.is_finished for blocks in self._choices.values())
 
     def _finish(self, events: list[Event]) -> None:
+        # LM Studio answers so when the context overflows (lmstudio/nothing-but-the-terminal).
         if not self._started:
             raise self.malformed(f"{DONE} before the first chunk")
         if not self._choices:
@@ -307,6 +336,7 @@ class ChatDecoder(Decoder):
         if 0 not in self._choices:  # most targets write choice 0 alone
             raise self.malformed(f"choice {min(self._choices)} alone, expected choice 0")
         choices = [blocks for _, blocks in sorted(self._choices.items())]
+        # No chunk ends a block: whatever is open ends with the stream.
         open_blocks = [index for blocks in choices for index in blocks.flush(events)]
         events += [BlockStop(index) for index in sorted(open_blocks)]
         if self._last_fields:
@@ -315,6 +345,7 @@ class ChatDecoder(Decoder):
             self._choices[0].extra.update(new)
         stops = {stop.choice: stop for stop in [blocks.stop() for blocks in choices]}
         events += stops.values()
+        # Snowflake sends `[DONE]` without a finish reason (snowflake/no-finish-reason).
         finished = all(blocks.is_finished for blocks in choices)
         lenient = () if finished else ("no_finish",)
         self.outcome = Completed(stops[0].reason, self._usage.usage, lenient)
@@ -328,6 +359,8 @@ def _read_parts(parts: list[Any], blocks: ChoiceBlocks, events: list[Event]) -> 
                 blocks.add_content(part, events)
             case {"type": "text", "text": str(text)}:
                 blocks.add_content(text, events)
+            # mistral/content-in-parts: a thinking part holds a list of parts, of which references
+            # have no text.
             case {"type": "thinking", "thinking": thoughts} if is_array(thoughts):
                 for thought in thoughts:
                     if is_object(thought) and isinstance(thought.get("text"), str):

@@ -34,8 +34,10 @@ _Chunk: TypeAlias = (
 Template: TypeAlias = Callable[[bytes], str | None]
 """Returns the text of a chunk that fits the template; None for any other chunk."""
 
+# A server whose every chunk has a field outside the shapes would pay for two decoders per chunk.
 _MAX_FAILURES = 8
 _MAX_TEMPLATES = 8  # per block
+# Perplexity's chunks grow with the text: comparing them would take quadratic time.
 _MAX_TEMPLATE_BYTES = 4096  # of a chunk that a template is learned from
 _PROBE = "?"
 # OpenAI and Mistral pad each chunk with random letters against traffic analysis.
@@ -106,6 +108,7 @@ class ChatRun(DeltaRun):
         if type(delta) is wire.CallsRunDelta:
             # Few servers report usage in chunks with arguments.
             return self._append_arguments(delta, chunk.id) if chunk.usage is None else None
+        # Groq's Compound changes the id with every chunk (groq/executed-tools-and-new-ids).
         if chunk.id != self._state.first_chunk_id and self._state.changes_id(chunk.id):
             return None
         text = delta.text
@@ -114,6 +117,7 @@ class ChatRun(DeltaRun):
             if text and self._attempts_left:
                 self._attempts_left -= 1
                 self._template = learn_template(payload, text, self._peek)
+        # Perplexity, Baseten and Databricks report counts with every chunk.
         elif not self._merge_usage(chunk.usage):
             return None
         return text
@@ -123,6 +127,7 @@ class ChatRun(DeltaRun):
         return None if self._reported == before else UsageUpdate(self._reported)
 
     def retract_usage(self) -> None:
+        # The frame is read again in full, where its counts have to be a change.
         if self._has_usage:
             self._usage.usage = self._before
 
@@ -169,6 +174,8 @@ def learn_template(
         peek: Returns the text of a chunk that has no other effect, without reading it.
     """
     literal = _encode_string(text)
+    # A text that occurs twice may be the value of another field, such as `content` of Perplexity's
+    # `message`.
     if len(payload) > _MAX_TEMPLATE_BYTES or payload.count(literal) != 1:
         return None
     head, _, tail = payload.partition(literal)

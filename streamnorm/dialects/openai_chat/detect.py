@@ -33,6 +33,7 @@ def recognises(frame: Frame) -> bool:
     if is_object(value):
         if value.get("choices") is not None:
             return True
+        # Perplexity's end is `chat.completion.done`, gpt-audio's empty chunks lack `choices`.
         if str(value.get("object")).startswith("chat.completion"):
             return True
         if value.get("type") == "error":  # Anthropic's and Responses' errors
@@ -42,6 +43,7 @@ def recognises(frame: Frame) -> bool:
 
 def is_terminal(frame: Frame) -> bool:
     """Return whether a frame is `[DONE]`."""
+    # By the beginning, as both official SDKs test it (read 2026-11-21).
     return frame.data.startswith(DONE)
 
 

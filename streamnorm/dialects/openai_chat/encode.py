@@ -46,6 +46,8 @@ from streamnorm.dialects.openai_chat.tool_calls import (
 from streamnorm.dialects.openai_chat.usage import usage_to_wire
 
 _DONE = b"data: [DONE]\n\n"
+# A comment: openai-python raises at an event without data, and skips comments (3.54.0, read
+# 2026-11-21).
 _PING = b": ping\n\n"
 _OBJECT = "chat.completion.chunk"
 
@@ -163,8 +165,12 @@ class ChatEncoder(Encoder):
         if not self._stopped:
             return b""
         self._stopped = False
+        # Clients ask for the counts with `stream_options.include_usage`, as the vendor defaults to
+        # none.
         if not self._include_usage or self._usage == Usage():
             return _DONE
+        # Behind the finish, without choices and with nothing after it: the SDKs take a null in any
+        # later chunk for the usage.
         usage = usage_to_wire(self._usage, extras=self.extras)
         return _frame({**self._chunk, **self._tier_field(), "choices": [], "usage": usage}) + _DONE
 
@@ -191,12 +197,14 @@ class ChatEncoder(Encoder):
         choice, signature, issuer = block.choice, event.signature, event.issuer
         if isinstance(block.block, Reasoning):
             detail = choice.details.signature_to_wire(Signed(signature, issuer, event.id))
+            # No plain reasoning field has a place for it.
             return choice.delta({"reasoning_details": [detail]})
         kind = block.block.kind if isinstance(block.block, ToolCall) else "function"
         call = call_signature_to_wire(block.number, kind, signature, issuer)
         return choice.delta({"tool_calls": [call]})
 
     def _citation(self, event: CitationDelta) -> bytes:
+        # Collected: a second list would break the Python SDK's accumulator.
         self._blocks[event.index].choice.annotations.add(event.index, event.citation)
         return b""
 
@@ -220,6 +228,7 @@ class ChatEncoder(Encoder):
                 detail = choice.details.redacted_to_wire(Signed(data, issuer, id))
                 return started + choice.delta({"reasoning_details": [detail]})
             case ToolCall(id, name, kind=kind):
+                # Both SDKs fail at a first index other than 0, and at gaps.
                 block.number = choice.calls
                 choice.calls += 1
                 block.set_frame(*arguments_frame(block.number, kind))
@@ -245,6 +254,7 @@ class ChatEncoder(Encoder):
 
     def _message_start(self, event: MessageStart) -> bytes:
         extra = dict(event.extra or {})
+        # Clients require `created`, which Anthropic and Gemini do not send.
         created = extra.pop("created", extra.get("created_at"))  # `created_at` in Responses
         self._chunk = {
             "id": event.id,
@@ -263,6 +273,8 @@ class ChatEncoder(Encoder):
             return choice, b""
         head = dumps({**self._chunk, "choices": []})[:-2] + b'{"index":%d,"delta":{' % index
         choice = self._choices[index] = _EncodedChoice(b"data: " + head, Annotations(self._stored))
+        # The role once per choice: the TypeScript SDK throws without, the Python SDK joins
+        # repetitions to `assistantassistant`.
         start = {"index": index, "delta": {"role": "assistant", "content": None}}
         choices = [{**start, "finish_reason": None}]
         first, self._first_fields = self._first_fields, {}
@@ -275,6 +287,7 @@ class ChatEncoder(Encoder):
         extra.pop("service_tier", None)
         self._note_tier((event.extra or {}).get("service_tier"))
         finish = stop_reason_to_wire(event.reason, is_refused=choice.is_refused)
+        # As the vendor ends a choice: an empty delta, behind all content.
         last: dict[str, Any] = {"index": event.choice, "delta": {}, "finish_reason": finish}
         if event.reason == "stop_sequence":
             last["stop_reason"] = event.stop_sequence  # vLLM's field
@@ -284,6 +297,8 @@ class ChatEncoder(Encoder):
         return started + cited + _frame(chunk)
 
     def _error(self, event: StreamError) -> bytes:
+        # With `[DONE]` behind the error clients that ignore errors would take the answer for
+        # complete.
         self._stopped = False
         if self._include_usage and self._usage != Usage():  # written at the end alone
             self._losses.add("usage", "failed stream", "dropped")

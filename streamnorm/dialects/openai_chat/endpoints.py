@@ -15,8 +15,10 @@ ENDPOINTS = Endpoints(
         Route("GET", re.compile(r"/models\Z"), "models"),
         Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
     ),
+    # Base URLs of SDKs end in `/v1`, at compatible servers in other paths.
     versioned_base=True,
     key_headers=("authorization", "api-key"),  # the second is Azure's
     vendor_headers=("openai-beta", "openai-organization", "openai-project"),
+    # They name the account that pays, which has to be that of the key.
     account_headers=frozenset({"openai-organization", "openai-project"}),
 )

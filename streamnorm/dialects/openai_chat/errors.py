@@ -16,6 +16,8 @@ from streamnorm._core.failures import (
 from streamnorm._core.json import dumps
 from streamnorm.dialects.openai_chat import wire
 
+# No finish reasons of the vendor: OpenRouter's and Mistral's `error`, DeepSeek's
+# `insufficient_system_resource` (deepseek/insufficient-system-resource).
 _FAILED = frozenset(
     {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call"}
 )
@@ -26,10 +28,12 @@ _TO_WIRE: dict[int | str, tuple[str, str | None]] = {
     "context": ("invalid_request_error", "context_length_exceeded"),
     "model": ("invalid_request_error", "model_not_found"),
     401: ("invalid_request_error", "invalid_api_key"),
+    # The vendor answers 429 with this type; servers with a status of their own send 402.
     402: ("insufficient_quota", "insufficient_quota"),
     403: ("permission_error", None),
     409: ("conflict", None),
     429: ("rate_limit_error", "rate_limit_exceeded"),
+    # The vendor has no status 529: an overloaded server answers 503.
     503: ("server_error", "overloaded"),
     504: ("server_error", "timeout"),
     529: ("server_error", "overloaded"),
@@ -48,12 +52,16 @@ def chunk_error(
     """
     if chunk.error and (error := find_error(value)) is not None:
         return error
+    # Groq reports some errors here alone (groq/error-under-x-groq).
     if chunk.x_groq and (groq := chunk.x_groq.get("error")):
         return _nested_error(groq, check_depth)
     for choice in chunk.choices or ():
+        # OpenRouter relays the error of an upstream here (openrouter/error-in-the-choice).
         if choice.error:
             return _nested_error(choice.error, check_depth)
         reason = choice.finish_reason
+        # An error in a stream has status 200: the finish reason is all that tells it from an
+        # answer.
         if reason and reason.lower() in _FAILED:
             return upstream_error(f"the provider ended with {reason!r}", code=reason)
     return None

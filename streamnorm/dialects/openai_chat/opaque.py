@@ -28,6 +28,7 @@ def opaque_to_wire(event: Opaque) -> tuple[_Position, dict[str, Any]] | None:
         value: Any = msgspec.json.decode(event.data)
     except FAST_ERRORS:
         return None
+    # One list at the end of the choice, as for citations.
     if name == "annotations":
         return "end", {name: value}
     if name == "logprobs":

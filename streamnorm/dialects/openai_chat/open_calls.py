@@ -98,6 +98,7 @@ class PendingStarts:
         if not self._items or not (self._ready or force):
             return None
         item = self._items[0]
+        # gateway/arguments-before-the-name: every target writes the name with the start.
         if isinstance(item, Call) and not item.name:
             return None
         self._items.popleft()
@@ -162,9 +163,15 @@ class ToolCalls:
             return self._add(fragment, chunk_id)
         if chunk_id is not None and chunk_id != call.chunk_id:
             if call.chunk_id is not None:
+                # The chunk id is what two spliced answers differ in; joined arguments would be a
+                # call of neither.
                 raise malformed("a tool call goes on in a chunk of another id")
             call.chunk_id = chunk_id
+        # Fireworks repeats the name on every delta, vLLM on the last
+        # (fireworks/id-and-name-repeated, vllm/metadata-again-with-the-last-arguments); a
+        # repetition behind arguments changes nothing.
         if name and name != call.name and not (call.name and call.arguments.size):
+            # Some routes of OpenRouter cut the name (openrouter/name-in-pieces).
             if call.index < 0:
                 call.name += name  # in parts, which end where arguments begin
             elif not call.name.endswith(name):
@@ -186,6 +193,7 @@ class ToolCalls:
         arguments, or belong to another message; read the frame in full.
         """
         call = self.by_index.get(call_index)
+        # A blank fragment at an unknown index waits for the fragment that explains it.
         if call is None or (chunk_id != call.chunk_id and chunk_id) or self._blank_at is not None:
             return None
         return call.delta if call.append_plain(fragment) else None
@@ -194,6 +202,8 @@ class ToolCalls:
         """Append arguments of an open call, and its stop if it is followed and now complete."""
         events.append(JSONDelta(call.index, text))
         self._unsettled[call.index] = call
+        # With interleaved calls the last brace of one may come behind the start of the next
+        # (openai/parallel-tools-interleaved-three-characters).
         if call.followed and text[-1] in COMPLETE_ENDS and call.is_complete():
             self._stop(call, events)
             events.append(BlockStop(call.index))
@@ -238,6 +248,8 @@ class ToolCalls:
                 f"a blank fragment at index {self._blank_at}, where no tool call goes on"
             )
         at = None if index is None else self.by_index.get(index)
+        # The id before the index: Ollama's index is 0 for every call, Foundry Local's is 1
+        # (ollama/index-always-zero, foundry-local/index-always-one).
         if fragment.id is not None:
             call = self.by_id.get(fragment.id)
             if call is None:
@@ -245,16 +257,22 @@ class ToolCalls:
             if index is not None and index != call.wire_index is not None:
                 _check_same_call(fragment, call, at)
             return call
+        # Mistral and Gemini's endpoint send none, GLM sends -1 (mistral/no-index-whole-calls,
+        # gemini/no-index-and-empty-id-on-continuation).
         if index is None:
             return self._call_without_index(fragment)
         if at is None:
+            # The first index need not be 0: GPT-5 behind OpenRouter begins at 1
+            # (openrouter/encrypted-reasoning-then-call-at-index-one).
             return None if fragment.name else self._drifting_call(index, fragment.arguments)
+        # Without ids the name is all that begins the next call at the same index.
         return None if at.id is None and _begins_call(fragment, after=at) else at
 
     def _call_without_id(self, id: str, fragment: CallFragment, at: Call | None) -> Call | None:
         """Set the late id of the call at the fragment's index, and return the call."""
         if at is None or at.id is not None:
             return None
+        # Two names are two calls, whatever the index says (ollama/index-always-zero).
         if fragment.name and at.name and fragment.name != at.name:
             return None
         at.id = id  # a block that has started keeps its minted id
@@ -274,8 +292,10 @@ class ToolCalls:
         if growing:
             return growing[0]
         if last is None:
+            # An argument text without any key belongs to the last call; here there is none.
             raise malformed("arguments before the id and the name of their tool call")
         text = fragment.arguments.strip()
+        # Whole arguments once more are what vLLM's parsers send; anything else has lost its call.
         if text and text != last.arguments.text().strip():
             raise malformed("arguments of no tool call: all of them are complete")
         return last
@@ -288,6 +308,7 @@ class ToolCalls:
         """
         growing = self._growing_calls()
         call = growing[0] if len(growing) == 1 else None
+        # sglang/index-drifts-within-a-call goes on in the middle of the arguments.
         text = arguments.lstrip()
         if (
             call is None
@@ -352,9 +373,11 @@ def _check_same_call(fragment: CallFragment, call: Call, at: Call | None) -> Non
 
 def _begins_call(fragment: CallFragment, *, after: Call) -> bool:
     """Return whether a fragment without id cannot continue the call `after`."""
+    # Before any argument a second name is a further piece of the first (openrouter/name-in-pieces).
     if not (fragment.name and after.name and after.arguments.size):
         return False
     if fragment.name != after.name:
         return True
     text = fragment.arguments
+    # The same tool twice, without ids: complete arguments are followed by others.
     return bool(text) and after.is_complete() and text != after.arguments.text()

@@ -55,7 +55,10 @@ def reasoning_from_wire(delta: Delta) -> list[ReasoningDetail]:
     details = [
         _detail_from_wire(detail) for detail in delta.reasoning_details or () if is_object(detail)
     ]
+    # vLLM has renamed the first to the second, and gateways send both
+    # (vllm/reasoning-under-two-names).
     text = delta.reasoning_content or delta.reasoning
+    # OpenRouter repeats the text of the details in `reasoning`.
     if text and not any(detail.text for detail in details):
         details.insert(0, ReasoningDetail(text))
     return details
@@ -74,9 +77,12 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
     if kind == "reasoning.encrypted" and isinstance(data, str) and data:
         tagged = untag_signature(data)
         signed = tagged or _untagged_signature(data, detail)
+        # Anthropic's redacted thinking is a block of the history; others' data signs what stands
+        # beside it.
         is_block = tagged is not None or signed.issuer == "anthropic"
         encrypted = EncryptedReasoning(signed, detail.get("id"), is_block)
     is_named = isinstance(kind, str) and kind in _TYPES
+    # OpenRouter, Avian and Vercel's gateway begin and end with an empty detail of a known type.
     is_known = text or signature is not None or encrypted is not None or is_named
     return ReasoningDetail(text, signature, encrypted, None if is_known else detail)
 
@@ -84,6 +90,7 @@ def _detail_from_wire(detail: dict[str, Any]) -> ReasoningDetail:
 def _untagged_signature(value: str, detail: dict[str, Any]) -> Signed:
     """Return a signature without a tag, with the issuer named by the `format` of its detail."""
     issuer = _ISSUERS.get(str(detail.get("format")))
+    # OpenAI refuses encrypted reasoning under another id than that of its item.
     id = string_of(detail, "id") if issuer in _BINDING_ISSUERS else ""
     return Signed(value, issuer, id or None)
 
@@ -162,6 +169,7 @@ class ThinkTags:
 
     def feed(self, text: str) -> _Parts:
         """Return the parts that are known to be reasoning or text."""
+        # A tag later in the answer is text that talks of tags.
         if self._state == "after":
             return [("text", text)]
         text, self._held = self._held + text, ""
@@ -174,6 +182,7 @@ class ThinkTags:
         held, self._held = self._held, ""
         if not held:
             return []
+        # What looked like the beginning of a tag was text.
         return [("reasoning" if self._state == "inside" else "text", held)]
 
     def _feed_before(self, text: str) -> _Parts:

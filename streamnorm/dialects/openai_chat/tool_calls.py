@@ -45,10 +45,13 @@ def call_fragment_from_wire(
     """
     function = delta.function or delta.custom or wire.Function()
     arguments = function.arguments
+    # GLM-4.5 and Mistral send the object itself (zai/index-minus-one-objects-in-the-finish-chunk).
     if arguments is not None and not isinstance(arguments, str):
         check_depth(arguments)
         arguments = compact(arguments)
     arguments = arguments or function.input or ""
+    # Qwen repeats the id as "" (qwen/empty-id-on-continuation), Mistral's SDK has the text `null`
+    # for none (mistral/literal-null-id), OpenRouter relays numbers (openrouter/numeric-id).
     id = str(delta.id) if delta.id not in (None, "", "null") else None
     if not (id or function.name or arguments or delta.extra_content):
         return None  # it would begin a call that never has a name
@@ -65,6 +68,7 @@ def signature_from_wire(extra_content: dict[str, Any] | None) -> Signed | None:
     google = extra_content.get("google") if extra_content else None
     signature = google.get("thought_signature") if is_object(google) else None
     if isinstance(signature, str) and signature:
+        # Our encoder writes signatures of other vendors to the same field, with their issuer.
         return untag_signature(signature) or Signed(signature, "google")
     return None
 
@@ -81,6 +85,8 @@ def signature_to_wire(signature: str, issuer: str | None) -> dict[str, Any]:
 
 def call_start_to_wire(number: int, id: str, name: str, kind: str) -> dict[str, Any]:
     """Return the first fragment of a call, without arguments."""
+    # The TypeScript SDK throws at a call that never has a `type`, the Python SDK joins ids and
+    # names that come twice: all of them are sent here, once.
     start = {"index": number, "id": id, "type": kind}
     if kind == "function":
         return {**start, "function": {"name": name, "arguments": ""}}
@@ -186,6 +192,7 @@ class Arguments:
             self._buffer.pack()
         self.size += len(text)
         if not text.isspace():
+            # White space may follow a JSON value, anything else makes the text no JSON.
             if self._complete:
                 self._complete, self._broken = False, True
             self._last = text
@@ -228,6 +235,7 @@ class Arguments:
             return True
         if not self._last.rstrip().endswith(_CLOSERS):
             return False
+        # Groq, xAI and Mistral send all arguments in one fragment, which one parse settles.
         if not self._scanned:
             text = self.text()
             if text.strip() != "{}" and is_json(text):
@@ -236,6 +244,7 @@ class Arguments:
         self._scan()
         if self._depth == 0 and not self._in_string:
             text = self.text()
+            # bedrock/placeholder-empty-object: the arguments follow the `{}`.
             if text.strip() != "{}":
                 self._complete = is_json(text)
                 self._broken = not self._complete
@@ -349,17 +358,22 @@ class Call(Struct, eq=False):
             arguments.append(text)
             return text
         if arguments.size:
+            # Qianfan, and no other server known (qianfan/cumulative-arguments).
             if cumulative and text.startswith(arguments.text()):
                 note("cumulative_arguments", "tool call")
                 text = text[arguments.size :]
                 if not text:
                     return ""
+            # vLLM's tool parsers end with all arguments once more
+            # (vllm/arguments-resent-at-the-end, vllm-project/vllm#51697).
             if self._is_resent(text):
                 note("resent_arguments", "tool call")
                 return ""
             if self.has_placeholder:
                 return self._append_to_placeholder(text, note)
         arguments.append(text)
+        # Bedrock behind proxies begins with `{}` (bedrock/placeholder-empty-object,
+        # openai/openai-agents-js#712).
         if text == "{}" and arguments.size == 2:
             self.has_placeholder = True
             return ""
@@ -372,11 +386,14 @@ class Call(Struct, eq=False):
         arguments, and needs `append`.
         """
         arguments = self.arguments
+        # Only a fragment as long as all before it can be the arguments once more.
         if not self.is_appendable or len(text) == arguments.size:
             return False
         if not text:
             return True
         first = text[0]
+        # A second object behind a closed one is another call without its id, or the arguments
+        # again.
         if (first == "{" or first.isspace()) and arguments.closes_object():
             return False
         # Once a later block has begun, complete arguments stop the call.
@@ -386,6 +403,7 @@ class Call(Struct, eq=False):
 
     def release(self, events: list[Event]) -> None:
         """Append the arguments that are still held: nothing follows."""
+        # No object has followed: `{}` were the arguments (a tool without parameters).
         held = ("{}" if self.has_placeholder else "") + clean(self.carry)
         self.has_placeholder, self.carry = False, ""
         if held:
@@ -393,6 +411,7 @@ class Call(Struct, eq=False):
 
     def _is_resent(self, text: str) -> bool:
         """Return whether a fragment repeats complete arguments, and changes nothing."""
+        # `{}` behind a held `{}` may still precede the real object.
         if self.has_placeholder:
             return False
         arguments = self.arguments
@@ -401,8 +420,11 @@ class Call(Struct, eq=False):
         if self.stopped:
             if text.isspace():
                 return True
+            # A client runs a call at its stop: more arguments would make it another call.
             raise malformed("arguments of a tool call that has stopped")
         if text.lstrip().startswith("{") and arguments.closes_object() and self._is_closed():
+            # gateway/second-call-without-id-and-name (dyedd/lens#49): the name of the second call
+            # is lost.
             raise malformed("a second object as arguments of one tool call")
         return False
 
@@ -411,6 +433,7 @@ class Call(Struct, eq=False):
         return self.arguments.is_complete() or self.arguments.is_empty()
 
     def _append_to_placeholder(self, text: str, note: Callable[[str, str], None]) -> str:
+        # What follows is no object, so that the `{}` was the beginning of the text.
         if not text.lstrip().startswith("{"):
             self.has_placeholder = False
             self.arguments.append(text)

@@ -41,6 +41,8 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
     reasoning = _pop_count(rest, _REASONING)
     # Values of `total_tokens` that show that `completion_tokens` excludes the reasoning.
     totals = {(prompt or 0) + (completion or 0) + (reasoning or 0)}
+    # litellm-proxy/cache-under-the-names-of-anthropic, Helicone/helicone#5652: Anthropic's input
+    # excludes what the cache holds.
     if prompt is not None and (read or 0) + (write or 0) > prompt:
         prompt += (read or 0) + (
             write or 0
@@ -50,6 +52,8 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
     elif "prompt_audio_seconds" in rest and total is not None:
         prompt = max(total - (completion or 0), prompt or 0)  # Mistral excludes the audio
         totals.clear()
+    # xAI's completion excludes the reasoning (xai/reasoning-outside-completion); only the total
+    # shows it.
     if reasoning and completion is not None and total in totals:
         completion += reasoning
     counts = {
@@ -77,6 +81,8 @@ class UsageReader:
 
     def merge(self, reported: dict[str, Any]) -> None:
         """Merge a usage object into the snapshot."""
+        # Counts are those of the whole answer: Perplexity's and Baseten's grow with every chunk,
+        # and adding them up would count tokens twice.
         self.usage = usage_from_wire(self.usage, reported)
 
 
@@ -87,6 +93,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
         usage: The snapshot.
         extras: Whether the counts in `extra` are written as well.
     """
+    # The three counts are required by the vendor's types.
     prompt, completion = usage.input_tokens or 0, usage.output_tokens or 0
     fields: dict[str, Any] = dict(usage.extra or {}) if extras else {}
     fields |= {
@@ -112,6 +119,8 @@ def _pop_count(rest: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int 
         owner = rest.get(parents[0]) if parents else rest
         if is_object(owner):
             count = count_of(owner.get(key))
+            # All names of a count are removed: DeepSeek sends one count under two
+            # (deepseek/cache-hit-and-miss).
             if count is not None:
                 del owner[key]
                 first = count if first is None else first

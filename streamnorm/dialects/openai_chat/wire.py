@@ -28,6 +28,7 @@ class ToolCallDelta(Struct):
     """A fragment of a tool call."""
 
     index: int | None = None
+    # OpenRouter relays numbers (openrouter/numeric-id).
     id: str | int | None = None
     type: str | None = None
     function: Function | None = None
@@ -43,14 +44,19 @@ class Delta(Struct):
     """
 
     content: str | list[Any] | None = None
+    # DeepSeek's name, taken over by Qwen, GLM, Kimi, xAI and llama.cpp.
     reasoning_content: str | None = None
+    # The name at Groq, Cerebras, Together, Ollama and newer vLLM.
     reasoning: str | None = None
+    # OpenRouter's, with signatures.
     reasoning_details: list[Any] | None = None
     tool_calls: list[ToolCallDelta] | None = None
     refusal: str | None = None
+    # The vendor's former field for one call.
     function_call: Function | None = None
     annotations: list[Any] | None = None
     audio: Any = None
+    # Groq's server tools (groq/executed-tools-and-new-ids).
     executed_tools: Any = None
     images: Any = None
 
@@ -65,6 +71,7 @@ class Choice(Struct):
     delta: Delta | None = None
     finish_reason: str | None = None
     logprobs: Any = None
+    # Moonshot counts here.
     usage: dict[str, Any] | None = None
     error: Any = None
     message: Any = None
@@ -156,6 +163,7 @@ class TextRunDelta(_RunDelta, gc=False, kw_only=True):
 class ReasoningRunDelta(_RunDelta, gc=False, kw_only=True):
     """A delta of reasoning alone, which servers send in one field or in both."""
 
+    # DeepSeek and Alibaba send `content: null` beside reasoning, others "".
     content: Literal[""] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -211,6 +219,7 @@ class RunChunk(Struct, Generic[_AnyDelta], gc=False, kw_only=True):
     choices: tuple[_RunChoice[_AnyDelta]]
     id: str | int | None = None
     model: str | None = None
+    # Perplexity and Baseten count in every chunk, most servers in the last.
     usage: dict[str, object] | None = None
     error: None = None
     x_groq: None = None
