@@ -126,6 +126,7 @@ class OpenBlock(Struct):
         if len(fresh) < MAX_FRESH and len(text) <= LONG_CHARS:
             fresh.append(text)
             return True
+        # The batch before has passed the bound by at most `MAX_FRESH` fragments of `LONG_CHARS`.
         if stored.left < 0:
             return False
         fresh.append(text)
@@ -144,6 +145,8 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
             return OpenBlock(
                 Text(),
                 wire.unknown_fields(block, "type", "text", "citations"),
+                # "" at the API; MiniMax repeats the first delta here, some proxies send the whole
+                # text (minimax/text-repeated, proxy/whole-blocks-in-starts).
                 start_text=clean(wire.text_of(block, "text")),
                 start_citations=tuple(map(citation_from_wire, objects_of(block.get("citations")))),
             )
@@ -152,24 +155,29 @@ def open_block(block: dict[str, Any], raw_input: str | None, server: str | None)
                 Reasoning(),
                 wire.unknown_fields(block, "type", "thinking", "signature"),
                 start_text=clean(wire.text_of(block, "thinking")),
+                # "" at the API, and missing at DeepSeek; gateways that frame whole answers sign
+                # here.
                 start_signature=string_of(block, "signature"),
             )
         case {"type": "redacted_thinking", "data": str(data)}:
             return OpenBlock(
                 redacted_from_wire(data, server), wire.unknown_fields(block, "type", "data")
             )
+        # llama.cpp leaves out `input`, the API sends `{}` before deltas.
         case {"type": str(kind), "name": str(name)} if kind in CALL_TYPES and name:
             return OpenBlock(
                 call_from_wire(kind, name, block),
                 wire.unknown_fields(block, "type", "id", "name", "input"),
                 start_input=input_from_wire(block, raw_input),
             )
+        # By the suffix, since each server tool of the API has a result type of its own.
         case {"type": str(kind), "tool_use_id": str(id)} if kind.endswith("_tool_result"):
             extra = wire.unknown_fields(block, "type", "tool_use_id", "content")
             return OpenBlock(result_from_wire(kind, id, block), extra)
         case {"type": str(kind)} if kind in CALL_TYPES or kind == "redacted_thinking":
             raise malformed(f"{kind} lacks a field, expected all that are required")
         case {"type": str(kind)}:
+            # The versioning policy allows new block types at any time (anthropic/unknown-types).
             return OpenBlock(opaque_from_wire(kind, block))
         case _:
             raise malformed("content block without a type, expected one")
@@ -230,6 +238,7 @@ class MessageBlocks:
     def appendable_block(self, wire_index: object, kind: type[wire.Delta]) -> OpenBlock | None:
         """Return the open block that a delta only extends; None if it must be read in full."""
         block = self._open.get(wire_index)
+        # The first delta may repeat the start, and nothing extends what a signature has sealed.
         if block is None or not block.has_deltas or block.carry or block.signature:
             return None
         return block if _WIRE_DELTAS[kind] is type(block.delta) else None
@@ -251,8 +260,11 @@ class MessageBlocks:
         """
         opened = open_block(block, raw_input, self._server)
         self._stop_implied(events)
+        # Clients find a block by its index: SGLang and proxies reuse one, and each client reads
+        # that as another message (proxy/index-reused).
         if wire_index in self._indexes or wire_index in self._open:
             raise malformed("content_block_start at an index in use, expected a new index")
+        # An event without an index can only mean the block that is open, which has no number then.
         key = object() if wire_index is None else wire_index
         self._open[key] = opened
         if isinstance(opened.unified, OpaqueBlock) and opened.unified.kind == "compaction":
@@ -264,6 +276,7 @@ class MessageBlocks:
         self._emit_start(key, opened, events)
         if opened.start_text:
             events.append(_DELTAS[type(opened.unified)](opened.index, opened.start_text))
+        # A whole block, in `message_start` or from a gateway, has its citations here.
         events += [CitationDelta(opened.index, citation) for citation in opened.start_citations]
 
     def add_complete(
@@ -279,6 +292,8 @@ class MessageBlocks:
 
     def append_text(self, wire_index: object, text: str, events: list[Event]) -> None:
         """Append a text delta."""
+        # A delta that repeats a stopped block adds nothing; any other is malformed there
+        # (proxy/deltas-of-closed-and-unknown-blocks).
         if not text or self._repeats(wire_index, Text, text):
             return
         block = self._open.get(wire_index)
@@ -298,6 +313,8 @@ class MessageBlocks:
             block = self._open_implied(wire_index, Reasoning, events)
         if not (text := self._drop_repeated_text(block, text)):
             return
+        # proxy/thinking-after-its-signature: replayed under the old signature, the API refuses the
+        # thinking.
         if block.signature:
             block = self._continue_unsigned(block, events)
         if text := self._join_surrogates(block, text):
@@ -309,6 +326,7 @@ class MessageBlocks:
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, _KINDS[ToolCall]):
+            # No call is opened for a stray input: it would have neither id nor name.
             block = self._find_only_open(wire_index, ToolCall)
         block.has_deltas = True
         if text := self._join_surrogates(block, text):
@@ -318,11 +336,13 @@ class MessageBlocks:
 
     def sign(self, wire_index: object, signature: str, events: list[Event]) -> None:
         """Sign a thinking block; a second, different signature signs an empty block."""
+        # llama.cpp ends its thinking with the signature "".
         if not signature or self._repeats(wire_index, Reasoning, signature):
             return
         block = self._open.get(wire_index)
         if block is None or not isinstance(block.unified, Reasoning):
             block = self._find_only_open(wire_index, Reasoning)
+        # The SDKs assign signatures, so that servers may send one twice.
         if block.signature == signature:
             self._note("resent_signature", "thinking")
             return
@@ -330,6 +350,7 @@ class MessageBlocks:
             block = self._continue_unsigned(block, events)
         self._store(block, text_bytes(signature))
         block.signature = signature
+        # The signature covers the text before it, half a character included.
         self._flush_carry(block, events)
         issued = signature_from_wire(clean(signature), self._server)
         events.append(SignatureDelta(block.index, *issued))
@@ -365,6 +386,7 @@ class MessageBlocks:
 
     def add_unknown(self, wire_index: object, name: str, value: Any, events: list[Event]) -> None:
         """Emit an event of an unknown type, with the unified index of its block, if any."""
+        # The reference asks clients to ignore unknown events; here they pass, beside their block.
         index = self._indexes.get(wire_index) if isinstance(wire_index, int) else None
         events.append(event_from_wire(name, value, index))
 
@@ -383,6 +405,7 @@ class MessageBlocks:
     def finish(self, events: list[Event]) -> None:
         """Close all open blocks at the end of the message."""
         self._stop_implied(events)
+        # Servers that send no stops end all blocks with the message (proxy/missing-block-stops).
         for key, block in sorted(self._open.items(), key=lambda item: item[1].index):
             self._note("missing_block_stop", "block")
             self._emit_stop(key, block, events)
@@ -397,6 +420,7 @@ class MessageBlocks:
     def _emit_start(self, key: object, block: OpenBlock, events: list[Event]) -> None:
         started = block.unified
         if isinstance(started, ToolCall | ServerToolCall):
+            # A tool result names its call by the id alone.
             if started.id in self._call_ids:
                 raise malformed("second call of one id, expected another id")
             if started.id:
@@ -409,6 +433,7 @@ class MessageBlocks:
             self._indexes[key] = block.index
 
     def _emit_stop(self, key: object, block: OpenBlock, events: list[Event]) -> None:
+        # A compaction without a summary has no delta, and starts here.
         if block.index < 0:
             self._emit_start(key, block, events)
         self.opener.stored.release(block.stored_bytes)
@@ -420,8 +445,11 @@ class MessageBlocks:
             content = block.start_text
         if content and isinstance(key, int):
             self._contents[key] = hash((_DELTAS[type(block.unified)], content))
+        # At the stop, because deltas would have replaced it (kimi/whole-input-in-start,
+        # proxy/input-in-start-and-in-deltas).
         if block.start_input and not block.has_deltas:
             events.append(JSONDelta(block.index, block.start_input))
+        # A signature delta replaces the signature of the start, as in the SDKs.
         if block.start_signature and not block.signature:
             issued = signature_from_wire(block.start_signature, self._server)
             events.append(SignatureDelta(block.index, *issued))
@@ -439,6 +467,9 @@ class MessageBlocks:
         if in_start and in_deltas and not same_input(in_start, in_deltas):
             raise malformed("deltas of another input than that of the start, expected the same")
         arguments = in_deltas or in_start
+        # With `eager_input_streaming` the API does not validate the input
+        # (anthropic/eager-input-is-no-json); without, the token limit cuts it
+        # (anthropic/max-tokens-in-arguments).
         if isinstance(call.unified, ToolCall) and arguments and not is_json(arguments):
             self.unfinished_calls += 1
         return arguments
@@ -473,6 +504,7 @@ class MessageBlocks:
             Fatal: The delta has an index, or several such blocks are open.
         """
         alike = [block for block in self._open.values() if isinstance(block.unified, _KINDS[kind])]
+        # A guess would write one call's input into another.
         if wire_index is not None or len(alike) != 1:
             raise malformed(f"delta of no open {_NAMES[kind]} block, expected one at its index")
         self._note("misplaced_delta", kind.__name__)
@@ -508,6 +540,7 @@ class MessageBlocks:
         if block.has_deltas:
             return text
         block.has_deltas = True
+        # Compared whole: text that only begins like the start is its continuation.
         if text != block.start_text:
             return text
         self._note("resent_text", type(block.unified).__name__)

@@ -31,6 +31,7 @@ def citation_from_wire(citation: dict[str, Any]) -> Citation:
 
     return Citation(
         kind,
+        # `source` of a search result is any text of its author, and no URL.
         url=pop_string("url"),
         title=pop_string(_title_field(kind)),
         cited_text=pop_string("cited_text"),

@@ -1,7 +1,8 @@
 """Decoder of Anthropic Messages: frames and the message level.
 
 https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-21) and the
-deviations of compatible servers.  `blocks.py` reads the content blocks.
+deviations of compatible servers.  `blocks.py` reads the content blocks.  Comments name the
+recordings that show a deviation by server and file: `proxy/null-deltas`.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class AnthropicDecoder(Decoder):
         except FAST_ERRORS:
             self._read_any(frame, events)
             return
+        # A delta of a block that this room does not know passes with all of its fields.
         if self._blocks.is_unknown(event.index):
             self._read_any(frame, events)
             return
@@ -95,6 +97,8 @@ class AnthropicDecoder(Decoder):
         return self._has_stopped
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
+        # proxy/missing-message-stop; with a block open the message may have been cut
+        # (proxy/missing-message-stop-with-open-block).
         if not self._has_stopped:
             return ()
         self._finish(events)
@@ -122,10 +126,14 @@ class AnthropicDecoder(Decoder):
             read_no_json(self, frame, problem, events, names=self._READERS)
             return
         kind = value.get("type") if is_object(value) else None
+        # An unnamed payload means what its frame is called; where both are there, the SDKs trust
+        # `type`.
         if not isinstance(kind, str):
             kind = frame.event
         if frame.event != kind and kind in self._READERS:
             self._note_event_line(frame)
+        # Proxies name the frame and send any text, or send the type in an unnamed frame
+        # (proxy/error-as-plain-text, proxy/crlf-without-event-lines).
         if kind == "error" or frame.event == "error":
             raise Fatal(named_error(data, self.json_of(data)))
         if kind == "ping":
@@ -135,6 +143,8 @@ class AnthropicDecoder(Decoder):
         if read is None or not is_object(value):
             self._read_unknown(kind, value, events)
             return
+        # Both SDKs raise at such a stream (proxy/no-message-start); pings and errors may come first
+        # (anthropic/error-first).
         if self._id is None and kind != "message_start":
             raise self.malformed(f"{kind} before message_start, expected that first")
         # Payloads with lone surrogates are read here, since `wire.decode_delta` rejects them.
@@ -144,6 +154,7 @@ class AnthropicDecoder(Decoder):
         self._last_start = value if kind == "content_block_start" else None
 
     def _read_unknown(self, kind: str, value: Any, events: list[Event]) -> None:
+        # proxy/error-in-the-shape-of-chat.
         if (error := untyped_error_from_wire(value)) is not None:
             raise Fatal(error)
         index = value.get("index") if is_object(value) else None
@@ -162,6 +173,8 @@ class AnthropicDecoder(Decoder):
             # Gateways that retry may splice a second message into the stream.
             if id and self._id and id != self._id:
                 raise self.malformed("second message_start with another id, expected one message")
+            # A gateway that has switched servers repeats the start (proxy/message-start-twice);
+            # other content is another answer (proxy/another-message-spliced-in).
             if (message.get("content") or None) != self._content:
                 raise self.malformed("second message_start with other content, expected the same")
             self.note("repeated_message_start", "message")
@@ -171,9 +184,13 @@ class AnthropicDecoder(Decoder):
         extra = wire.unknown_fields(message, *wire.MESSAGE_FIELDS)
         events.append(MessageStart(id, model, extra or None))
         self._merge_usage(message.get("usage"), events)
+        # The API counts the input here, before the first token; encoders write it in their first
+        # frame.
         self.first_usage = self._usage.usage
         if not is_array(self._content):
             return  # a stop reason of a message without content is not yet its stop reason
+        # anthropic/programmatic-call-in-message-start: blocks and stop reason in the start, and
+        # then only `message_stop`.
         self._merge_stop({key: message[key] for key in wire.STOP_FIELDS if key in message})
         inputs = raw_inputs(frame.data)
         for position, block in enumerate(self._content):
@@ -182,13 +199,16 @@ class AnthropicDecoder(Decoder):
                 self._blocks.add_complete(position, block, raw, events)
 
     def _block_start(self, value: _Value, frame: Frame, events: list[Event]) -> None:
+        # Twice in a row a start adds nothing; later it would be a second block at one index.
         if value == self._last_start:
             self.note("repeated_block_start", "block")
             return
+        # A stop reason before this block was not that of the message.
         self._has_stopped = False
         block = value.get("content_block")
         if not is_object(block):
             raise self.malformed("content_block_start without a block, expected one")
+        # As spelt: Python would write large numbers and duplicate keys anew.
         raw = raw_input(frame.data) if block.get("input") else None
         self._blocks.start(self._index_of(value), block, raw, events)
 
@@ -203,12 +223,14 @@ class AnthropicDecoder(Decoder):
                 pass
             case "input_json_delta" if blocks.is_held(index):
                 raise self.malformed("input of a block that is no call, expected a call")
+            # A known delta type of an unknown block may mean something else there.
             case _ if blocks.is_unknown(index):
                 blocks.add_unknown(index, "content_block_delta", value, events)
             case "text_delta":
                 blocks.append_text(index, wire.text_of(delta, "text"), events)
             case "thinking_delta":
                 blocks.append_thinking(index, wire.text_of(delta, "thinking"), events)
+                # The thinking is in the unified delta; the beta's estimate passes beside it.
                 if delta.get("estimated_tokens") is not None:
                     estimate = {**value, "delta": {**delta, "thinking": ""}}
                     blocks.add_unknown(index, "content_block_delta", estimate, events)
@@ -226,6 +248,7 @@ class AnthropicDecoder(Decoder):
 
     def _index_of(self, value: _Value) -> int | None:
         index = value.get("index")
+        # `type`, since JSON's `true` is an `int` for Python.
         if index is None or type(index) is int:
             return index
         raise self.malformed(f"index is {found(index)}, expected an integer")
@@ -235,16 +258,21 @@ class AnthropicDecoder(Decoder):
         if not is_object(delta):
             delta = {}
         if reason := string_of(delta, "stop_reason"):
+            # The reference allows several `message_delta`, whose counts are cumulative, for one
+            # stop.
             if self._has_stopped and reason != self._stop_reason:
                 raise self.malformed("second stop reason, expected one")
+            # A reason within a block is that of a server which has not stopped its blocks.
             self._has_stopped = not self._blocks.is_open
         self._merge_stop(delta)
         self._store_stop_extra(wire.unknown_fields(value, "type", "delta", "usage"))
         self._merge_usage(value.get("usage"), events)
 
     def _message_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
+        # Neither the block nor the message says that it is whole.
         if self._stop_reason is None and self._blocks.is_open:
             raise self.malformed("message_stop in an open block, expected its stop or a reason")
+        # Bedrock adds its metrics (bedrock/invocation-metrics).
         self._store_stop_extra(wire.unknown_fields(value, "type"))
         self._finish(events)
 
@@ -258,6 +286,7 @@ class AnthropicDecoder(Decoder):
         )
         extra = self._stop_extra or None
         events.append(MessageStop(reason, raw, self._stop_sequence, extra=extra))
+        # proxy/no-message-delta: gateways lose the frame at the token limit (maximhq/bifrost#6081).
         lenient = () if raw is not None else ("no_finish",)
         self.outcome = Completed(reason, self._usage.usage, lenient)
 
@@ -268,6 +297,7 @@ class AnthropicDecoder(Decoder):
 
     def _merge_stop(self, fields: _Value) -> None:
         """Merge the fields of `message_start` and `message_delta` that describe the stop."""
+        # Null in a later frame is no answer: the SDKs would forget the reason.
         if reason := string_of(fields, "stop_reason"):
             self._stop_reason = reason
         if sequence := string_of(fields, "stop_sequence"):

@@ -57,13 +57,16 @@ def is_request(body: dict[str, Any]) -> bool:
     messages = body.get("messages")
     if not is_array(messages):
         return False
+    # Chat Completions: its messages carry calls beside their content.
     if any(name in message for message in objects_of(messages) for name in _FOREIGN_MESSAGE_FIELDS):
         return False
     if not _REQUEST_FIELDS.isdisjoint(body):
         return True
     choice, tools = body.get("tool_choice"), objects_of(body.get("tools"))
+    # Chat's choices are strings, or objects of other types.
     if is_object(choice) and string_of(choice, "type") in _CHOICES:
         return True
+    # Chat calls it `parameters`.
     if any("input_schema" in tool for tool in tools):
         return True
     return any(
@@ -75,6 +78,7 @@ def is_request(body: dict[str, Any]) -> bool:
 
 def _is_own_block(block: dict[str, Any]) -> bool:
     kind = string_of(block, "type")
+    # Chat has `image_url` and `file`.
     if kind in ("image", "document"):
         return is_object(block.get("source"))
     return kind in _BLOCKS or (kind == "thinking" and "signature" in block)

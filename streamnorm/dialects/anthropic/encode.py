@@ -108,6 +108,7 @@ class AnthropicEncoder(Encoder):
         return _frame("content_block_delta", {"index": self._indexes[index], "delta": delta})
 
     def _block_start(self, event: BlockStart) -> bytes:
+        # The SDKs append a block at its start and find it by index at its deltas: gaps lose text.
         index = self._indexes[event.index] = self._next_index
         self._next_index += 1
         block = event.block
@@ -120,6 +121,7 @@ class AnthropicEncoder(Encoder):
             b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
             b'"delta":{"type":"%b","%b":' % (index, kind, field)
         )
+        # Known fields last: each of them is required by the SDKs, `text: ""` included.
         content_block = {**self._vendor_fields(event.extra), **_block_to_wire(block)}
         start = _start_frame(index, content_block)
         if not isinstance(block, ToolCall | ServerToolCall):
@@ -144,6 +146,7 @@ class AnthropicEncoder(Encoder):
             "type": "message",
             "role": "assistant",
             "model": self._model or event.model,
+            # Required, like the two nulls below: the SDKs fail at a message without them.
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
@@ -162,7 +165,10 @@ class AnthropicEncoder(Encoder):
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
         rest = self._vendor_fields(event.extra)
         delta |= {key: rest.pop(key) for key in _DELTA_FIELDS if key in rest}
+        # Bedrock's metrics stand in the last frame (bedrock/invocation-metrics), all else in the
+        # one before.
         last = {key: rest.pop(key) for key in list(rest) if key.startswith(_BEDROCK)}
+        # All counts again: Claude Code keeps those of the start where these are missing or 0.
         body = {**rest, "delta": delta, "usage": self._counts()}
         return _frame("message_delta", body) + (
             _frame("message_stop", last) if last else _MESSAGE_STOP
@@ -171,6 +177,8 @@ class AnthropicEncoder(Encoder):
     def _error(self, event: StreamError) -> bytes:
         if self._usage != self._written_usage:  # an `error` event has no `usage`
             self._losses.add("usage", "failed stream", "dropped")
+        # By event line and type: the Python SDK ignores an error without the first.  No stop
+        # follows.
         return _frame("error", {"error": error_to_wire(event, extras=self.extras)})
 
     def _opaque(self, event: Opaque) -> bytes:
@@ -207,6 +215,7 @@ def _block_to_wire(block: Block) -> dict[str, Any]:
         case Text():
             return {"type": "text", "text": ""}
         case Reasoning():
+            # Clients require the key `signature`, also where no signature follows.
             return {"type": "thinking", "thinking": "", "signature": ""}
         case RedactedReasoning():
             return redacted_to_wire(block)

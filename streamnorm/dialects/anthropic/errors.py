@@ -57,6 +57,7 @@ def error_to_wire(error: StreamError, *, extras: bool) -> dict[str, Any]:
         message = _overflow_message(error.message, overflow)
         return {"type": "invalid_request_error", "message": message}
     details = (error.extra or {}).get("details") if extras else None
+    # The SDK's tool runner goes on without threads by `details.error_code`.
     fields = {"details": details} if is_object(details) else {}
     return {"type": _type_of(error), "message": error.message, **fields}
 

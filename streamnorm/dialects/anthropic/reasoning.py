@@ -17,6 +17,7 @@ def signature_from_wire(value: str, server: str | None) -> Signed:
     tagged = untag_signature(value)
     if tagged is not None:
         return tagged
+    # deepseek/uuid-signatures: random ids, which the API would refuse.
     return Signed(value, server if server in SIGNING_SERVERS else "anthropic")
 
 

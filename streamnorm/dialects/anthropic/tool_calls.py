@@ -24,6 +24,7 @@ CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | ServerToolCall:
     """Return the call of a block's start, without its input."""
     id = string_of(block, "id")
+    # Our encoder may have written the stream (streamnorm/escaped-ids-and-tagged-signatures).
     if kind == "tool_use":
         return ToolCall(unescape_id(id), clean(name))
     return ServerToolCall(id, clean(name), kind=kind)
@@ -32,6 +33,7 @@ def call_from_wire(kind: str, name: str, block: dict[str, Any]) -> ToolCall | Se
 def call_to_wire(call: ToolCall | ServerToolCall) -> dict[str, Any]:
     """Return the block for the start of a call; its input follows in deltas."""
     if isinstance(call, ToolCall):
+        # The API accepts `[a-zA-Z0-9_-]` in ids; Kimi's are `functions.get_weather:0`.
         return {"type": "tool_use", "id": escape_id(call.id), "name": call.name, "input": {}}
     return {"type": call.kind, "id": call.id, "name": call.name, "input": {}}
 
@@ -54,6 +56,7 @@ def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
         raw: Input as spelt on the wire; None if it could not be extracted.
     """
     value = block.get("input")
+    # Compatible servers write "" before the deltas.
     if isinstance(value, str):
         return clean(value)
     return (raw or compact(value)) if value else ""
@@ -61,6 +64,7 @@ def input_from_wire(block: dict[str, Any], raw: str | None) -> str:
 
 def same_input(one: str, other: str) -> bool:
     """Return whether two inputs are the same JSON value; "" equals `{}`."""
+    # Servers that write the start and the deltas by different encoders differ in white space.
     return one == other or _sorted_json(one) == _sorted_json(other) is not None
 
 

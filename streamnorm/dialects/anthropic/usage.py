@@ -43,6 +43,8 @@ class UsageReader:
             elif count is None or key not in (*_INPUTS, "output_tokens"):
                 if value is not None:
                     self._extra[key] = value
+            # SGLang and vLLM count the input only in `message_delta`, others only in the start
+            # (proxy/zeros-in-message-delta).
             elif has_input or key == "output_tokens" or not self._counts.get(key):
                 self._counts[key] = count
         before, self.usage = self.usage, self._snapshot()
@@ -59,6 +61,7 @@ class UsageReader:
 
     def _snapshot(self) -> Usage:
         counts = self._counts
+        # The unified count includes the cache, as all other vendors count.
         inputs = [counts[key] for key in _INPUTS if key in counts]
         return Usage(
             input_tokens=sum(inputs) if inputs else None,
@@ -77,6 +80,7 @@ def usage_to_wire(usage: Usage) -> dict[str, Any]:
     """
     read, write = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
     counts: dict[str, Any] = {
+        # Servers may report more cached tokens than tokens of input; no count is negative here.
         "input_tokens": max((usage.input_tokens or 0) - read - write, 0),
         "cache_creation_input_tokens": write,
         "cache_read_input_tokens": read,

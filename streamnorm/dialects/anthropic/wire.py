@@ -39,6 +39,7 @@ def text_of(value: dict[str, Any], field: str) -> str:
         Fatal: The field has another type.
     """
     text = value.get(field)
+    # proxy/null-deltas: the Python SDK raises at null, the TypeScript SDK appends the word `null`.
     if text is None or isinstance(text, str):
         return text or ""
     raise Fatal(StreamError("malformed", f"{field} is {found(text)}, expected a string"))
