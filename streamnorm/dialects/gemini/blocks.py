@@ -119,8 +119,11 @@ class CandidateBlocks:
         None leaves the block unchanged: read the chunk in full.
         """
         block = self._text
+        # A signature ends what it covers: Google's guide to thought signatures asks clients not to
+        # merge a signed part with others.
         if block is None or block.thought is not thought or block.signature or block.carry:
             return None
+        # The text revokes the finish reason, which is part of the slow path.
         if self.finish is not None:
             return None
         if block.offsets is not None:
@@ -155,9 +158,11 @@ class CandidateBlocks:
                 self._add_server_call(call, text, extra, events)
             case "codeExecutionResult" | "toolResponse" | "functionResponse" if is_object(value):
                 self._read_result(field, value, extra, events)
+            # A thought may be an image, too, and is no file of the answer.
             case "inlineData" | "fileData" if is_object(value) and not part.get("thought"):
                 self._revoke_finish(field)
                 self._add_block(_file_from_wire(field, value), extra, events)
+            # Google adds data fields with its models; the part goes back in the history as it came.
             case _:
                 self._revoke_finish(field)
                 block = OpaqueBlock(DIALECT, clean(field), compact(value))
@@ -185,6 +190,7 @@ class CandidateBlocks:
             self._revoke_finish("text")
         block = self._text
         if block is None or block.thought is not thought or block.signature:
+            # Empty text is the last part of most answers, with a finish reason or a signature.
             if not text:
                 return
             block = self._start_text(thought, events)
@@ -235,9 +241,12 @@ class CandidateBlocks:
     def _read_call(self, part: CallPart, extra: dict[str, Any], events: list[Event]) -> None:
         signature = string_of(extra, "thoughtSignature")
         extra = {key: value for key, value in extra.items() if key != "thoughtSignature"}
+        # Fragments have neither id nor name: they belong to the call that is open
+        # (vertex/partial-arguments).
         call = self._call
         if call is not None and call.is_continued_by(part):
             self._add_unknown(part, events)
+            # Any fragment of a call may bring its signature.
             if signature:
                 events.append(SignatureDelta(call.index, *signature_from_wire(signature)))
             self._append_arguments(call, part, events)
@@ -245,9 +254,12 @@ class CandidateBlocks:
         if not part.name:
             if part.id or part.arguments is not None or part.entries or part.continues:
                 raise Fatal(StreamError("malformed", "function call without a name, expected one"))
+            # Vertex AI ends a call by an empty `functionCall`; here its fragments have ended it
+            # already.
             self._opener.note("extra_call_end", "tool call")
             return
         in_fragments = bool(part.entries) or part.continues
+        # A call without arguments has `args: {}` or no `args` (google/calls-without-arguments).
         arguments = "" if part.arguments in (None, "{}") else part.arguments or ""
         # Only complete calls are resent; fragments get content that no earlier call has.
         content = f"fragments {self._opener.blocks}" if in_fragments else arguments
@@ -276,6 +288,8 @@ class CandidateBlocks:
         self, call: ToolCall, signature: str, extra: dict[str, Any], events: list[Event]
     ) -> int:
         self._opener.count_call(call.id, call.name)
+        # Google sends most calls without an id and matches results by name; all other dialects
+        # match by id.
         if not call.id:
             call = structs.replace(call, id=self._opener.mint_id("tool call"))
         self._calls.start(call.id, call.name)
@@ -293,6 +307,7 @@ class CandidateBlocks:
             events.append(JSONDelta(call.index, text))
         if not part.continues:
             self._call = None
+            # The end came within a string, whose rest no client can add.
             if not call.arguments.is_whole:
                 self._calls.cut(call.name)
             events.append(BlockStop(call.index))
@@ -319,6 +334,7 @@ class CandidateBlocks:
             self._opener.note("resent_result", "tool result")
             return
         self._revoke_finish(field)
+        # Google's results of client tools name the tool, and their id is optional.
         if field == "functionResponse":
             id = self._calls.answer(id, string_of(value, "name"))
         else:
@@ -363,6 +379,7 @@ class CandidateBlocks:
         block = self._text
         if block is None or not citations:
             return
+        # A citation counts bytes of all text so far, half a character included.
         self._flush(block, events)
         for citation in citations:
             key = f"{block.index} {citation!r}"
@@ -398,6 +415,7 @@ class CandidateBlocks:
 def _file_from_wire(field: str, value: dict[str, Any]) -> Block:
     data, url = value.get("data"), value.get("fileUri")
     data, url = data if isinstance(data, str) else None, url if isinstance(url, str) else None
+    # `displayName` has no unified field: such a file stays as it is.
     has_other_fields = not value.keys() <= {"mimeType", "data", "fileUri"}
     block = None if has_other_fields else file_block(string_of(value, "mimeType"), data, url)
     return block or OpaqueBlock(DIALECT, field, compact(value))

@@ -97,6 +97,7 @@ def _read_support(
     for position, number in enumerate(numbers):
         index = count_of(number)
         chunk = chunks[index] if index is not None and index < len(chunks) else None
+        # A chunk is a `oneof`: its only key is the kind of the source.
         if index is None or not is_object(chunk) or len(chunk) != 1:
             return []
         kind, source = next(iter(chunk.items()))
@@ -115,6 +116,7 @@ def _read_span(
     """Return the characters of a segment; None and None for the whole block."""
     if text is None:
         return None
+    # Protobuf leaves out 0 (https://protobuf.dev/programming-guides/json/, read 2026-11-23).
     start, end = count_of(segment.get("startIndex", 0)), segment.get("endIndex")
     if end is None and start == 0:
         return None, None
@@ -167,6 +169,7 @@ def citations_to_wire(
             span = {"startIndex": run_start + begin, "endIndex": run_start + end}
             recited.append({**span, **fields})
         else:
+            # The quoted text as well: readers that count in another way find the segment by it.
             segment = {"startIndex": begin, "endIndex": end, "text": text[first:last]}
             grounding.add(citation.kind, fields, segment)
     wire = grounding.to_wire()
@@ -185,6 +188,7 @@ def merge_citations(cited: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
     for part, fields in cited:
         grounding = fields.get("groundingMetadata", {})
         for support in grounding.get(_SUPPORTS, ()):
+            # 0 is left out on the wire.
             if part:
                 support["segment"]["partIndex"] = part
             numbers = [len(chunks) + number for number in support["groundingChunkIndices"]]
@@ -256,6 +260,7 @@ class _Grounding:
 
     def add(self, kind: str, fields: dict[str, Any], segment: dict[str, Any]) -> None:
         scores = _as_list(fields.pop(_SCORES, None))
+        # Clients number sources by their position in `groundingChunks`.
         number = self._numbers.setdefault(compact([kind, fields]), len(self._chunks))
         if number == len(self._chunks):
             self._chunks.append({kind: fields})
@@ -280,6 +285,7 @@ class _Grounding:
 
 def _source_fields(citation: Citation, *, extras: bool) -> dict[str, Any]:
     fields = {"uri": citation.url, "title": citation.title}
+    # Only retrieved documents have their text in the chunk.
     if citation.kind == "retrievedContext":
         fields["text"] = citation.cited_text
     named = {key: value for key, value in fields.items() if value is not None}

@@ -2,7 +2,8 @@
 
 https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent (read
 2026-11-22).  `blocks.py` reads the parts of one candidate.  This module reads the chunk and the
-message: frames, first and last chunk, token counts, errors and the end.
+message: frames, first and last chunk, token counts, errors and the end.  Comments name the
+recordings that show a case by server and file: `google/prompt-blocked`.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class GeminiDecoder(Decoder):
             return False
         inner = value.get("response")
         chunk = {**value, **inner} if is_object(inner) else value
+        # Google sends no terminal: any chunk behind a finish reason may be the last.
         if has_finish(chunk) or (not _CHUNK_MARKS.isdisjoint(chunk) and self._is_finished()):
             return True
         return super().may_end_with(frame, value)
@@ -115,6 +117,7 @@ class GeminiDecoder(Decoder):
         except InvalidJSON as problem:
             read_no_json(self, frame, problem, events)
             return
+        # Google wraps errors in an array of one.
         for chunk in value if is_array(value) else (value,):
             if is_object(chunk):
                 self._read_object(chunk, frame, events)
@@ -147,6 +150,8 @@ class GeminiDecoder(Decoder):
         first = not self._started
         if first:
             self._start(value, events)
+            # Most first chunks have the counts of the prompt, which encoders write in their first
+            # frame.
             self._read_usage(value.get("usageMetadata"), events)
             if self._usage.usage != Usage():
                 self.first_usage = self._usage.usage
@@ -162,10 +167,13 @@ class GeminiDecoder(Decoder):
                 raw = _raw_parts(data)
             parts = raw[number] if number < len(raw) else []
             blocks = self._blocks_of(index)
+            # Raised last: the counts of a failed answer stand in the same chunk
+            # (google/malformed-function-call).
             failed = self._read_candidate(blocks, candidate, parts, events) or failed
         if not first:
             self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
+        # google/prompt-blocked: no candidate says so.
         if is_object(feedback) and (reason := finish_reason_of(feedback.get("blockReason"))):
             self._block(reason)
         if failed is not None:
@@ -184,6 +192,7 @@ class GeminiDecoder(Decoder):
         id, model = string_of(value, "responseId"), string_of(value, "modelVersion")
         self._opener.check_names(id, model)
         self._started = True
+        # Vertex AI has a time in every chunk, older models have no `responseId`.
         self._opener.seed = (id, model, string_of(value, "createTime"))
         events.append(MessageStart(id, model, dict(self._extra) or None))
 
@@ -207,6 +216,7 @@ class GeminiDecoder(Decoder):
     def _index_of(self, candidate: _Value) -> int:
         """Return the index of a candidate; the first may come without one."""
         index = candidate.get("index")
+        # Protobuf leaves out 0 (https://protobuf.dev/programming-guides/json/, read 2026-11-23).
         if index is None:
             return 0
         if type(index) is not int or index < 0:
@@ -215,6 +225,7 @@ class GeminiDecoder(Decoder):
 
     def _block(self, block_reason: str) -> None:
         """Store the `blockReason` of the prompt, which ends every candidate."""
+        # A message needs a choice, though a blocked prompt has no candidate.
         self._blocks_of(0)
         for blocks in self._candidates.values():
             if blocks.finish is None:
@@ -237,6 +248,7 @@ class GeminiDecoder(Decoder):
     ) -> Fatal | None:
         """Append the events of a candidate in a chunk; return the error if it has failed."""
         blocks.last_content = ""
+        # A candidate that only finishes has no content, or content without parts.
         content = candidate.get("content")
         parts = content.get("parts") if is_object(content) else None
         for position, part in enumerate(parts if is_array(parts) else ()):
@@ -263,6 +275,7 @@ class GeminiDecoder(Decoder):
         reason = finish_reason_of(candidate.get("finishReason"))
         if reason and not blocks.ends_in_code:  # the result of the code follows, and more
             blocks.finish, blocks.blocked = reason, False
+        # `STOP` has no `finishMessage`; the reasons of failure name the cause there.
         error = failed_finish(reason, string_of(candidate, "finishMessage"))
         return None if error is None else Fatal(error)
 
@@ -275,6 +288,7 @@ class GeminiDecoder(Decoder):
     def _finish(self, events: list[Event]) -> None:
         if 0 not in self._candidates:  # most targets write no choice other than 0
             raise self.malformed(f"candidate {min(self._candidates)} alone, expected candidate 0")
+        # The start of the message is written by now: late fields go with its end.
         self._candidates[0].extra.update(self._late_extra)
         candidates = [blocks for _, blocks in sorted(self._candidates.items())]
         stops = [blocks.finish_message(events) for blocks in candidates]

@@ -54,8 +54,10 @@ class GeminiRun(DeltaRun):
         if counts is not None and not self._usage.matches_last(counts):
             self._refused = counts
             return None
+        # A chunk of another message is an error, which the slow path reports.
         if chunk.response_id and chunk.response_id != self.response_id:
             return None
+        # Vertex AI repeats the time of the first chunk.
         if created is not None and created != self._extra.get("createTime"):
             return None
         part = chunk.candidates[0].content.parts[0]

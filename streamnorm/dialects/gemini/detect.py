@@ -47,6 +47,7 @@ def is_request(body: dict[str, Any]) -> bool:
     first = contents[0] if is_array(contents) and contents else contents  # or one object
     if not is_object(first):
         return False
+    # Google reads one object in place of a list, too.
     parts = first.get("parts")
     return is_array(parts) or is_object(parts)
 

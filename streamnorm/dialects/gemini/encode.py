@@ -57,10 +57,13 @@ from streamnorm.dialects.gemini.tool_calls import server_call_to_wire, tool_call
 from streamnorm.dialects.gemini.usage import usage_to_wire
 from streamnorm.dialects.gemini.wire import DIALECT, raw_json
 
+# google-genai reads any other line than `data: ` as JSON, comments included: a blank line is the
+# only keep-alive (3.4.0, read 2026-11-22).
 _PING = b"\r\n"
 _HEAD = b'data: {"candidates":[{"content":{"parts":[{'
 _CONTENT_END = b'}],"role":"model"}'
 _CANDIDATE_END = b',"index":0}]'
+# Google ends lines by CRLF.
 _END = b"\r\n\r\n"
 
 _TEXT = b'"text":'
@@ -165,6 +168,7 @@ class GeminiEncoder(Encoder):
         open_block = self._open[event.index]
         signed = Signed(event.signature, event.issuer, event.id)
         signature = signature_to_wire(signed, extras=self.extras)
+        # Gemini 3 answers 400 if the signature returns on another part than its call.
         if isinstance(open_block.block, ToolCall):
             open_block.signature = signature
             return b""
@@ -173,6 +177,7 @@ class GeminiEncoder(Encoder):
         return _HEAD + sealed + open_block.tail
 
     def _citation(self, event: CitationDelta) -> bytes:
+        # Google sends the sources with the last chunk of a text, when all offsets are known.
         open_block, size = self._open[event.index], OBJECT_BYTES + len(dumps(event.citation))
         self._stored.add(size)
         open_block.citation_bytes += size
@@ -186,8 +191,10 @@ class GeminiEncoder(Encoder):
         thought = b""
         if isinstance(block, Reasoning):
             self._end_joined()
+            # Each part says it again; a part without is shown as the answer.
             thought = _THOUGHT
         extra = self._vendor_fields(event.extra)
+        # Each chunk names the role, as Google's chunks do.
         tail = thought + _CONTENT_END + _CANDIDATE_END + self._tail
         joined = self._joined
         self._open[event.index] = _OpenBlock(
@@ -232,6 +239,7 @@ class GeminiEncoder(Encoder):
         self._tail = (b"," if self._names else b"") + rest + _END
         extra = self._vendor_fields(event.extra)
         self._blocked = block_reason(extra)
+        # A candidate beside the feedback would be an answer to a prompt that was refused.
         if self._blocked:
             return _frame({**extra, **self._names})
         return self._candidate({}, extra)
@@ -253,6 +261,7 @@ class GeminiEncoder(Encoder):
     def _error(self, event: StreamError) -> bytes:
         citations = b"".join([self._citations(open_block) for open_block in self._open.values()])
         code = (event.code or "").upper()
+        # Google has finish reasons for answers that failed, and an error object for all else.
         if code not in FAILED:
             counts = self._counts()
             usage = self._candidate({}, counts) if counts else b""
@@ -339,6 +348,7 @@ def _file(block: Image | Document) -> dict[str, Any]:
     if block.url is not None:
         return {"fileData": {"mimeType": block.media_type, "fileUri": block.url}}
     data = block.data or ""
+    # `inlineData` is Base64 for every type.
     if (block.media_type or "").startswith("text/"):
         data = b64encode(data.encode("utf-8", "replace")).decode()
     return {"inlineData": {"mimeType": block.media_type, "data": data}}

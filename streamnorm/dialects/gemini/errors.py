@@ -14,6 +14,7 @@ _TOO_LONG = "input token count"
 
 _STATUSES = {
     401: "UNAUTHENTICATED",
+    # Google has no status for a bill that is due; this one covers quotas.
     402: "RESOURCE_EXHAUSTED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
@@ -24,6 +25,7 @@ _STATUSES = {
     501: "UNIMPLEMENTED",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
+    # google-genai retries 503 and knows no 529.
     529: "UNAVAILABLE",
 }
 

@@ -38,6 +38,7 @@ def signature_to_wire(signed: Signed, *, extras: bool) -> str:
             Base64.  Another server may have cut it, and clients that cannot decode it raise.
     """
     signature, issuer, _ = signed
+    # Google refuses a signature that differs from its own by one byte.
     if issuer == "google" and (extras or _is_base64(signature)) and not _is_tagged(signature):
         return signature
     return b64encode(tag_signature(*signed).encode("utf-8", "replace")).decode()
@@ -63,6 +64,7 @@ def is_decodable(signature: str) -> bool:
 
 def _is_base64(text: str) -> bool:
     """Return whether text is padded Base64."""
+    # google-genai refuses unpadded Base64 in either alphabet (3.4.0, read 2026-11-22).
     if len(text) % 4 or _BASE64.fullmatch(text) is None:
         return False
     symbols = b"-_" if "-" in text or "_" in text else b"+/"

@@ -47,6 +47,7 @@ _TO_WIRE: dict[StopReason, str] = {
     "end_turn": "STOP",
     "tool_use": "STOP",
     "max_tokens": "MAX_TOKENS",
+    # The reason that clients show as a refusal; the finer ones name rules of Google's.
     "refusal": "SAFETY",
     "pause": "CONTINUATION",
     "other": "OTHER",
@@ -72,6 +73,7 @@ def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopRea
     if finish_reason in _REFUSALS:
         return "refusal"
     reason = _FROM_WIRE.get(finish_reason, "other")
+    # A reason that is newer than this table does not cancel a call that the client must run.
     is_unknown = finish_reason not in _FROM_WIRE and finish_reason not in _KNOWN_OTHERS
     return "tool_use" if awaits_client and (is_unknown or reason == "end_turn") else reason
 
@@ -79,6 +81,7 @@ def stop_reason_from_wire(finish_reason: str, *, awaits_client: bool) -> StopRea
 def stop_reason_to_wire(event: MessageStop) -> str:
     """Return the `finishReason`: the raw one if it maps to the same stop reason."""
     raw = event.raw_reason or ""
+    # Google's finer reasons return as they came.
     if event.reason == "refusal" and raw in _REFUSALS:
         return raw
     return raw if event.reason == "other" and raw in _OTHERS else _TO_WIRE[event.reason]

@@ -64,6 +64,7 @@ def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
     continues = _continues(call) or any(map(_continues, entries))
     arguments = _arguments_text(call.get("args"), raw)
     if arguments is not None and (entries or continues):
+        # `args: {}` beside fragments says nothing; whole arguments would be written twice.
         if call["args"]:
             raise contradiction("whole arguments beside fragments")
         arguments = None
@@ -81,6 +82,7 @@ def _arguments_text(value: Any, raw: RawCall | None) -> str | None:
         return None
     if isinstance(value, str):
         return clean(value)
+    # As spelt: numbers beyond Python's precision and the order of keys reach the tool unchanged.
     text = bytes(raw.args).decode() if raw is not None else ""
     return text or compact(value)
 
@@ -99,6 +101,7 @@ def server_call_from_wire(
 
 def tool_call_to_wire(call: ToolCall, arguments: str, signature: str | None) -> dict[str, Any]:
     """Return a client tool call as the fields of a part."""
+    # An object: google-genai refuses arguments that are text (3.4.0, read 2026-11-22).
     function = {"id": call.id, "name": call.name, "args": raw_json(arguments or "{}")}
     part: dict[str, Any] = {"functionCall": function}
     return part if signature is None else {**part, "thoughtSignature": signature}
@@ -195,6 +198,8 @@ class PartialArguments:
             return opening + (self._close_to(common) if ends_list and path else "")
         if common == len(path):
             raise _malformed("a value for what is open")
+        # Vertex AI sends the values in the order of the JSON text: a container that a path leaves
+        # is complete.
         out = [opening, self._close_to(common + 1)]
         for number, step in enumerate(path[common:], common):
             out.append(self._enter(step))
@@ -203,6 +208,8 @@ class PartialArguments:
         if _has_value(entry):
             out.append(self._value(path, entry))
         else:
+            # An entry without a value is an empty object, or with `[]` an empty array, which later
+            # entries may fill.
             out.append(self._begin(path[-1], is_list=ends_list))
         return "".join(out)
 
@@ -240,6 +247,7 @@ class PartialArguments:
         if "stringValue" in entry:
             self._string = path
             return '"' + self._continue_string(entry)
+        # `nullValue` has the name `NULL_VALUE`, whose JSON is null.
         value = entry.get("numberValue", entry.get("boolValue"))
         return compact(value)
 
@@ -290,6 +298,7 @@ def _has_value(entry: dict[str, Any]) -> bool:
 
 
 def _check_value(entry: dict[str, Any]) -> None:
+    # The value is a `oneof` in Google's definition.
     values = [key for key in _TYPES if key in entry]
     if len(values) > 1:
         raise _malformed(f"{len(values)} values in one entry")
@@ -372,6 +381,7 @@ class CandidateCalls:
         if not id:
             return False
         found, known = (name, hash(content)), self._by_id.get((kind, id))
+        # Results name their call by this id.
         if known is not None and known != found:
             raise contradiction(f"the id of another {kind}")
         self._by_id[kind, id] = found
@@ -409,6 +419,7 @@ class CandidateCalls:
         With `mcpServers` the provider runs client tools itself and sends their results.
         """
         if not id:
+            # Google matches results by name where ids are missing.
             id = next((known for known, tool in self._unanswered.items() if tool == name), "")
         self._unanswered.pop(id, None)
         return id

@@ -82,6 +82,7 @@ class UsageReader:
 
     def read(self, usage: dict[str, Any]) -> bool:
         """Read a usage object and return whether the snapshot changes."""
+        # `matches_last` compares JSON text, which this path does not have.
         self._last = None
         extra: dict[str, Any] = {}
         counts = Counts()
@@ -126,6 +127,7 @@ def usage_to_wire(usage: Usage, *, extras: bool) -> dict[str, Any]:
     """
     wire: dict[str, Any] = dict(usage.extra or {}) if extras else {}
     thoughts = usage.reasoning_tokens or 0
+    # Other servers report more reasoning than output; `candidatesTokenCount` must not be negative.
     prompt, output = usage.input_tokens or 0, max(usage.output_tokens or 0, thoughts)
     tools = min(count_of(wire.get("toolUsePromptTokenCount")) or 0, prompt)
     wire |= {

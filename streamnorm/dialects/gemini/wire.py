@@ -28,6 +28,7 @@ class Counts(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     thoughts_token_count: Count | None = None
     cached_content_token_count: Count | None = None
     tool_use_prompt_token_count: Count | None = None
+    # By modality: equal from chunk to chunk, so that comparing their text is enough.
     prompt_tokens_details: Raw = Raw()
     candidates_tokens_details: Raw = Raw()
     cache_tokens_details: Raw = Raw()
@@ -54,6 +55,7 @@ class TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
     """A candidate without a finish reason."""
 
     content: TextContent
+    # Left out by protobuf, since it is 0.
     index: Literal[0] = 0
 
 
@@ -68,6 +70,7 @@ class TextChunk(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
     usage_metadata: Counts | None = None
     model_version: str | None = None
     response_id: str | None = None
+    # Vertex AI, in every chunk.
     create_time: str | None = None
     prompt_feedback: None = None
     error: None = None
@@ -126,6 +129,7 @@ def raw_parts(data: str) -> list[list[RawPart]]:
     """
     frame = _RAW.decode(data)
     candidates = frame.candidates
+    # Code Assist's envelope (code-assist/wrapped).
     if candidates is None:
         candidates = frame.response.candidates if frame.response is not None else None
     contents = [candidate.content for candidate in candidates or ()]

@@ -226,6 +226,7 @@ class OutputStep(OpenStep):
         if self.kind != "model_output":  # the former revision starts a content, not a step
             self.read_delta(self.kind, self._fields, "", events)
             return
+        # The last event repeats whole steps, whose contents stand here; streamed steps start bare.
         contents = self._fields.get("content")
         for content in contents if is_array(contents) else ():
             kind = string_of(content, "type") if is_object(content) else ""
@@ -254,6 +255,7 @@ class OutputStep(OpenStep):
                 self._cite(delta.get("annotations"), events)
             case "thought_signature":
                 self._sign(string_of(delta, "signature"), events)
+            # Audio and video have no unified block.
             case "image" | "document":
                 self._file(kind, delta, events)
             case _:
@@ -389,6 +391,7 @@ class ThoughtStep(OpenStep):
             return
         if self._signature:
             self.stop(events, explicit=True)
+        # Most thoughts have a signature and no summary: the history needs that step.
         block = self._grow(events)
         block.flush(events)
         self._signature = signature

@@ -4,7 +4,8 @@ https://ai.google.dev/api/interactions-api and
 https://ai.google.dev/gemini-api/docs/streaming (read 2026-11-22).  An interaction is a
 series of steps, each with its start, deltas and stop, which `steps.py` reads.  This module
 reads the events of the whole interaction: its start, status, token counts and end.  The
-former revision, which calls its steps contents, is read in the same way.
+former revision, which calls its steps contents, is read in the same way.  Comments name the
+recordings that show a case, which are those of Gemini: `interactions/error-event`.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class InteractionsDecoder(Decoder):
         return {"event_id": self._event_id} if self._event_id else None
 
     def read(self, frame: Frame, events: list[Event]) -> None:
+        # interactions/error-event: the name of the frame, whatever its payload is.
         if frame.event == "error":
             raise Fatal(named_error(frame.data, self.json_of(frame.data)))
         try:
@@ -96,10 +98,13 @@ class InteractionsDecoder(Decoder):
         family, _, action = event_type(value, frame).partition(".")
         if family != "interaction":
             return family == "error" or super().may_end_with(frame, value)
+        # A status update announces the end, and the last event with the counts follows
+        # (interactions/cut-after-a-status).
         return action != "status_update" and status_of(action, value) in TERMINAL
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:
         error = failed_status(self._status, {})
+        # A status of failure is final without the last event.
         if error is not None:
             raise Fatal(error)
         return ()
@@ -107,6 +112,8 @@ class InteractionsDecoder(Decoder):
     # Events
 
     def read_done(self, events: list[Event]) -> None:
+        # The vendor's `[DONE]` follows the last event; after a status alone it stands for that
+        # event.
         if self._status in TERMINAL:
             self._finish({}, events)
 
@@ -128,6 +135,7 @@ class InteractionsDecoder(Decoder):
         family, _, action = kind.partition(".")
         if family == "interaction":
             self._read_interaction(action, value, data, events)
+        # `content` is the name in the revision before 2026-05-20.
         elif family in ("step", "content") and action in ("start", "delta", "stop"):
             self._start({}, events)
             self._read_metadata(value, events)
@@ -148,6 +156,7 @@ class InteractionsDecoder(Decoder):
         """Append the events of an event of the whole interaction."""
         found = value.get("interaction")
         interaction: dict[str, Any] = found if is_object(found) else {}
+        # Without the object `interaction`, which all other events of this family have.
         if action == "status_update":
             interaction = {"id": value.get("interaction_id"), "usage": value.get("usage")}
         self._check_id(string_of(interaction, "id"))
@@ -164,6 +173,7 @@ class InteractionsDecoder(Decoder):
         self._status = status or self._status
         if rest := unknown_fields(value, *_EVENT_FIELDS, *_FIELDS_BY_ACTION.get(action, ())):
             self._blocks.add_opaque(f"interaction.{action}", rest, events)
+        # An action of a later revision ends the interaction if its status does.
         is_final = action not in _FIELDS_BY_ACTION and self._status in TERMINAL
         if action in FINAL_EVENTS or is_final:
             self._steps.read_complete(interaction, data, events)
@@ -184,10 +194,12 @@ class InteractionsDecoder(Decoder):
         """Append the start of the message, unless it has started."""
         if self._start_fields is not None:
             return
+        # A stream that was resumed by `last_event_id` begins in the middle of the steps.
         if not interaction:
             self.note("missing_start", "interaction")
             self._steps.is_resumed = True
         id = string_of(interaction, "id")
+        # An interaction has a model or an agent (interactions/agent-over-its-budget).
         model = string_of(interaction, "model") or string_of(interaction, "agent")
         self._blocks.check_names(id, model)
         self._blocks.seed = (id, model, string_of(interaction, "created"))
@@ -199,6 +211,7 @@ class InteractionsDecoder(Decoder):
     def _read_metadata(self, value: dict[str, Any], events: list[Event]) -> None:
         metadata = value.get("metadata")
         if is_object(metadata):
+            # Counts of the whole interaction, as in the last event.
             self._read_usage(metadata.get("total_usage"), events)
             if rest := unknown_fields(metadata, "total_usage"):
                 self._blocks.add_opaque("metadata", rest, events)

@@ -87,6 +87,7 @@ class OpenSteps:
 
     def read_complete(self, interaction: dict[str, Any], data: str, events: list[Event]) -> None:
         """Append the steps of the last event, unless earlier events had steps."""
+        # The last event may hold the steps, and alone does so in a stream without step events.
         if not self._starts:
             for step, raw_step in _complete_steps(interaction, data):
                 self._add(step, raw_step, events)
@@ -104,6 +105,7 @@ class OpenSteps:
             kind, id, name = (string_of(step, key) for key in ("type", "id", "name"))
             if kind in _TEXTS:
                 texts.append(_text_of(step))
+            # Without an id no call of the stream can be named.
             elif kind == FUNCTION_CALL and id:
                 known = self._blocks.calls_by_id.get(id)
                 if known is None:
@@ -195,11 +197,13 @@ class OpenSteps:
             if index in self._starts and not _has_content(delta):
                 self._blocks.note("late_delta", "step")
                 return
+            # Only a resumed stream lacks the start of a step for a good reason.
             if index in self._starts or not self.is_resumed:
                 raise malformed(f"delta of step {index}, which is not open")
             self._blocks.note("misplaced_delta", "step")
             self._repeats(index, {"type": implied})
             step = self._start(index, {"type": implied}, None, events)
+        # Stored until the stop, since results come in parts of which some replace others.
         if isinstance(step, ResultStep):
             self._store(index, value_bytes(delta))
         if not step.read_delta(kind, delta, arguments_text(delta, raw), events):

@@ -63,6 +63,7 @@ def stop_reason(status: str, *, awaits_client: bool, resumable: bool) -> StopRea
     """
     reason = _REASONS.get(status, "other")
     if reason in ("end_turn", "tool_use"):
+        # A call without a result waits for the client, whatever the status is.
         if awaits_client:
             return "tool_use"
         return "end_turn" if reason == "end_turn" else "other"
@@ -79,6 +80,7 @@ def failed_status(status: str, interaction: dict[str, Any]) -> StreamError | Non
     if status not in _FAILED:
         return None
     errors = interaction.get("errors")
+    # `errors` in a stored interaction, `error` in that of a stream.
     for error in (interaction.get("error"), *(errors if is_array(errors) else ())):
         if is_object(error) and (found := find_error({"error": error})) is not None:
             return found

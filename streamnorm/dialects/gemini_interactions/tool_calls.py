@@ -154,6 +154,7 @@ class ToolCallStep(_CallStep):
         if not name:
             raise malformed("function call without a name, expected one")
         signature = string_of(fields, "signature")
+        # Some recorded calls start with `signature: ""`.
         signed = signature_from_wire(signature) if signature else None
         id = id or self._blocks.mint_id("tool call")
         self._blocks.name_call(id, name)
@@ -208,6 +209,8 @@ class ResultStep(OpenStep):
     """The result of a tool that the provider executed: one block, when the step stops."""
 
     def start(self, events: list[Event]) -> None:
+        # `google_search_result` starts without its result, which a delta brings
+        # (interactions/search-with-sources).
         self._result: dict[str, Any] = {}
         self._merge(self._fields)
 

@@ -63,6 +63,7 @@ class RawStep(Struct):
         text = bytes(self.arguments).decode()
         if text.startswith('"'):
             return str(decode_any(text, max_depth=1))
+        # Every call starts with `{}`, and its arguments follow in deltas.
         return "" if text in ("null", "{}") else text
 
 
