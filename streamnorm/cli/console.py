@@ -29,6 +29,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        self.suggest_on_error = False  # from Python 3.14 on, argparse has suggestions of its own
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Write the help at once, so that a closed pipe is noticed here."""
@@ -44,6 +45,14 @@ class Parser(argparse.ArgumentParser):
             suggestion = did_you_mean(name, self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
         return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Add a similar command or choice to the error of an unknown one."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as exc:
+            exc.message += did_you_mean(value, map(str, action.choices or ()))
+            raise
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line that names the error, and not the whole usage."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from streamnorm._core.errors import RecordingError, UnrecordedRequest, did_you_mean
 from streamnorm.cli import console
 
@@ -289,11 +291,21 @@ def read_fault(text: str) -> Fault:
     if name not in known:
         expected = f"{', '.join(known)}{did_you_mean(name, known)}"
         raise argparse.ArgumentTypeError(f"{text!r}, expected one of {expected}")
+    kind: type[Fault] = getattr(faults, name)
     try:
-        fault: Fault = getattr(faults, name)(*positional, **keywords)
-    except (TypeError, ValueError) as exc:
+        return kind(*positional, **keywords)
+    except TypeError as exc:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected {_describe_call(kind)}") from exc
+    except ValueError as exc:
         raise argparse.ArgumentTypeError(f"{text!r}: {exc}") from exc
-    return fault
+
+
+def _describe_call(kind: type[Fault]) -> str:
+    """Return how a fault is called, such as `http(status, times=...)`."""
+    # `when` is a function, which no literal is.
+    fields = [field for field in structs.fields(kind) if field.name != "when"]
+    parameters = [field.name if field.required else f"{field.name}=..." for field in fields]
+    return f"{kind.__name__}({', '.join(parameters)})"
 
 
 def _parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:

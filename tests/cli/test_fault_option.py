@@ -35,3 +35,19 @@ def test_str_of_a_fault_is_its_argument(fault: faults.Fault) -> None:
 def test_other_names_are_refused_with_the_names_of_all_faults(name: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected one of bom, content_type, crlf"):
         read_fault(f"{name}()")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http()", "http(status, times=...)"),
+        ("http('x')", "http(status, times=...)"),
+        ("cut(3)", "cut(byte=..., event=...)"),
+        ("stall(at=3)", "stall(byte=..., event=..., s=...)"),
+        ("bom(1)", "bom()"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_those_of_the_fault(text: str, expected: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as refused:
+        read_fault(text)
+    assert str(refused.value) == f"{text!r}, expected {expected}"

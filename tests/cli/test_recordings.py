@@ -286,7 +286,7 @@ def test_faults_change_the_answers(client: httpx.Client, tmp_path: Path) -> None
         ),
         (["replay", "rec", "--fault", "cut(event="], "'cut(event=', expected one as cut(event=3)"),
         (["replay", "rec", "--fault", "cut(event=1, byte=2)"], "argument --fault: 'cut(event=1,"),
-        (["replay", "rec", "--fault", "http()"], "'http()': Missing required argument"),
+        (["replay", "rec", "--fault", "http()"], "'http()', expected http(status, times=...)"),
         (["replay", "rec", "--fault", "http(__import__('os'))"], "expected one as cut(event=3)"),
         (["replay", "rec", "--ignore", "("], "argument --ignore: '(' is no regular expression: "),
         (["replay", "rec", "--drift", "x"], "invalid choice: 'x'"),

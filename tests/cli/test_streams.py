@@ -110,6 +110,7 @@ def test_exit_status_and_last_line_report_the_outcome(
     ("arguments", "message"),
     [
         ([], "required: COMMAND"),
+        (["transcod", TEXT], "; did you mean transcode? (see streamnorm --help)"),
         (["transcode", TEXT], "required: --to"),
         (["transcode", TEXT, "--to", "klingon"], "no dialect 'klingon', expected one of"),
         (
@@ -124,6 +125,7 @@ def test_exit_status_and_last_line_report_the_outcome(
         (["decode", TEXT, "--form=chat"], "--form=chat; did you mean --from? (see streamnorm"),
         (["decode", TEXT, "--server", "qianfn"], "no other changes the reading; did you mean qia"),
         (["transcode", TEXT, "--to", "anthropic", "--ordering", "x"], "invalid choice: 'x'"),
+        (["transcode", TEXT, "--to", "chat", "--ordering", "sequental"], "; did you mean seq"),
         (["decode", "no-such-file.sse"], "no-such-file.sse: No such file or directory"),
         (["decode", RECORDINGS], "Is a directory"),
         (["inspect", TEXT, "--to", "klingon"], "no dialect 'klingon', expected one of"),
