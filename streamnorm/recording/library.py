@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.http.urls import detect_url
@@ -65,25 +65,20 @@ class ReplayOptions(TypedDict, total=False):
     redact: Sequence[str | re.Pattern[str]]
 
 
-class _LibraryEntry:
+class _LibraryEntry(Struct, eq=False):
     """A recording of a library.
 
     Attributes:
+        recording: The recording.
         request: Its request without secrets; None if unknown.
         compared: Its request, normalised for comparison; None if unknown.
         played: Whether it has answered a request.
     """
 
-    def __init__(
-        self,
-        recording: Recording,
-        request: RecordedRequest | None,
-        compared: RecordedRequest | None,
-    ) -> None:
-        self.recording = recording
-        self.request = request
-        self.compared = compared
-        self.played = False
+    recording: Recording
+    request: RecordedRequest | None = None
+    compared: RecordedRequest | None = None
+    played: bool = False
 
     def is_for(self, compared: RecordedRequest) -> bool:
         """Return whether a request has the method, path and dialect of this recording."""
@@ -215,7 +210,7 @@ class Library:
     def _entry(self, recording: Recording) -> _LibraryEntry:
         request = recording.request
         if request is None:
-            return _LibraryEntry(recording, None, None)
+            return _LibraryEntry(recording)
         request = Secrets(self._redact).recorded_request(request)
         return _LibraryEntry(recording, request, self._normalise(request))
 

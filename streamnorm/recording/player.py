@@ -59,42 +59,6 @@ class Pace:
         return silence_s > read_timeout_s
 
 
-class _Schedule:
-    """The due time of each chunk, counted from the start so that errors do not add up."""
-
-    def __init__(self, playback: Playback, pace: Pace, read_timeout_s: float | None) -> None:
-        self._steps: Iterator[Step] = iter(playback.steps)
-        self._end: PlaybackEnd = playback.end
-        self._pace = pace
-        self._read_timeout_s = read_timeout_s
-        self._due_s = 0.0
-
-    def next(self) -> tuple[float, bytes | None]:
-        """Return when the next chunk is due, in seconds from the start, and its bytes.
-
-        The bytes are None if the reader gives up at that time.
-
-        Raises:
-            StopIteration: The body has ended.
-            PlaybackReset: The connection broke.
-            PlaybackTimeout: No chunk follows.
-        """
-        step = next(self._steps, None)
-        if step is None:
-            if self._end == "reset":
-                raise PlaybackReset("the recorded connection broke here")
-            if self._end == "timeout":
-                raise PlaybackTimeout("the recorded server stayed silent here")
-            raise StopIteration
-        if self._pace.times_out(step, self._read_timeout_s):
-            # Without a timeout only speed 0 can time out, and then no time passes.
-            self._due_s += (self._read_timeout_s or 0.0) if self._pace.speed else 0.0
-            self._steps, self._end = iter(()), "timeout"
-            return self._due_s, None
-        self._due_s += self._pace.wait_s(step)
-        return self._due_s, step.data
-
-
 class Player:
     """The body of a playback, chunk by chunk at its time.
 
@@ -113,8 +77,12 @@ class Player:
     def __init__(
         self, playback: Playback, pace: Pace, *, read_timeout_s: float | None = None
     ) -> None:
-        self._schedule = _Schedule(playback, pace, read_timeout_s)
+        self._steps: Iterator[Step] = iter(playback.steps)
+        self._end: PlaybackEnd = playback.end
+        self._pace = pace
+        self._read_timeout_s = read_timeout_s
         self._started_at: float | None = None
+        self._due_s = 0.0  # counted from the start, so that errors do not add up
 
     def __iter__(self) -> Self:
         return self
@@ -122,8 +90,8 @@ class Player:
     def __next__(self) -> bytes:
         if self._started_at is None:
             self._started_at = time.monotonic()
-        due_s, data = self._schedule.next()
-        while (wait_s := self._started_at + due_s - time.monotonic()) > 0:
+        data = self._advance()
+        while (wait_s := self._started_at + self._due_s - time.monotonic()) > 0:
             time.sleep(min(wait_s, _LONGEST_SLEEP_S))
         return _check_arrival(data)
 
@@ -134,12 +102,37 @@ class Player:
         if self._started_at is None:
             self._started_at = anyio.current_time()
         try:
-            due_s, data = self._schedule.next()
+            data = self._advance()
         except StopIteration:
             raise StopAsyncIteration from None
         # Sleeps even for 0 s: other tasks run between two chunks, as with a real connection.
-        await anyio.sleep(max(0.0, self._started_at + due_s - anyio.current_time()))
+        await anyio.sleep(max(0.0, self._started_at + self._due_s - anyio.current_time()))
         return _check_arrival(data)
+
+    def _advance(self) -> bytes | None:
+        """Advance the due time to the next chunk, and return its bytes.
+
+        They are None if the reader gives up at that time.
+
+        Raises:
+            StopIteration: The body has ended.
+            PlaybackReset: The connection broke.
+            PlaybackTimeout: No chunk follows.
+        """
+        step = next(self._steps, None)
+        if step is None:
+            if self._end == "reset":
+                raise PlaybackReset("the recorded connection broke here")
+            if self._end == "timeout":
+                raise PlaybackTimeout("the recorded server stayed silent here")
+            raise StopIteration
+        if self._pace.times_out(step, self._read_timeout_s):
+            # Without a timeout only speed 0 can time out, and then no time passes.
+            self._due_s += (self._read_timeout_s or 0.0) if self._pace.speed else 0.0
+            self._steps, self._end = iter(()), "timeout"
+            return None
+        self._due_s += self._pace.wait_s(step)
+        return step.data
 
 
 def _check_arrival(data: bytes | None) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
 
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm.recording.exchange import Playback
@@ -17,7 +16,7 @@ from streamnorm.recording.player import (
 from streamnorm.recording.recording import Rechunk, Recording
 
 
-class ReplaySource:
+class ReplaySource(Player):
     """The bytes of a recorded response, read once: by `async for` or by `for`.
 
     It ends as the recording does.  `streamnorm.events` reads its status and headers like those
@@ -38,25 +37,19 @@ class ReplaySource:
         self.status_code = playback.status
         self.headers = playback.headers
         self.closed = False
-        self._player = Player(playback, pace)
-
-    def __aiter__(self) -> Self:
-        return self
+        super().__init__(playback, pace)
 
     async def __anext__(self) -> bytes:
         self._check_open()
         try:
-            return await anext(self._player)
+            return await super().__anext__()
         except (PlaybackReset, PlaybackTimeout) as exc:
             raise _socket_error(exc) from exc
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> bytes:
         self._check_open()
         try:
-            return next(self._player)
+            return super().__next__()
         except (PlaybackReset, PlaybackTimeout) as exc:
             raise _socket_error(exc) from exc
 

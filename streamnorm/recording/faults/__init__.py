@@ -30,24 +30,44 @@ All other bytes arrive when they would have.  A position that the answer does no
 `ValueError` when the fault is applied; none, or several, when it is made.
 """
 
-from streamnorm.recording.faults.fault import Fault, FaultQueue, ReplayFault, When
-from streamnorm.recording.faults.kinds import (
-    bom,
-    content_type,
-    crlf,
-    cut,
-    drop,
-    drop_terminal,
-    duplicate,
-    error_event,
-    every,
-    garbage,
-    http,
-    reorder,
-    slow_first_byte,
-    stall,
-    truncate,
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import TypedDict
+
+from msgspec import structs
+
+from streamnorm._core.codec import Dialect
+from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.faults.dialects import (
+    error_body,
+    find_dialect,
+    find_terminals,
+    overloaded_frames,
+    overloaded_status,
 )
+from streamnorm.recording.faults.fault import (
+    Fault,
+    FaultQueue,
+    PositionedFault,
+    ReplacingFault,
+    ReplayFault,
+    When,
+)
+from streamnorm.recording.faults.offsets import (
+    Located,
+    delay,
+    event_boundary,
+    events_of,
+    insert,
+    insert_after,
+    is_stream,
+    remove,
+    split,
+)
+from streamnorm.recording.recording import Recording
 
 __all__ = [
     "Fault",
@@ -70,3 +90,309 @@ __all__ = [
     "stall",
     "truncate",
 ]
+
+_BOM = b"\xef\xbb\xbf"
+# Neither UTF-8 nor a line end, so that it corrupts the line it is inserted into.
+_GARBAGE = b"\x80\xfe\xff\x00\xc3\x28"
+_BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
+# Statuses that clients retry as soon as the server allows it.
+_WITH_RETRY_AFTER = (429, 503, 529)
+_INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
+# Longer than the timeouts of HTTP clients, shorter than those of SDKs.
+_SLOW_S = 60.0
+
+
+class cut(PositionedFault, frozen=True):
+    """The connection is lost at a position."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        before, _ = split(playback.steps, self._offset(playback.body))
+        return structs.replace(playback, steps=tuple(before), end="reset")
+
+
+class truncate(PositionedFault, frozen=True):
+    """The body ends at a position as if it were complete."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        before, _ = split(playback.steps, self._offset(playback.body))
+        return structs.replace(playback, steps=tuple(before), end="eof")
+
+
+class stall(PositionedFault, frozen=True, kw_only=True):
+    """A pause at a position.
+
+    Attributes:
+        s: Seconds, more than 0.
+    """
+
+    s: float = math.inf
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_seconds(self.name, self.s)
+
+    def __call__(self, playback: Playback) -> Playback:
+        return delay(playback, self._offset(playback.body), self.s)
+
+
+class slow_first_byte(Fault, frozen=True):
+    """A pause between the headers and the body.
+
+    Attributes:
+        s: Seconds, more than 0.
+    """
+
+    s: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self.name, self.s)
+
+    def __call__(self, playback: Playback) -> Playback:
+        if not playback.body:
+            raise self._error("body of 0 bytes")
+        return delay(playback, 0, self.s)
+
+
+def _check_seconds(name: str, s: float) -> None:
+    if not s > 0:
+        raise ValueError(f"{name} of {s:g} seconds, expected more than 0")
+
+
+class error_event(PositionedFault, frozen=True):
+    """The provider reports that it is overloaded, and ends the stream.
+
+    The error has the form of the answer's dialect for errors within a stream, and stands
+    before the event at the position: providers write whole events.
+    """
+
+    def __call__(self, playback: Playback) -> Playback:
+        body = playback.body
+        if not is_stream(body):
+            raise self._error("body that is no stream")
+        events = events_of(body)
+        dialect = find_dialect(playback.dialect, events)
+        if dialect is None:
+            raise self._error("stream of an unknown dialect")
+        at = event_boundary(body, self._offset(body))
+        before, _ = split(playback.steps, at)
+        count = sum(event.end <= at for event in events)
+        error = overloaded_frames(dialect, body, events, count)
+        return structs.replace(playback, steps=(*before, Step(0.0, error)), end="eof")
+
+
+class garbage(PositionedFault, frozen=True, kw_only=True):
+    """Bytes inserted at a position.
+
+    Attributes:
+        data: The bytes; by default invalid UTF-8 without a line end.
+    """
+
+    data: bytes = _GARBAGE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.data:
+            raise ValueError("garbage of 0 bytes, expected some")
+
+    def __call__(self, playback: Playback) -> Playback:
+        return insert(playback, self._offset(playback.body), self.data)
+
+
+class drop(PositionedFault, frozen=True):
+    """One event is missing."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        _, event = self._locate(events_of(playback.body))
+        return remove(playback, event)
+
+
+class duplicate(PositionedFault, frozen=True):
+    """One event comes twice."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        body = playback.body
+        _, event = self._locate(events_of(body))
+        return insert_after(playback, event, body[event.start : event.end])
+
+
+class reorder(PositionedFault, frozen=True):
+    """One event comes after the next."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        body = playback.body
+        events = events_of(body)
+        number, event = self._locate(events)
+        if number + 1 == len(events):
+            raise self._error(f"event {number} of {len(events)} has no next")
+        following = events[number + 1]
+        return remove(insert_after(playback, following, body[event.start : event.end]), event)
+
+
+class drop_terminal(Fault, frozen=True):
+    """Each terminal is missing: the events that `Dialect.is_terminal` accepts, such as `[DONE]`."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        events = events_of(playback.body)
+        terminals = find_terminals(find_dialect(playback.dialect, events), events)
+        if not terminals:
+            raise self._error(f"no terminal in {len(events)} events")
+        for number in reversed(terminals):
+            playback = remove(playback, events[number])
+        return playback
+
+
+class crlf(Fault, frozen=True):
+    """Every line ends in CRLF."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        return structs.replace(playback, steps=tuple(_with_crlf(playback)))
+
+
+def _with_crlf(playback: Playback) -> Iterator[Step]:
+    """Yield the steps with CRLF as every line end, divided as before."""
+    body = playback.body
+    bare = _BARE_LINE_END.finditer(body)
+    next_bare = next(bare, None)
+    position = end = 0
+    for step in playback.steps:
+        end += len(step.data)
+        pieces: list[bytes] = []
+        while next_bare is not None and next_bare.start() < end:
+            pieces += [body[position : next_bare.start()], b"\r\n"]
+            position = next_bare.end()
+            next_bare = next(bare, None)
+        pieces.append(body[position:end])
+        position = end
+        yield structs.replace(step, data=b"".join(pieces))
+
+
+class bom(Fault, frozen=True):
+    """A byte order mark comes first, if none does already."""
+
+    def __call__(self, playback: Playback) -> Playback:
+        if playback.body.startswith(_BOM):
+            return playback
+        first, *rest = playback.steps or (Step(0.0, b""),)
+        return structs.replace(
+            playback, steps=(structs.replace(first, data=_BOM + first.data), *rest)
+        )
+
+
+class content_type(Fault, frozen=True):
+    """Another `content-type`.
+
+    Attributes:
+        value: The content type.
+    """
+
+    value: str = "text/html"
+
+    def __call__(self, playback: Playback) -> Playback:
+        return structs.replace(playback, headers={**playback.headers, "content-type": self.value})
+
+
+class http(ReplacingFault, frozen=True):
+    """An error response that replaces the recording, which is not used up.
+
+    Its body is the provider's error of that status; if the dialect is unknown, an error of
+    Chat Completions.
+
+    Attributes:
+        status: HTTP status from 400 to 599.
+    """
+
+    status: int
+
+    def __post_init__(self) -> None:
+        if not 400 <= self.status <= 599:
+            raise ValueError(f"http of status {self.status}, expected 400 to 599")
+        super().__post_init__()
+
+    def __call__(self, playback: Playback) -> Playback:
+        dialect = find_dialect(playback.dialect, events_of(playback.body))
+        headers = {"content-type": "application/json"}
+        if self.status in _WITH_RETRY_AFTER:
+            # The official SDKs read the second first, and ignore one of 0.
+            headers |= {"retry-after": "0", "retry-after-ms": "1"}
+        body = error_body(dialect, self.status)
+        return Playback(self.status, headers, (Step(0.0, body),), "eof", playback.dialect)
+
+
+class _Position(TypedDict, total=False):
+    byte: int
+    event: int
+
+
+def every(recording: Recording) -> Iterator[Fault]:
+    """Yield each kind of fault that fits a recording, some at several positions.
+
+    Faults that end or delay the body are injected before and inside the first event, inside
+    a character, halfway, and before the terminal.  A recording that is no stream gets only
+    the faults that need no event.
+    """
+    playback = recording.playback()
+    events = events_of(playback.body)
+    dialect = find_dialect(playback.dialect, events)
+    if events:
+        yield from dict.fromkeys(_stream_faults(playback, events, dialect))
+    elif playback.body:
+        yield from dict.fromkeys(_body_faults(len(playback.body)))
+    yield content_type()
+    for status in (401, 429, 500, overloaded_status(dialect)):
+        yield http(status)
+
+
+def _body_faults(size: int) -> Iterator[Fault]:
+    yield slow_first_byte(_SLOW_S)
+    for byte in (0, size // 2):
+        yield cut(byte=byte)
+        yield truncate(byte=byte)
+        yield stall(byte=byte)
+    yield garbage(byte=size // 2)
+
+
+def _stream_faults(
+    playback: Playback, events: list[Located], dialect: Dialect | None
+) -> Iterator[Fault]:
+    count = len(events)
+    half = count // 2
+    ends = find_terminals(dialect, events)
+    last = ends[0] if ends else count - 1
+    yield slow_first_byte(_SLOW_S)
+    for position in _break_positions(playback.body, events, last):
+        yield cut(**position)
+        yield truncate(**position)
+        yield stall(**position)
+    yield garbage(event=0)
+    yield garbage(event=half)
+    yield garbage(byte=_middle(events[half]))
+    if dialect is not None and (dialect.encoder or dialect.overloaded_frames):
+        for event in (0, half, last - count):
+            yield error_event(event=event)
+    if ends:
+        yield drop_terminal()
+    for event in (0, half, count - 2):
+        if event >= 0:
+            yield drop(event=event)
+            yield duplicate(event=event)
+        if 0 <= event < count - 1 and events[event].frame != events[event + 1].frame:
+            yield reorder(event=event)
+    yield from (fault for fault in (crlf(), bom()) if fault(playback) != playback)
+
+
+def _break_positions(body: bytes, events: list[Located], last: int) -> list[_Position]:
+    """Return the positions of breaks, each offset once."""
+    half = len(events) // 2
+    positions: dict[int, _Position] = {}
+    for number, event in ((0, 0), (last, last - len(events)), (half, half)):
+        positions.setdefault(events[number].start, {"event": event})
+    offsets = [_middle(events[0]), _middle(events[half])]
+    if (character := _INSIDE_CHARACTER.search(body)) is not None:
+        offsets.append(character.end())
+    for offset in offsets:
+        positions.setdefault(offset, {"byte": offset})
+    return [*positions.values()]
+
+
+def _middle(event: Located) -> int:
+    return (event.start + event.end) // 2

@@ -5,6 +5,6 @@ in chunks.  `credentials` finds them in headers, URLs and JSON, `bodies` in the 
 request's body.  `patterns` finds keys and tokens of known shapes, and known values in any form.
 """
 
-from streamnorm.recording.secrets.redaction import Scrubber, Secrets
+from streamnorm.recording.secrets.redaction import Secrets
 
-__all__ = ["Scrubber", "Secrets"]
+__all__ = ["Secrets"]

@@ -203,7 +203,7 @@ def find_in_header(name: str, value: str) -> Iterator[str]:
     """Yield the credentials in a header of a request or a response."""
     match name.lower():
         case "authorization" | "proxy-authorization":
-            yield from find_in_authorization(value)
+            yield from _find_in_authorization(value)
         case "cookie":
             yield from _find_in_cookies(value.split(";"))
         case "set-cookie":
@@ -239,7 +239,7 @@ def decode_container(text: str) -> Any:
         return None
 
 
-def find_in_authorization(value: str) -> Iterator[str]:
+def _find_in_authorization(value: str) -> Iterator[str]:
     """Yield the credentials in the value of `Authorization`, whatever its scheme."""
     scheme, rest = _split(value)
     # Text that contains the value contains `rest`, too, unless that is too short to search for.
@@ -353,7 +353,7 @@ def _is_token(part: str, before: str) -> bool:
 
 def _names_token(name: str) -> bool:
     """Return whether a segment or a parameter names the token that follows."""
-    return name.lower().replace("-", "").replace("_", "").removesuffix("s") in _TOKEN_NAMES
+    return _normalise(name).removesuffix("s") in _TOKEN_NAMES
 
 
 def public_url(url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -109,7 +109,35 @@ class Secrets:
 
     def stream(self) -> Scrubber:
         """Return a scrubber of a body in chunks, which uses the secrets known at each step."""
-        return Scrubber(lambda: Finder(self._current_forms(), self._patterns), self._add)
+        return Scrubber(self, self._patterns)
+
+    def find(
+        self,
+        data: bytes,
+        low: int,
+        high: int,
+        patterns: Sequence[re.Pattern[str]],
+        *,
+        fields: bool,
+    ) -> list[Span]:
+        """Return the spans of secrets, in order; they may overlap.
+
+        Args:
+            data: The bytes, with context before `low` and after `high`.
+            low: Offset at which the first secret may start.
+            high: Offset before which every secret starts.
+            patterns: Regular expressions of further secrets.
+            fields: Whether to include the values of JSON fields with secret names.
+        """
+        if self._forms is None:
+            self._forms = Forms(self._values)
+        spans = list(self._forms.find(data, low, high))
+        spans += [(start, end) for start, end, _ in find_tokens(data, low, high)]
+        if fields:
+            spans += [(start, end) for start, end, _ in find_fields(data, low, high)]
+        if patterns:
+            spans += _find_matches(patterns, data, low, high)
+        return sorted((_outside_escape(data, start), end) for start, end in spans)
 
     def _learn(self, values: Iterable[str]) -> None:
         for value in values:
@@ -120,14 +148,6 @@ class Secrets:
             if text not in self._values:
                 self._values[text] = None
                 self._forms = None
-
-    def _current_forms(self) -> Forms:
-        if self._forms is None:
-            self._forms = Forms(self._values)
-        return self._forms
-
-    def _add(self) -> None:
-        self.count += 1
 
     def _headers(
         self, headers: Iterable[tuple[str, str]], allowed: frozenset[str]
@@ -198,7 +218,7 @@ class Secrets:
         # A pattern must match within one text, and not across two.
         special = {text for p in self._patterns for text in texts if p.search(text)}
         pieces = [b"" if text in special else _encode(text) for text in texts]
-        scrubber = Scrubber(lambda: Finder(self._current_forms(), ()), self._add)
+        scrubber = Scrubber(self, ())
         # No secret contains a NUL.
         joined = b"\0".join(pieces)
         replaced = scrubber.feed(joined) + scrubber.close()
@@ -225,47 +245,20 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-class Finder:
-    """Finds secrets in bytes.
-
-    Args:
-        forms: The known secrets.
-        patterns: Regular expressions of further secrets.
-    """
-
-    def __init__(self, forms: Forms, patterns: Sequence[re.Pattern[str]]) -> None:
-        self._forms = forms
-        self._patterns = patterns
-
-    def find(self, data: bytes, low: int, high: int, *, fields: bool) -> list[Span]:
-        """Return the spans of secrets, in order; they may overlap.
-
-        Args:
-            data: The bytes, with context before `low` and after `high`.
-            low: Offset at which the first secret may start.
-            high: Offset before which every secret starts.
-            fields: Whether to include the values of JSON fields with secret names.
-        """
-        spans = list(self._forms.find(data, low, high))
-        spans += [(start, end) for start, end, _ in find_tokens(data, low, high)]
-        if fields:
-            spans += [(start, end) for start, end, _ in find_fields(data, low, high)]
-        if self._patterns:
-            spans += self._matches(data, low, high)
-        return sorted((_outside_escape(data, start), end) for start, end in spans)
-
-    def _matches(self, data: bytes, low: int, high: int) -> Iterator[Span]:
-        text = data[low:].decode("utf-8", "surrogateescape")
-        before = data[:low].decode("utf-8", "surrogateescape")
-        for pattern in self._patterns:
-            at, chars = low, len(before)
-            for match in pattern.finditer(before + text, len(before)):
-                at += _size(match.string[chars : match.start()])
-                chars = match.start()
-                if at >= high:
-                    break
-                if match[0]:
-                    yield at, at + _size(match[0])
+def _find_matches(
+    patterns: Iterable[re.Pattern[str]], data: bytes, low: int, high: int
+) -> Iterator[Span]:
+    text = data[low:].decode("utf-8", "surrogateescape")
+    before = data[:low].decode("utf-8", "surrogateescape")
+    for pattern in patterns:
+        at, chars = low, len(before)
+        for match in pattern.finditer(before + text, len(before)):
+            at += _size(match.string[chars : match.start()])
+            chars = match.start()
+            if at >= high:
+                break
+            if match[0]:
+                yield at, at + _size(match[0])
 
 
 class Scrubber:
@@ -275,13 +268,13 @@ class Scrubber:
     56 KiB are held back; secrets of up to 8 KiB are found.
 
     Args:
-        finder: Returns the finder; called for each stride, as secrets may be added meanwhile.
-        found: Called for each secret that is replaced.
+        secrets: The known secrets, read for each stride, as some may be added meanwhile.
+        patterns: Regular expressions of further secrets.
     """
 
-    def __init__(self, finder: Callable[[], Finder], found: Callable[[], None]) -> None:
-        self._finder = finder
-        self._found = found
+    def __init__(self, secrets: Secrets, patterns: Sequence[re.Pattern[str]]) -> None:
+        self._secrets = secrets
+        self._patterns = patterns
         self._held = bytearray()
         self._context = 0  # held bytes that were returned already
         self._settled = 0  # bytes returned in all
@@ -314,7 +307,7 @@ class Scrubber:
         data = bytes(self._held[: end + _LOOKAHEAD])
         first = start + _SHIFT if self._settled else start
         fields = self._settled < _FIELDS_BYTES
-        spans = self._finder().find(data, first, end + _SHIFT, fields=fields)
+        spans = self._secrets.find(data, first, end + _SHIFT, self._patterns, fields=fields)
         piece = self._replace(data[start:end], [(low - start, high - start) for low, high in spans])
         self._settled += size
         self._context = min(_CONTEXT, end)
@@ -326,8 +319,7 @@ class Scrubber:
         size = len(piece)
         for start, end in spans:
             # Overlapping and adjacent spans count as one secret.
-            if start > self._covered:
-                self._found()
+            self._secrets.count += start > self._covered
             self._covered = max(self._covered, end)
         self._covered -= size
         spans = self._open + spans
