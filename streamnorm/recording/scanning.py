@@ -12,10 +12,10 @@ from typing import Any, BinaryIO, NamedTuple
 from msgspec import Struct
 
 from streamnorm._core.errors import RecordingError
-from streamnorm._core.json import InvalidJSON, decode_any, is_array, is_object
+from streamnorm._core.json import is_array, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.format import read_bounded
-from streamnorm.recording.importing.entries import Unreadable, read_yaml
+from streamnorm.recording.importing.entries import MAX_FILE_DEPTH, Unreadable, read_json, read_yaml
 from streamnorm.recording.secrets.credentials import (
     decode_container,
     find_in_header,
@@ -26,9 +26,7 @@ from streamnorm.recording.secrets.credentials import (
 )
 from streamnorm.recording.secrets.patterns import Secret, find_fields, find_tokens
 
-_LIMITS = Limits()
-# The levels around a JSON body in a file.
-_MAX_DEPTH = _LIMITS.max_json_depth + 16
+_MAX_DECODED_BYTES = Limits().max_companion_bytes
 _READ_BYTES = 1024 * 1024
 # As for a `Scrubber`: no secret is longer, and no lookbehind.
 _LOOKAHEAD = 8 * 1024
@@ -157,7 +155,7 @@ class _LineCounter:
 def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
     """Yield the credentials at known positions, except the secrets `known` by their shape."""
     reported: set[tuple[str, str]] = set()
-    for place, kind, value in _credentials_of(path):
+    for place, kind, value in find_credentials(_decode_file(path)):
         octets = value.encode(errors="replace")
         is_known = any(secret in octets or octets in secret for secret in known)
         if not is_known and (place, kind) not in reported:
@@ -165,23 +163,15 @@ def _find_at_positions(path: Path, known: set[bytes]) -> Iterator[Finding]:
         reported.add((place, kind))
 
 
-def _credentials_of(path: Path) -> Iterator[Credential]:
+def _decode_file(path: Path) -> Any:
+    """Return the content of a JSON or YAML file; None if it is neither, or too large."""
     try:
-        data = read_bounded(path, _LIMITS.max_companion_bytes)
-    except RecordingError:  # too large to decode
-        return iter(())
-    return find_credentials(_decode_file(data, path))
-
-
-def _decode_file(data: bytes, path: Path) -> Any:
-    """Return the content of a JSON or YAML file; None if it is neither."""
-    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-    try:
+        data = read_bounded(path, _MAX_DECODED_BYTES)
         if path.suffix.lower() in (".yaml", ".yml"):
-            return read_yaml(data, max_depth=_MAX_DEPTH)
-        if text.startswith((b"{", b"[")):
-            return decode_any(text.decode(), max_depth=_MAX_DEPTH)
-    except (InvalidJSON, Unreadable, UnicodeDecodeError, ModuleNotFoundError):
+            return read_yaml(data, max_depth=MAX_FILE_DEPTH)
+        if data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"[")):
+            return read_json(data, max_depth=MAX_FILE_DEPTH)
+    except (RecordingError, Unreadable, ModuleNotFoundError):
         # Without PyYAML, of the extra `import`, a cassette is searched as text.
         return None
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
 
 from streamnorm._core.codec import Endpoints, RequestViolation
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
@@ -208,9 +208,7 @@ class FakeProvider:
         Args:
             family: Name of the package.
         """
-        # The classes derive from those of a package that may not be installed.
-        transport = replaying_transport(family, self, {})
-        return cast("HttpxTransport | Httpx2Transport", transport)
+        return replaying_transport(family, self, {})
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
         """Return a client that this provider answers.  The caller must close it.
@@ -237,16 +235,18 @@ class FakeProvider:
                 f"{received.method} {received.path}: a path of no known dialect; "
                 "FakeProvider(…, dialect=…) names one for all paths"
             )
+        include_usage = asks_for_usage(received.body)
         try:
-            return AnswerWriter(
-                received.dialect,
-                model=self._model,
-                requested_model=_endpoints(received).model(received.path, received.body),
-                include_usage=asks_for_usage(received.body),
-                streams=_streams(received),
-            )
+            written = encoder(received.dialect, model=self._model, include_usage=include_usage)
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
+        return AnswerWriter(
+            encoder=written,
+            model=self._model,
+            requested_model=_endpoints(received).model(received.path, received.body),
+            include_usage=include_usage,
+            streams=_streams(received),
+        )
 
     def _next_answer(self, received: FakeRequest) -> _ScheduledAnswer:
         with self._lock:

@@ -46,9 +46,13 @@ def family_of(kind: object) -> FamilyName:
     )
 
 
-def replaying_transport(family: FamilyName, answers: Responder, pace: Mapping[str, Any]) -> object:
+def replaying_transport(
+    family: FamilyName, answers: Responder, pace: Mapping[str, Any]
+) -> HttpxTransport | Httpx2Transport:
     """Return a transport that replays and reaches no network."""
-    return _skin(family).ReplayTransport(answers, **pace)
+    # Its class derives from those of a package that may not be installed.
+    transport: HttpxTransport | Httpx2Transport = _skin(family).ReplayTransport(answers, **pace)
+    return transport
 
 
 def recording_transport(

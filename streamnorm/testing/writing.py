@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encode_message
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.codec import RequestViolation, StreamWriter
+from streamnorm._core.codec import Encoder, RequestViolation, StreamWriter
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
@@ -32,40 +32,29 @@ _CONNECTION_ENDS: dict[str, PlaybackEnd] = {
 JSON = {"content-type": "application/json"}
 
 
-class AnswerWriter:
+class AnswerWriter(Struct, kw_only=True):
     """A writer of one answer as an HTTP response.
 
-    Args:
-        dialect: Dialect to write.
+    Attributes:
+        encoder: Encoder of the dialect to write.
         model: Model to write; None for the answer's model.
         requested_model: Model of the request, written if the answer has none.
         include_usage: Whether the client asked for usage.
         streams: Whether the client asked for a stream, or else for a whole body.
-
-    Raises:
-        UnknownDialect: The dialect is unknown or cannot be written.
-
-    Attributes:
-        dialect: Name of the dialect.
         losses: The losses of the answer in the dialect.
     """
 
-    def __init__(
-        self,
-        dialect: str,
-        *,
-        model: str | None,
-        requested_model: str,
-        include_usage: bool,
-        streams: bool,
-    ) -> None:
-        self._encoder = encoder(dialect, model=model, include_usage=include_usage)
-        self.dialect = self._encoder.dialect
-        self._model = model
-        self._requested_model = requested_model
-        self._include_usage = include_usage
-        self._streams = streams
-        self.losses: tuple[Loss, ...] = ()
+    encoder: Encoder
+    model: str | None
+    requested_model: str
+    include_usage: bool
+    streams: bool
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect to write."""
+        return self.encoder.dialect
 
     def write_events(self, events: list[Event], id: str) -> Playback:
         """Return events as a stream or a whole body, or an error as an error response.
@@ -82,7 +71,7 @@ class AnswerWriter:
         match events:
             case [StreamError(kind=kind) as error] if kind not in _CONNECTION_ENDS:
                 return self.write_error(error)
-            case _ if not self._streams:
+            case _ if not self.streams:
                 return self._write_body(events, id)
             case _:
                 pass
@@ -92,7 +81,7 @@ class AnswerWriter:
             events = events[:-1]
         complete = (self._with_id_and_model(event, id) for event in events)
         steps = tuple(Step(0.0, data) for data in self._encode(complete) if data)
-        self.losses = self._encoder.losses
+        self.losses = self.encoder.losses
         return Playback(200, STREAM, steps, end, self.dialect)
 
     def _write_body(self, events: list[Event], id: str) -> Playback:
@@ -108,7 +97,7 @@ class AnswerWriter:
                 pass
         message = accumulate(self._with_id_and_model(event, id) for event in events)
         try:
-            encoded = encode_message(message, dialect, model=self._model)
+            encoded = encode_message(message, dialect, model=self.model)
         except EncodeError as exc:
             raise UnrecordedRequest(f"no whole body of {dialect} for the answer: {exc}") from exc
         self.losses = encoded.losses
@@ -123,7 +112,7 @@ class AnswerWriter:
             status: HTTP status; None for the error's `status_hint`.
         """
         status = status or error.status_hint or 500
-        body = self._encoder.error_body(error)
+        body = self.encoder.error_body(error)
         return Playback(status, JSON, (Step(0.0, body),), dialect=self.dialect)
 
     def write_recording(self, recording: Recording) -> Playback:
@@ -134,14 +123,14 @@ class AnswerWriter:
             UnknownDialect: The recorded dialect differs and cannot be read.
         """
         target = self.dialect
-        if recording.dialect == target and not (recording.is_stream and not self._streams):
+        if recording.dialect == target and not (recording.is_stream and not self.streams):
             return recording.playback()
         if not recording.is_stream:
             return self._write_recorded_body(recording)
-        if not self._streams:
+        if not self.streams:
             return self._write_recorded_stream(recording)
         transcoder = Transcoder(
-            recording.dialect, target, model=self._model, include_usage=self._include_usage
+            recording.dialect, target, model=self.model, include_usage=self.include_usage
         )
         playback = recording.playback()
         steps = tuple(_transcode_steps(playback, transcoder))
@@ -176,13 +165,13 @@ class AnswerWriter:
     def _with_id_and_model(self, event: Event, id: str) -> Event:
         if not isinstance(event, MessageStart):
             return event
-        return structs.replace(event, id=event.id or id, model=event.model or self._requested_model)
+        return structs.replace(event, id=event.id or id, model=event.model or self.requested_model)
 
     def _encode(self, events: Iterator[Event]) -> Iterator[bytes]:
-        writer = StreamWriter(self._encoder)
+        writer = StreamWriter(self.encoder)
         for event in events:
             yield b"".join(writer.write((event,)))
-        yield self._encoder.close()
+        yield self.encoder.close()
 
 
 def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:

@@ -11,7 +11,16 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct, structs
 
-from streamnorm._core.json import clean, is_array, is_json, is_object, too_deep
+from streamnorm._core.json import (
+    InvalidJSON,
+    clean,
+    decode_any,
+    is_array,
+    is_json,
+    is_object,
+    too_deep,
+)
+from streamnorm._core.limits import Limits
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import detect_url
@@ -26,6 +35,9 @@ from streamnorm.recording.format import (
 )
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets import Secrets
+
+MAX_FILE_DEPTH = Limits().max_json_depth + 16
+"""Bound on the nesting of a file, which has some levels around a JSON body."""
 
 # Bound on the expansion of all aliases together, in characters and values.
 _MAX_REPEATED = 1024 * 1024
@@ -75,6 +87,20 @@ class _ParserEvent(Protocol):
     def implicit(self) -> tuple[bool, bool]: ...
     @property
     def value(self) -> str: ...
+
+
+def read_json(data: bytes, *, max_depth: int) -> Any:
+    """Return the value of a JSON file.
+
+    Raises:
+        Unreadable: It is no JSON, or nests deeper.
+    """
+    try:
+        return decode_any(data.decode("utf-8-sig"), max_depth=max_depth)
+    except InvalidJSON as exc:
+        raise Unreadable(str(exc)) from exc
+    except UnicodeDecodeError as exc:
+        raise Unreadable("no UTF-8") from exc
 
 
 def read_yaml(data: bytes, *, max_depth: int) -> Any:
@@ -247,12 +273,19 @@ def _read_scalar(event: _ParserEvent) -> Any:
         return PlainScalar(text)
     if event.tag == _TAG + "null":
         return None
-    if event.tag != _TAG + "binary":
-        return UnsupportedValue()
+    return decode_base64(text, "!!binary") if event.tag == _TAG + "binary" else UnsupportedValue()
+
+
+def decode_base64(text: str, what: str) -> bytes:
+    """Return the bytes of base64 with white space anywhere.
+
+    Raises:
+        Unreadable: `what` is no base64.
+    """
     try:
         return binascii.a2b_base64("".join(text.split()), strict_mode=True)
-    except ValueError as exc:
-        raise Unreadable("!!binary that is no base64") from exc
+    except ValueError as exc:  # also of text that is not ASCII
+        raise Unreadable(f"{what} that is no base64") from exc
 
 
 class ForeignExchange(Struct, frozen=True):

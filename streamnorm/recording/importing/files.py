@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from streamnorm._core.errors import RecordingError
-from streamnorm._core.json import InvalidJSON, compact, decode_any, is_object
+from streamnorm._core.json import compact, is_object
 from streamnorm._core.limits import Limits
 from streamnorm.recording.format import read_bounded, split_name
 from streamnorm.recording.importing.cassettes import read_cassette
 from streamnorm.recording.importing.entries import (
+    MAX_FILE_DEPTH,
     ForeignExchange,
     Unreadable,
     make_recording,
+    read_json,
     read_yaml,
 )
 from streamnorm.recording.importing.har import read_har
@@ -23,8 +24,6 @@ from streamnorm.recording.recorder import Recorder, slug_of
 from streamnorm.recording.recording import Recording
 
 _LIMITS = Limits()
-# The levels around a JSON body in a file.
-_MAX_DEPTH = _LIMITS.max_json_depth + 16
 
 
 def import_file(
@@ -67,7 +66,7 @@ def import_file(
 
 def _read_exchanges(data: bytes, path: Path) -> Iterator[ForeignExchange]:
     is_yaml = _is_yaml(data, path)
-    value = read_yaml(data, max_depth=_MAX_DEPTH) if is_yaml else _decode_json(data)
+    value = (read_yaml if is_yaml else read_json)(data, max_depth=MAX_FILE_DEPTH)
     if is_object(value) and "interactions" in value:
         return read_cassette(value, _LIMITS.max_recording_bytes)
     if is_object(value) and "log" in value and not is_yaml:
@@ -79,15 +78,6 @@ def _is_yaml(data: bytes, path: Path) -> bool:
     if path.suffix.lower() in (".yaml", ".yml"):
         return True
     return not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
-
-
-def _decode_json(data: bytes) -> Any:
-    try:
-        return decode_any(data.decode("utf-8-sig"), max_depth=_MAX_DEPTH)
-    except InvalidJSON as exc:
-        raise Unreadable(str(exc)) from exc
-    except UnicodeDecodeError as exc:
-        raise Unreadable("no UTF-8") from exc
 
 
 def _save(

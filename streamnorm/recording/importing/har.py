@@ -36,6 +36,7 @@ from streamnorm.recording.importing.entries import (
     ForeignExchange,
     Unreadable,
     check_exchange,
+    decode_base64,
 )
 from streamnorm.recording.recording import Recording, companion_of
 
@@ -147,12 +148,7 @@ def _request_body(request: _HARRequest) -> bytes | None:
 
 
 def _decode_text(text: str, encoding: str | None) -> bytes:
-    if encoding != "base64":
-        return text.encode()
-    try:
-        return binascii.a2b_base64("".join(text.split()), strict_mode=True)
-    except ValueError as exc:  # no base64, or no ASCII
-        raise Unreadable("a body that is no base64") from exc
+    return decode_base64(text, "a body") if encoding == "base64" else text.encode()
 
 
 def _restore_companion(
