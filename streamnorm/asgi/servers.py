@@ -21,7 +21,7 @@ from streamnorm._core.errors import LocalProtocolError, UnrecordedRequest
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.http.failures import reason_of
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
-from streamnorm.recording.library import ReplayOptions, responder
+from streamnorm.recording.library import ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.httpx import RecordingTransport
@@ -234,7 +234,7 @@ class ReplayApp(Application):
         **options: Unpack[ReplayOptions],
     ) -> None:
         self._pace = Pace(speed, max_gap_s)
-        self.responder: Responder = responder(source, **options)
+        self.responder: Responder = open_responder(source, **options)
 
     async def respond(self, request: ReceivedRequest, exchange: Exchange) -> None:
         """Play the recording that answers a request."""

@@ -37,7 +37,7 @@ from streamnorm.cli import (
     scanning,
     streams,
 )
-from streamnorm.cli.streams import STATUSES, dialect_names
+from streamnorm.cli.streams import STATUSES, list_dialects
 
 __all__ = ["main"]
 
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     if sys.__stdout__ is None:  # `streamnorm … >&-`
         return 2
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = _make_parser().parse_args(argv)
         status: int = arguments.run(arguments)
     except (
         console.UsageError,
@@ -106,12 +106,12 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> console.Parser:
+def _make_parser() -> console.Parser:
     parser = console.Parser(
         prog="streamnorm",
         description="Read the stream or body of any LLM provider, and write it as another's.\n\n"
-        f"dialects, with their aliases:\n  {dialect_names([*DIALECTS])}",
-        epilog=console.exit_statuses(_STATUSES)
+        f"dialects, with their aliases:\n  {list_dialects([*DIALECTS])}",
+        epilog=console.format_statuses(_STATUSES)
         + "\n\nstreamnorm COMMAND --help shows those of a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")

@@ -114,23 +114,23 @@ def launch(
     has_key = key is not None
     match name:
         case "claude":
-            changed_settings = _claude_settings(changed, removed, has_key=has_key)
+            changed_settings = _make_claude_settings(changed, removed, has_key=has_key)
             arguments = ["--settings", json.dumps(changed_settings), *arguments]
         case "codex":
-            arguments = [*_codex_options(url, has_key=has_key), *arguments]
+            arguments = [*_make_codex_options(url, has_key=has_key), *arguments]
         case "gemini":
             _check_gemini_settings(environ)
         case "opencode":
-            content = _opencode_config(url, arguments, config, has_key=has_key)
+            content = _make_opencode_config(url, arguments, config, has_key=has_key)
             changed["OPENCODE_CONFIG_CONTENT"] = json.dumps(content)
         case _:
             pass
-    changed |= _without_proxy(environ)
+    changed |= _bypass_proxies(environ)
     left = {variable: value for variable, value in environ.items() if variable not in removed}
     return Launch([program, *arguments], left | changed)
 
 
-def _claude_settings(
+def _make_claude_settings(
     changed: Mapping[str, str], removed: Iterable[str], *, has_key: bool
 ) -> dict[str, object]:
     """Return settings of Claude Code that override the user's settings.
@@ -147,7 +147,7 @@ def _claude_settings(
     return settings
 
 
-def _codex_options(url: str, *, has_key: bool) -> list[str]:
+def _make_codex_options(url: str, *, has_key: bool) -> list[str]:
     """Return options of Codex; the user's options stand behind them, and override them.
 
     Every user of the machine can read the command line: the key is in a variable.
@@ -184,14 +184,14 @@ def _check_gemini_settings(environ: Mapping[str, str]) -> None:
         return
 
 
-def _opencode_config(
+def _make_opencode_config(
     url: str, arguments: Sequence[str], config: Config, *, has_key: bool
 ) -> dict[str, object]:
     """Return a configuration whose one provider is the gateway, with the models of both.
 
     opencode asks only for models of its configuration.
     """
-    models = list(dict.fromkeys([*_named_models(arguments), *_configured_models(config)]))
+    models = list(dict.fromkeys([*_find_named_models(arguments), *_find_configured_models(config)]))
     if not models:
         raise UsageError(
             f"opencode: no model, expected -m {_PROVIDER}/NAME or a --config with models"
@@ -216,7 +216,7 @@ def _opencode_config(
     }
 
 
-def _named_models(arguments: Sequence[str]) -> list[str]:
+def _find_named_models(arguments: Sequence[str]) -> list[str]:
     """Return the models of the gateway that the options of opencode name."""
     prefixes = (f"{_PROVIDER}/", f"--model={_PROVIDER}/")
     return [
@@ -227,7 +227,7 @@ def _named_models(arguments: Sequence[str]) -> list[str]:
     ]
 
 
-def _configured_models(config: Config) -> Iterator[str]:
+def _find_configured_models(config: Config) -> Iterator[str]:
     """Yield the names of models that a configuration has: of clients, else of upstreams."""
     for entry in config.models:
         names = [name for name in (entry.match, entry.alias) if name is not None]
@@ -237,7 +237,7 @@ def _configured_models(config: Config) -> Iterator[str]:
         yield from plain or [name for name in asked if name and fnmatchcase(name, entry.match)]
 
 
-def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+def _bypass_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that exclude the gateway from the use of proxies."""
     if not any(name.lower() in _PROXIES for name in environ):
         return {}

@@ -17,8 +17,8 @@ from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, lookup
 from streamnorm.cli import console
-from streamnorm.cli.streams import Source, server_option, target_options
-from streamnorm.inspect.page import amount
+from streamnorm.cli.streams import Source, add_server_option, add_target_options
+from streamnorm.inspect.page import format_count
 
 if TYPE_CHECKING:
     from streamnorm._bodies import Encoded
@@ -39,11 +39,11 @@ def add_commands(add_parser: console.AddParser) -> None:
     """Add `request` and `message`."""
     request = add_parser(
         "request",
-        parents=[_body_options("a request's JSON, the .json of a recording, or - for stdin")],
+        parents=[_make_body_options("a request's JSON, the .json of a recording, or - for stdin")],
         help="write a request's body as another dialect's",
         description="Write the body of a request on stdout; on stderr its losses, and the path\n"
         "and headers that belong to it.",
-        epilog=console.exit_statuses(_STATUSES),
+        epilog=console.format_statuses(_STATUSES),
     )
     request.add_argument(
         "--path",
@@ -84,23 +84,23 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="what becomes of a request for a search, or another tool that its provider executes,"
         " where the dialect has none (default: error)",
     )
-    request.set_defaults(run=_request)
+    request.set_defaults(run=_translate_request)
     message = add_parser(
         "message",
-        parents=[_body_options("a response's JSON, a recording's .body.json, or - for stdin")],
+        parents=[_make_body_options("a response's JSON, a recording's .body.json, or - for stdin")],
         help="write a whole response as another dialect's",
         description="Write the body of a response on stdout, its losses on stderr.",
-        epilog=console.exit_statuses({**_STATUSES, 1: "the provider reported an error"}),
+        epilog=console.format_statuses({**_STATUSES, 1: "the provider reported an error"}),
     )
-    server_option(message)
-    message.set_defaults(run=_message)
+    add_server_option(message)
+    message.set_defaults(run=_translate_message)
 
 
-def _body_options(file: str) -> console.Parser:
+def _make_body_options(file: str) -> console.Parser:
     """Return a parser with the options of both commands."""
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help=file)
-    target_options(common)
+    add_target_options(common)
     common.add_argument(
         "--from",
         dest="source",
@@ -110,10 +110,10 @@ def _body_options(file: str) -> console.Parser:
     return common
 
 
-def _request(arguments: argparse.Namespace) -> int:
+def _translate_request(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_request
 
-    profiles = _profiles(arguments.profiles, arguments.server)
+    profiles = _load_profiles(arguments.profiles, arguments.server)
     lookup(arguments.to)  # the error of a wrong name comes before the one of a wrong body
     stored = read_request(Source(arguments.file, arguments.source), arguments.path)
     encoded = translate_request(
@@ -133,7 +133,7 @@ def _request(arguments: argparse.Namespace) -> int:
     return _write(encoded)
 
 
-def _profiles(files: list[str], server: str | None) -> Profiles:
+def _load_profiles(files: list[str], server: str | None) -> Profiles:
     """Return the profiles of a command, which name the server that is written for."""
     from streamnorm.profiles import Profiles
 
@@ -146,7 +146,7 @@ def _profiles(files: list[str], server: str | None) -> Profiles:
     return profiles
 
 
-def _message(arguments: argparse.Namespace) -> int:
+def _translate_message(arguments: argparse.Namespace) -> int:
     from streamnorm._bodies import translate_message
     from streamnorm._core.failures import find_error
 
@@ -232,7 +232,7 @@ def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
     """
     from streamnorm._core.bodies.parsing import body_object
 
-    data = source.body(_LIMITS.max_event_bytes)
+    data = source.read_body(_LIMITS.max_event_bytes)
     return data, body_object(data, _LIMITS)
 
 
@@ -265,13 +265,13 @@ def validate_requests(arguments: argparse.Namespace) -> int:
 
 
 def _check_server(name: str | None) -> None:
-    if name is not None and name not in (known := _named_servers() | _vendors()):
+    if name is not None and name not in (known := _list_named_servers() | _list_vendors()):
         raise console.UsageError(
             f"server {name!r}, expected {', '.join(sorted(known))}, or none: no other has rules"
         )
 
 
-def _named_servers() -> frozenset[str]:
+def _list_named_servers() -> frozenset[str]:
     """Return the names of the servers that rules or profiles name."""
     from streamnorm.profiles.layers import shipped_profiles
     from streamnorm.profiles.rules import VENDOR, shipped_rules
@@ -280,7 +280,7 @@ def _named_servers() -> frozenset[str]:
     return servers - {VENDOR, "*"}
 
 
-def _vendors() -> frozenset[str]:
+def _list_vendors() -> frozenset[str]:
     """Return the names that recordings give to the vendors of the dialects."""
     codecs = [known.body() for known in DIALECTS.values() if known.body is not None]
     return frozenset(
@@ -320,7 +320,7 @@ class _Validation:
         except OSError as exc:
             raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
         for number, file in enumerate(files, 1):
-            _show_progress(f"{number}/{len(files)}, {amount(self._violations, 'violation')}")
+            _show_progress(f"{number}/{len(files)}, {format_count(self._violations, 'violation')}")
             try:
                 self._validate(str(file))
             except StreamnormError:
@@ -330,10 +330,10 @@ class _Validation:
     def end(self) -> int:
         """Print the counts, and return the exit status."""
         if not self._arguments.json:
-            violations = amount(self._violations, "violation")
-            console.print_lines([f"{violations} in {amount(self._requests, 'request')}"])
+            violations = format_count(self._violations, "violation")
+            console.print_lines([f"{violations} in {format_count(self._requests, 'request')}"])
         if self._skipped:
-            console.print_error(f"{amount(self._skipped, 'file')} without a request skipped")
+            console.print_error(f"{format_count(self._skipped, 'file')} without a request skipped")
         return _REFUSED if self._violations or self._is_refused else 0
 
     def _validate(self, path: str) -> None:
@@ -379,10 +379,10 @@ def _may_hold_request(file: Path) -> bool:
 def _server_of(request: StoredRequest) -> str | None:
     """Return the server whose rules hold for a recorded request; None is the vendor."""
     server = request.server
-    if server is None or server in _named_servers():
+    if server is None or server in _list_named_servers():
         return server
     # Of another server than a vendor, no more is known than its dialect.
-    return None if server in _vendors() else "compatible"
+    return None if server in _list_vendors() else "compatible"
 
 
 def _show_progress(text: str) -> None:

@@ -65,13 +65,13 @@ class Connections:
 
     def __init__(
         self,
-        max_connections: int,
+        choose_max_connections: int,
         *,
         head_s: float = _HEAD_S,
         keep_alive_s: float = _KEEP_ALIVE_S,
     ) -> None:
         self.on_room: Callable[[], None] = lambda: None
-        self._max = max_connections
+        self._max = choose_max_connections
         self._open: set[Connection] = set()
         # Connections that wait, and since when: in each, the first has waited longest.
         self._unread: dict[Connection, float] = {}
@@ -88,11 +88,11 @@ class Connections:
         Args:
             coming: Number of connections that have been accepted and are not open yet.
         """
-        return len(self._open) + coming < self._max or self._replaceable() is not None
+        return len(self._open) + coming < self._max or self._find_replaceable() is not None
 
     def make_room(self, coming: int = 0) -> None:
         """Close the connection that has waited longest, if there are more than the bound."""
-        replaceable = self._replaceable()
+        replaceable = self._find_replaceable()
         if len(self._open) + coming <= self._max or replaceable is None:
             return
         self.warn(
@@ -159,7 +159,7 @@ class Connections:
             if connection.transport.is_closing():
                 self.read(connection)
 
-    def _replaceable(self) -> Connection | None:
+    def _find_replaceable(self) -> Connection | None:
         """Return the connection that has waited longest, if that was long enough."""
         first = [next(iter(waiting.items())) for waiting, _ in self._waiting if waiting]
         if not first:
@@ -201,11 +201,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request; answer it once its head is complete."""
-        before = self.unfinished()
+        before = self.find_unfinished()
         super().data_received(data)
         if self._is_answering():
             self._connections.answer(self)
-        elif before is Part.BODY and self.unfinished() is Part.NONE:
+        elif before is Part.BODY and self.find_unfinished() is Part.NONE:
             self._connections.rest(self)  # its request was answered before
         else:
             self._connections.read(self)
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         super().on_response_complete()  # type: ignore[misc]  # of uvicorn's protocols
         if self._is_answering():
             self._connections.answer(self)
-        elif self.unfinished() is Part.NONE and not self.transport.is_closing():
+        elif self.find_unfinished() is Part.NONE and not self.transport.is_closing():
             self._connections.rest(self)
         else:
             self._connections.read(self)
@@ -245,13 +245,13 @@ class Connection(asyncio.Protocol):
         """
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             self.transport.abort()  # the client does not read what was sent
-        elif late and self.unfinished() is Part.HEAD:
+        elif late and self.find_unfinished() is Part.HEAD:
             self.refuse(HTTPStatus.REQUEST_TIMEOUT, "The head of the request did not arrive.")
         else:
             # Without a head, a status would answer a request that may be on its way.
             self.transport.close()
 
-    def unfinished(self) -> Part:
+    def find_unfinished(self) -> Part:
         """Return the part of a request that has not arrived to its end."""
         raise NotImplementedError
 
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
 
-def max_connections(max_requests: int) -> int:
+def choose_max_connections(max_requests: int) -> int:
     """Return how many connections of clients may be open, and raise the limit of descriptors.
 
     Half of the descriptors is for clients, and half for connections to upstreams.
@@ -361,10 +361,10 @@ class Acceptor:
                 return
             task = self._loop.create_task(self._open(accepted))
             self._coming.add(task)
-            task.add_done_callback(self._has_come)
+            task.add_done_callback(self._forget)
             self._connections.make_room(len(self._coming))
 
-    def _has_come(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         self._coming.discard(task)
         self._connections.on_room()  # until now, it counted twice
 

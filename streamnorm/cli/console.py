@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import msgspec
 
 from streamnorm._core.errors import did_you_mean
-from streamnorm.inspect.timeline import printable
+from streamnorm.inspect.timeline import escape_unprintable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -56,10 +56,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line that names the error, and not the whole usage."""
-        self.exit(2, f"streamnorm: {printable(message)} (see {self.prog} --help)\n")
+        self.exit(2, f"streamnorm: {escape_unprintable(message)} (see {self.prog} --help)\n")
 
 
-def exit_statuses(statuses: Mapping[int, str]) -> str:
+def format_statuses(statuses: Mapping[int, str]) -> str:
     """Return the end of a help text that lists exit statuses with their meanings."""
     return "\n".join(
         ["exit status:", *(f"  {n:>3}  {text}" for n, text in sorted(statuses.items()))]
@@ -101,7 +101,7 @@ def print_status(text: str) -> None:
     """Write a line on stderr; stdout is for a command's output."""
     if sys.stderr is None:  # `streamnorm … 2>&-`: print would write on stdout
         return
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
+    print(escape_unprintable(text), file=sys.stderr, flush=True)  # noqa: T201 - this is the command line
 
 
 def print_error(text: str) -> None:
@@ -124,21 +124,21 @@ def write(pieces: Iterable[bytes]) -> None:
 
 def print_lines(texts: Iterable[str]) -> None:
     """Write lines of text on stdout at once."""
-    write(map(text_line, texts))
+    write(map(encode_text, texts))
 
 
 def print_json(*values: object, ascii: bool = False) -> None:
     """Write lines of JSON on stdout at once."""
-    write(json_line(value, ascii=ascii) for value in values)
+    write(encode_json(value, ascii=ascii) for value in values)
 
 
-def text_line(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Return a line of text in the encoding of stdout, unprintable characters escaped."""
     encoding = sys.stdout.encoding
-    return f"{printable(text)}\n".encode(encoding, "backslashreplace")
+    return f"{escape_unprintable(text)}\n".encode(encoding, "backslashreplace")
 
 
-def json_line(value: object, *, ascii: bool = False) -> bytes:
+def encode_json(value: object, *, ascii: bool = False) -> bytes:
     """Return a value as a line of JSON, unprintable or also non-ASCII characters escaped."""
     # msgspec cannot encode a name of a file that is no UTF-8.
     text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))

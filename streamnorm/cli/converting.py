@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamnorm.cli import console
-from streamnorm.cli.recordings import no_recordings
+from streamnorm.cli.recordings import explain_no_recordings
 
 if TYPE_CHECKING:
     from streamnorm.recording import Recording
@@ -24,7 +24,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="make recordings of a cassette or a HAR",
         description="Make recordings of a YAML cassette (vcrpy, cassetter) or a HAR file, and\n"
         "name each on stdout.",
-        epilog=console.exit_statuses(_STATUSES),
+        epilog=console.format_statuses(_STATUSES),
     )
     importing.add_argument("file", metavar="FILE", help="the cassette or HAR")
     importing.add_argument("--out", required=True, metavar="DIR", help="where to write recordings")
@@ -33,7 +33,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         "export",
         help="write recordings as a HAR",
         description="Write recordings as a HAR file.",
-        epilog=console.exit_statuses(_STATUSES),
+        epilog=console.format_statuses(_STATUSES),
     )
     exporting.add_argument(
         "paths", nargs="+", metavar="PATH", help="a recording's .sse, or a directory of them"
@@ -62,7 +62,7 @@ def _export(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         found = Library(path).recordings
         if not found:
-            raise no_recordings(path)
+            raise explain_no_recordings(path)
         recordings += found
     export_har(recordings, Path(arguments.out))
     console.write([os.fsencode(arguments.out), b"\n"])

@@ -36,7 +36,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         "One line a request goes to stdout. SIGTERM and Ctrl-C let running answers end,\n"
         "a second one does not. SIGHUP ends only what runs in a terminal: no configuration is\n"
         "read again.",
-        epilog=console.exit_statuses(_STATUSES),
+        epilog=console.format_statuses(_STATUSES),
     )
     add_upstreams(command)
     console.add_port(command)
@@ -59,7 +59,7 @@ def add_upstreams(command: argparse.ArgumentParser) -> None:
     """Add the options of a gateway's upstreams."""
     command.add_argument(
         "--upstream",
-        type=_pair,
+        type=_parse_pair,
         action="append",
         default=[],
         metavar="DIALECT=URL",
@@ -68,7 +68,7 @@ def add_upstreams(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--key",
-        type=_pair,
+        type=_parse_pair,
         action="append",
         default=[],
         metavar="DIALECT=WHERE",
@@ -80,7 +80,7 @@ def add_upstreams(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name or not value:
         # The text may be a key.
@@ -145,7 +145,7 @@ def config_of(arguments: argparse.Namespace) -> Config:
 
     from streamnorm.gateway import Config, read_config
 
-    upstreams = _upstreams(arguments)
+    upstreams = _read_upstreams(arguments)
     if arguments.config is None:
         if not upstreams:
             raise console.UsageError("no upstream, expected --upstream or --config")
@@ -157,7 +157,7 @@ def config_of(arguments: argparse.Namespace) -> Config:
     return structs.replace(config, upstreams={**config.upstreams, **upstreams})
 
 
-def _upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
+def _read_upstreams(arguments: argparse.Namespace) -> dict[str, UpstreamConfig]:
     from streamnorm.gateway import UpstreamConfig
 
     keys: dict[str, str] = dict(arguments.key)

@@ -37,7 +37,7 @@ class HttpToolsConnection(Connection, HttpToolsProtocol):
             running.disconnected = True
             running.message_event.set()
 
-    def unfinished(self) -> Part:
+    def find_unfinished(self) -> Part:
         """Return the part of a request that has not arrived to its end."""
         return self._unfinished
 

@@ -16,15 +16,22 @@ from streamnorm.cli.streams import (
     STATUSES,
     WHO_SENT,
     Source,
-    dialect_names,
-    dialect_option,
-    exit_status,
-    server_with_quirks,
-    source_options,
-    think_tags_option,
+    add_dialect_option,
+    add_think_tags_option,
+    choose_exit_status,
+    list_dialects,
+    make_source_options,
+    parse_server,
 )
-from streamnorm.inspect.page import BOX_CHARACTERS, FrameLines, Style, amount, frame_fields, render
-from streamnorm.inspect.survey import Survey, report_fields, writable_dialects
+from streamnorm.inspect.page import (
+    BOX_CHARACTERS,
+    FrameLines,
+    Style,
+    describe_frame,
+    format_count,
+    render,
+)
+from streamnorm.inspect.survey import Survey, describe_report, list_writable_dialects
 from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH
 
 _MAX_WIDTH = 1000
@@ -39,19 +46,18 @@ _OF_REQUESTS = {
 
 def add_commands(add_parser: console.AddParser) -> None:
     """Add `inspect` and `validate`."""
-    common = source_options()
+    common = make_source_options()
     inspect = add_parser(
         "inspect",
         parents=[common],
         help="show what the stream holds, and how it ends",
         description="Show the stream's blocks over its course, its times, its end, violations of\n"
         "the protocol, and what would be lost.",
-        epilog=console.exit_statuses(STATUSES),
+        epilog=console.format_statuses(STATUSES),
     )
+    targets = list_dialects(list_writable_dialects())
     inspect.add_argument(
-        "--to",
-        metavar="DIALECT",
-        help=f"dialect whose losses to show: {dialect_names(writable_dialects())}; default: all",
+        "--to", metavar="DIALECT", help=f"dialect whose losses to show: {targets}; default: all"
     )
     inspect.add_argument(
         "--frames", action="store_true", help="show the frames first, each with its number"
@@ -70,7 +76,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         description="Write each violation of the protocol, with the number of its frame from 0;\n"
         "with --request, what providers would refuse of the requests in the files, each with its\n"
         "place in the body, the rule, and the provider's answer.",
-        epilog=console.exit_statuses(
+        epilog=console.format_statuses(
             {
                 0: "no violations",
                 2: STATUSES[2],
@@ -86,14 +92,14 @@ def add_commands(add_parser: console.AddParser) -> None:
         "of recordings' .json, and of directories of them",
     )
     validate.add_argument("--request", action="store_true", help="check requests, not a stream")
-    dialect_option(validate, "--from", "--dialect")
+    add_dialect_option(validate, "--from", "--dialect")
     validate.add_argument(
         "--server",
         metavar="NAME",
         help=f"{WHO_SENT}; with --request, who is sent it (default: the recording's, or the"
         " vendor)",
     )
-    think_tags_option(validate)
+    add_think_tags_option(validate)
     for name, meaning in _OF_REQUESTS.items():
         validate.add_argument(f"--{name}", metavar=name.upper(), help=meaning)
     validate.add_argument(
@@ -104,46 +110,46 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     source = Source(arguments.file, arguments.source, arguments.server)
-    reads = source.reads()
-    targets = writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
-    survey = _survey(source, arguments, targets, timed=reads is not None)
+    reads = source.load_reads()
+    targets = list_writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
+    survey = _make_survey(source, arguments, targets, timed=reads is not None)
     ascii: bool = arguments.ascii
-    style = _style(arguments.width, ascii)
+    style = _choose_style(arguments.width, ascii)
     lines = FrameLines(style)
     number = elapsed_ms = 0
-    for data, gap_ms in source.timed_chunks(reads):
+    for data, gap_ms in source.read_timed_chunks(reads):
         frames = survey.feed(data, gap_ms)
         elapsed_ms += gap_ms
         if arguments.frames:
             at_ms = None if reads is None else elapsed_ms
             numbered = list(enumerate(frames, number))
             if arguments.json:
-                fields = [frame_fields(n, each, at_ms) for n, each in numbered]
+                fields = [describe_frame(n, each, at_ms) for n, each in numbered]
                 console.print_json(*fields, ascii=ascii)
             else:
-                console.write(_encode_line(lines.line(n, each, at_ms)) for n, each in numbered)
+                console.write(_encode_line(lines.format(n, each, at_ms)) for n, each in numbered)
         number += len(frames)
         if source.has_ended(survey.outcome):
             break
     survey.close()
     report = survey.report()
     if arguments.json:
-        console.print_json(report_fields(report, source.name), ascii=ascii)
+        console.print_json(describe_report(report, source.name), ascii=ascii)
     else:
         blank = [""] if arguments.frames else []
         console.write(
             [_encode_line(line) for line in [*blank, *render(report, source.name, style)]]
         )
     source.report_wrong_dialect(survey.outcome)
-    return exit_status(survey.outcome)
+    return choose_exit_status(survey.outcome)
 
 
 def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
     if arguments.request:
         return validate_requests(arguments)
-    source = _only_stream(parser, arguments)
-    survey = _survey(source, arguments, timed=False)
-    for chunk in source.chunks():
+    source = _require_one_stream(parser, arguments)
+    survey = _make_survey(source, arguments, timed=False)
+    for chunk in source.read_chunks():
         survey.feed(chunk)
     survey.close()
     report = survey.report()
@@ -158,17 +164,17 @@ def _validate(parser: console.Parser, arguments: argparse.Namespace) -> int:
         console.print_json({**fields, "violations": found})
     else:
         console.print_lines(f"frame {each.position}: {each.message}" for each in found)
-        count = amount(len(found), "violation")
+        count = format_count(len(found), "violation")
         if len(found) > MAX_PROBLEMS:
             count = f"more than {MAX_PROBLEMS:,} violations"
-        frames = amount(report.frames, "frame")
+        frames = format_count(report.frames, "frame")
         console.print_lines([f"{count} in {frames} of {report.dialect}"])
     if found:
         source.report_wrong_dialect(survey.outcome)
     return _VIOLATED if found else 0
 
 
-def _only_stream(parser: console.Parser, arguments: argparse.Namespace) -> Source:
+def _require_one_stream(parser: console.Parser, arguments: argparse.Namespace) -> Source:
     """Return the stream that is validated; exit if there are several, or options of requests."""
     for name in _OF_REQUESTS:
         if getattr(arguments, name) is not None:
@@ -178,13 +184,13 @@ def _only_stream(parser: console.Parser, arguments: argparse.Namespace) -> Sourc
         parser.error(f"{len(arguments.files)} streams, expected one, or --request")
     if arguments.server is not None:
         try:
-            server_with_quirks(arguments.server)
+            parse_server(arguments.server)
         except argparse.ArgumentTypeError as exc:
             parser.error(f"argument --server: {exc}")
     return Source(first, arguments.source, arguments.server)
 
 
-def _survey(
+def _make_survey(
     source: Source, arguments: argparse.Namespace, targets: Iterable[str] = (), *, timed: bool
 ) -> Survey:
     return Survey(
@@ -196,7 +202,7 @@ def _survey(
     )
 
 
-def _style(width: int | None, ascii: bool) -> Style:
+def _choose_style(width: int | None, ascii: bool) -> Style:
     """Return the style that stdout supports."""
     on_terminal = sys.stdout.isatty()
     if width is None:

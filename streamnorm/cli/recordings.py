@@ -44,7 +44,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="pass requests on to a provider, and record the answers",
         description="Listen on 127.0.0.1, pass requests on, and write each exchange down,\n"
         "without its secrets. Ctrl-C ends it.",
-        epilog=console.exit_statuses({**_STATUSES, _UNRECORDED: "an exchange was not recorded"}),
+        epilog=console.format_statuses({**_STATUSES, _UNRECORDED: "an exchange was not recorded"}),
     )
     record.add_argument(
         "--upstream",
@@ -78,20 +78,20 @@ def add_commands(add_parser: console.AddParser) -> None:
         "replay",
         help="answer requests with recordings",
         description="Listen on 127.0.0.1, and answer with recordings. Ctrl-C ends it.",
-        epilog=console.exit_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
+        epilog=console.format_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
     )
     replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
     console.add_port(replay)
     replay.add_argument(
         "--speed",
-        type=_speed,
+        type=_parse_speed,
         default=0.0,
         metavar="X",
         help="how many times faster than recorded (default: 0, no waiting)",
     )
     replay.add_argument(
         "--rechunk",
-        type=_rechunk,
+        type=_parse_rechunk,
         default="recorded",
         metavar="HOW",
         help="recorded (default), event, byte, hostile, random:SEED, or a size in bytes",
@@ -110,7 +110,7 @@ def add_commands(add_parser: console.AddParser) -> None:
     )
     replay.add_argument(
         "--ignore",
-        type=_pattern,
+        type=_parse_pattern,
         action="append",
         default=[],
         metavar="REGEX",
@@ -128,7 +128,7 @@ def add_commands(add_parser: console.AddParser) -> None:
     replay.set_defaults(run=_replay)
 
 
-def no_recordings(path: str) -> console.UsageError:
+def explain_no_recordings(path: str) -> console.UsageError:
     """Return the error for a directory without recordings, which names its folders with some."""
     from streamnorm.recording.library import find_recording_folders
 
@@ -139,7 +139,7 @@ def no_recordings(path: str) -> console.UsageError:
     return console.UsageError(f"{path}: no recordings{elsewhere if folders else ''}")
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _parse_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as exc:
@@ -192,7 +192,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     except (RecordingError, ValueError) as exc:
         raise console.UsageError(str(exc)) from exc
     if not library.recordings:
-        raise no_recordings(arguments.path)
+        raise explain_no_recordings(arguments.path)
     app = ReplayApp(_Reporting(library), speed=arguments.speed)
 
     def announce(url: str) -> None:
@@ -262,7 +262,7 @@ def _report_recorded(path: Path) -> None:
     console.print_status(f"{name}  {response.status}  {size:,} bytes  {_ENDS[response.end]}")
 
 
-def _speed(text: str) -> float:
+def _parse_speed(text: str) -> float:
     try:
         speed = float(text)
     except ValueError:
@@ -272,7 +272,7 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _rechunk(text: str) -> str | int:
+def _parse_rechunk(text: str) -> str | int:
     return int(text) if text.isdecimal() and len(text) < _MAX_SIZE_DIGITS else text
 
 

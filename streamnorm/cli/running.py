@@ -45,7 +45,8 @@ def add_commands(add_parser: console.AddParser) -> None:
         "by their own variables and options; any other command gets the variables of the\n"
         "official SDKs: OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL, and a key\n"
         "that only this command has. No file is written.",
-        epilog=console.exit_statuses(_STATUSES) + "\nelse that of the command; 128 + N if signal N"
+        epilog=console.format_statuses(_STATUSES)
+        + "\nelse that of the command; 128 + N if signal N"
         " ended it",
     )
     add_upstreams(command)
@@ -69,14 +70,14 @@ def _run(arguments: argparse.Namespace) -> int:
         raise console.UsageError("no command, expected -- COMMAND")
     from streamnorm.cli.agents import launch
     from streamnorm.cli.foreground import ForegroundCommand
-    from streamnorm.cli.serving import LOOPBACK, listener, serve_in_thread
+    from streamnorm.cli.serving import LOOPBACK, open_listener, serve_in_thread
     from streamnorm.gateway import app
 
     requests = _Requests()
-    config, key = _with_key(config_of(arguments))
+    config, key = _add_key(config_of(arguments))
     environ = {**os.environ, _CLIENT_KEY: key or ""}
     gateway = app(config, environ=environ, observers=(requests,))
-    with _log_in(arguments.log), listener(LOOPBACK, arguments.port) as listening:
+    with _open_log(arguments.log), open_listener(LOOPBACK, arguments.port) as listening:
         if not _is_reachable(config):
             return _UNREACHABLE
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}"
@@ -92,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _with_key(config: Config) -> tuple[Config, str | None]:
+def _add_key(config: Config) -> tuple[Config, str | None]:
     """Return a configuration that lets only the command in, and the key for it.
 
     Other users of the machine reach the port, and must not spend the keys of the upstreams.  An
@@ -126,7 +127,7 @@ class _Requests:
 
 
 @contextmanager
-def _log_in(path: str | None) -> Generator[None]:
+def _open_log(path: str | None) -> Generator[None]:
     """Write the log to a file or nowhere: the terminal is the command's."""
     root, silence = logging.getLogger(), logging.NullHandler()
     root.addHandler(silence)  # instead of the handler of last resort, which writes on stderr

@@ -28,7 +28,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         help="find secrets in recordings",
         description="Find keys, tokens and other secrets in recordings, cassettes and HAR files,\n"
         "and name file, place and kind of each on stdout. No secret is shown.",
-        epilog=console.exit_statuses(_STATUSES),
+        epilog=console.format_statuses(_STATUSES),
     )
     scan.add_argument("paths", nargs="+", metavar="PATH", help="a directory, or a file")
     scan.add_argument("--json", action="store_true", help="write one line of JSON")
@@ -38,7 +38,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 def _scan(arguments: argparse.Namespace) -> int:
     from streamnorm.recording.scanning import scan_file
 
-    files = _files(arguments.paths)
+    files = _find_files(arguments.paths)
     findings: list[Finding] = []
     is_unreadable = False
     for file in files:
@@ -57,13 +57,13 @@ def _scan(arguments: argparse.Namespace) -> int:
             for finding in findings
         ]
         console.print_json({"files": len(files), "findings": documents})
-    console.print_status(_summary(len(files), findings))
+    console.print_status(_summarise(len(files), findings))
     if findings:
         return _FOUND
     return _UNREADABLE if is_unreadable else 0
 
 
-def _files(paths: list[str]) -> list[Path]:
+def _find_files(paths: list[str]) -> list[Path]:
     from streamnorm.recording.scanning import find_files
 
     files: dict[Path, None] = {}
@@ -76,7 +76,7 @@ def _files(paths: list[str]) -> list[Path]:
     return list(files)
 
 
-def _summary(files: int, findings: list[Finding]) -> str:
+def _summarise(files: int, findings: list[Finding]) -> str:
     if not findings:
         return f"no secrets in {files} {'file' if files == 1 else 'files'}"
     leaky = len({finding.file for finding in findings})

@@ -35,7 +35,7 @@ class H11Connection(Connection, H11Protocol):
         else:
             super().send_400_response(msg)
 
-    def unfinished(self) -> Part:
+    def find_unfinished(self) -> Part:
         """Return the part of a request that has not arrived to its end."""
         if self.conn.their_state is h11.SEND_BODY:
             return Part.BODY
@@ -43,7 +43,7 @@ class H11Connection(Connection, H11Protocol):
         return Part.HEAD if is_head else Part.NONE
 
 
-def best_connection() -> type[Connection]:
+def choose_connection() -> type[Connection]:
     """Return the class of connections: httptools' if it is installed, else h11's."""
     try:
         from streamnorm.cli.httptools_connection import HttpToolsConnection

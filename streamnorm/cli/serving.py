@@ -74,10 +74,10 @@ def serve(
         UsageError: The port is not available, or uvicorn is not installed.
     """
     with (
-        listener(host, port) as listening,
-        asyncio.Runner(loop_factory=_event_loop()) as runner,
+        open_listener(host, port) as listening,
+        asyncio.Runner(loop_factory=_choose_event_loop()) as runner,
     ):
-        ending = _Ending(_server(app, listening, max_requests, settings))
+        ending = _Ending(_make_server(app, listening, max_requests, settings))
         shown = f"[{host}]" if ":" in host else host
         announce(f"http://{shown}:{listening.getsockname()[1]}")
         _collect_seldom()
@@ -95,11 +95,11 @@ def serve_in_thread(app: Any, listening: socket.socket, *, max_requests: int) ->
         UsageError: It does not start, or uvicorn is not installed.
     """
     began = threading.Event()
-    server = _server(app, listening, max_requests, {}, on_start=began.set)
+    server = _make_server(app, listening, max_requests, {}, on_start=began.set)
 
     def run() -> None:
         try:
-            with asyncio.Runner(loop_factory=_event_loop()) as runner:
+            with asyncio.Runner(loop_factory=_choose_event_loop()) as runner:
                 runner.run(server.serve())
         finally:
             began.set()
@@ -118,7 +118,7 @@ def serve_in_thread(app: Any, listening: socket.socket, *, max_requests: int) ->
         thread.join(_STOP_S)
 
 
-def _server(
+def _make_server(
     app: Any,
     listening: socket.socket,
     max_requests: int,
@@ -143,17 +143,17 @@ def _server(
         raise UsageError(
             "no uvicorn, expected the extra `serve`: pip install '.[serve]' in a clone"
         ) from exc
-    from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections, max_connections
-    from streamnorm.cli.server import Server, best_connection
+    from streamnorm.cli.connections import MAX_HEAD_BYTES, Connections, choose_max_connections
+    from streamnorm.cli.server import Server, choose_connection
 
-    bound = max_connections(max_requests)
+    bound = choose_max_connections(max_requests)
     if bound < max_requests:
         print_error(f"at most {bound} connections, since few files may be open (see ulimit -n)")
     settings = {**_SETTINGS, "h11_max_incomplete_event_size": MAX_HEAD_BYTES, **settings}
     config = Config(app, **settings)
     connections = Connections(bound, keep_alive_s=config.timeout_keep_alive)
     logging.getLogger("uvicorn.error").addFilter(_is_crash)
-    return Server(config, listening, connections, best_connection(), on_start)
+    return Server(config, listening, connections, choose_connection(), on_start)
 
 
 def _collect_seldom() -> None:
@@ -163,7 +163,7 @@ def _collect_seldom() -> None:
     gc.set_threshold(_COLLECT_AFTER)
 
 
-def _event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+def _choose_event_loop() -> Callable[[], asyncio.AbstractEventLoop]:
     """Return the event loop that servers run on: uvloop's, if it is installed."""
     try:
         import uvloop
@@ -192,7 +192,7 @@ class _Ending:
         self.server.should_exit = True
 
 
-def listener(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens on a port; 0 for any free one.
 
     Raises:

@@ -22,7 +22,7 @@ from streamnorm._registry import DIALECTS, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli import console
 from streamnorm.codec import decoder
-from streamnorm.inspect.survey import writable_dialects
+from streamnorm.inspect.survey import list_writable_dialects
 from streamnorm.recording.format import Companion, RecordedRead, reads_of, split_name
 from streamnorm.recording.recording import load_companion
 
@@ -35,6 +35,10 @@ STATUSES = {
 }
 """The exit statuses of the commands that decode a stream."""
 
+_SERVERS = sorted({name for known in DIALECTS.values() for name in known.servers_with_quirks})
+WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_SERVERS)}"
+"""The help of `--server`."""
+
 _CHUNK_BYTES = 64 * 1024
 _GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 
@@ -46,80 +50,67 @@ _REASONING: dict[str, ReasoningField | None] = {
 }
 
 
-def dialect_names(names: list[str]) -> str:
+def list_dialects(names: list[str]) -> str:
     """Return names of dialects with their aliases, for a help text."""
     known = [DIALECTS[name] for name in names]
     shown = [f"{d.name} ({', '.join(d.aliases)})" if d.aliases else d.name for d in known]
     return f"{', '.join(shown[:-1])} or {shown[-1]}"
 
 
-def source_options() -> console.Parser:
+def make_source_options() -> console.Parser:
     """Return a parser with the options of every command that reads a stream."""
     common = console.Parser(add_help=False)
     common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
-    dialect_option(common, "--from")
-    server_option(common)
-    think_tags_option(common)
+    add_dialect_option(common, "--from")
+    add_server_option(common)
+    add_think_tags_option(common)
     return common
 
 
-def dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
+def add_dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
     """Add the option of the dialect that a command reads, under the given names."""
     command.add_argument(
         *names,
         dest="source",
         metavar="DIALECT",
-        help=f"dialect of FILE: {dialect_names([*DIALECTS])};"
+        help=f"dialect of FILE: {list_dialects([*DIALECTS])};"
         " default: its companion's, or what the first frames show",
     )
 
 
-def target_options(command: argparse.ArgumentParser) -> None:
+def add_target_options(command: argparse.ArgumentParser) -> None:
     """Add `--to` and `--strict`, of the commands that translate."""
     command.add_argument(
         "--to",
         required=True,
         metavar="DIALECT",
-        help=f"dialect to write: {dialect_names(writable_dialects())}",
+        help=f"dialect to write: {list_dialects(list_writable_dialects())}",
     )
     command.add_argument("--strict", action="store_true", help="fail where something would be lost")
 
 
-def think_tags_option(command: argparse.ArgumentParser) -> None:
+def add_think_tags_option(command: argparse.ArgumentParser) -> None:
     """Add `--think-tags`."""
     command.add_argument(
         "--think-tags", action="store_true", help="read <think>...</think> in text as reasoning"
     )
 
 
-def server_option(command: argparse.ArgumentParser) -> None:
+def add_server_option(command: argparse.ArgumentParser) -> None:
     """Add `--server`, the name of the server that sent the stream or the body."""
-    command.add_argument(
-        "--server",
-        type=server_with_quirks,
-        metavar="NAME",
-        help=WHO_SENT,
-    )
+    command.add_argument("--server", type=parse_server, metavar="NAME", help=WHO_SENT)
 
 
-def _servers() -> list[str]:
-    return sorted({server for known in DIALECTS.values() for server in known.servers_with_quirks})
-
-
-WHO_SENT = f"who sent it, where that decides between two readings: {', '.join(_servers())}"
-"""The help of `--server`."""
-
-
-def server_with_quirks(name: str) -> str:
+def parse_server(name: str) -> str:
     """Return a name of a server that changes how a stream is read.
 
     Raises:
         argparse.ArgumentTypeError: It changes nothing.
     """
-    if name not in _servers():
+    if name not in _SERVERS:
         raise argparse.ArgumentTypeError(
-            f"{name!r}, expected {', '.join(_servers())}, or none: no other changes the reading"
-            f"{did_you_mean(name, _servers())}"
+            f"{name!r}, expected {', '.join(_SERVERS)}, or none: no other changes the reading"
+            f"{did_you_mean(name, _SERVERS)}"
         )
     return name
 
@@ -152,7 +143,7 @@ class Source:
             self.dialect = self._companion.dialect
             self.server = self.server or self._companion.server
 
-    def chunks(self) -> Iterator[bytes]:
+    def read_chunks(self) -> Iterator[bytes]:
         """Yield the bytes as they arrive.
 
         Raises:
@@ -167,7 +158,7 @@ class Source:
         if is_blank:
             raise NotAStream("no stream of a known dialect: the input is empty")
 
-    def body(self, max_bytes: int) -> bytes:
+    def read_body(self, max_bytes: int) -> bytes:
         """Return all bytes, but stop reading soon after `max_bytes`.
 
         Raises:
@@ -183,7 +174,7 @@ class Source:
                 break
         return b"".join(pieces)
 
-    def reads(self) -> list[RecordedRead] | None:
+    def load_reads(self) -> list[RecordedRead] | None:
         """Return the recorded reads, if they took time; None if there are none.
 
         Raises:
@@ -203,17 +194,17 @@ class Source:
             raise console.UsageError(f"{path}: chunks of {recorded} bytes, {self._file} has {size}")
         return reads
 
-    def timed_chunks(self, reads: list[RecordedRead] | None) -> Iterator[tuple[bytes, int]]:
+    def read_timed_chunks(self, reads: list[RecordedRead] | None) -> Iterator[tuple[bytes, int]]:
         """Yield the bytes of each read with the milliseconds since the one before.
 
         Args:
             reads: The recorded reads; None to read as bytes arrive, with no times.
         """
         if reads is None:
-            yield from ((chunk, 0) for chunk in self.chunks())
+            yield from ((chunk, 0) for chunk in self.read_chunks())
             return
         stored = bytearray()
-        chunks = self.chunks()
+        chunks = self.read_chunks()
         for read in reads:
             while len(stored) < read.size and (chunk := next(chunks, b"")):
                 stored += chunk
@@ -275,7 +266,7 @@ class Source:
             return Companion(1)
 
 
-def exit_status(outcome: Outcome | None) -> int:
+def choose_exit_status(outcome: Outcome | None) -> int:
     """Return the exit status of a command whose stream ended so."""
     match outcome:
         case Failed(StreamError("upstream")):
@@ -290,15 +281,15 @@ def exit_status(outcome: Outcome | None) -> int:
 
 def add_commands(add_parser: console.AddParser) -> None:
     """Add `transcode` and `decode`."""
-    common = source_options()
+    common = make_source_options()
     transcode = add_parser(
         "transcode",
         parents=[common],
         help="write the stream as another dialect's SSE",
         description="Write SSE on stdout as it becomes known, losses on stderr.",
-        epilog=console.exit_statuses({**STATUSES, 5: "losses with --strict"}),
+        epilog=console.format_statuses({**STATUSES, 5: "losses with --strict"}),
     )
-    target_options(transcode)
+    add_target_options(transcode)
     transcode.add_argument(
         "--ordering",
         choices=("sequential", "interleaved"),
@@ -326,7 +317,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         parents=[common],
         help="write the stream's events",
         description="Write events on stdout as they become known, one a line.",
-        epilog=console.exit_statuses(STATUSES),
+        epilog=console.format_statuses(STATUSES),
     )
     decode.add_argument("--json", action="store_true", help="write JSON lines")
     decode.set_defaults(run=_decode)
@@ -346,35 +337,35 @@ def _transcode(arguments: argparse.Namespace) -> int:
         include_usage=not arguments.no_usage,
         reasoning=_REASONING[arguments.reasoning],
     )
-    for chunk in source.chunks():
+    for chunk in source.read_chunks():
         console.write(transcoder.feed(chunk))
         if source.has_ended(transcoder.outcome):
             break
     console.write(transcoder.close())
     console.report_losses(transcoder.losses)
-    return _status(transcoder.outcome, source)
+    return _report_outcome(transcoder.outcome, source)
 
 
 def _decode(arguments: argparse.Namespace) -> int:
     source = Source(arguments.file, arguments.source, arguments.server)
     decoding = decoder(source.dialect, server=source.server, think_tags=arguments.think_tags)
-    line = console.json_line if arguments.json else _event_line
-    for chunk in source.chunks():
+    line = console.encode_json if arguments.json else _encode_event
+    for chunk in source.read_chunks():
         console.write([line(event) for event in decoding.feed(chunk)])
         if source.has_ended(decoding.outcome):
             break
     console.write([line(event) for event in decoding.close()])
-    return _status(decoding.outcome, source)
+    return _report_outcome(decoding.outcome, source)
 
 
-def _event_line(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     fields = msgspec.to_builtins(event)
     name = fields.pop("event")
     shown = " ".join(f"{key}={msgspec.json.encode(item).decode()}" for key, item in fields.items())
-    return console.text_line(f"{name:<16} {shown}".rstrip())
+    return console.encode_text(f"{name:<16} {shown}".rstrip())
 
 
-def _status(outcome: Outcome | None, source: Source) -> int:
+def _report_outcome(outcome: Outcome | None, source: Source) -> int:
     """Report a failed or truncated outcome, and return the exit status."""
     match outcome:
         case Failed(StreamError("upstream", message, code, status)):
@@ -391,4 +382,4 @@ def _status(outcome: Outcome | None, source: Source) -> int:
         case _:
             pass
     source.report_wrong_dialect(outcome)
-    return exit_status(outcome)
+    return choose_exit_status(outcome)

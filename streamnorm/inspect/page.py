@@ -22,7 +22,13 @@ from streamnorm._core.events import (
 )
 from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report, Timing
-from streamnorm.inspect.timeline import BOX, Glyphs, columns, printable, timeline
+from streamnorm.inspect.timeline import (
+    BOX,
+    Glyphs,
+    count_columns,
+    draw_timeline,
+    escape_unprintable,
+)
 from streamnorm.sse import Frame
 
 BOX_CHARACTERS = "█─│…×"
@@ -61,25 +67,25 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
     glyphs = style.glyphs
     page = _Page(style.width, glyphs, bold=style.bold)
     sizes = ((report.bytes, "byte"), (report.frames, "frame"), (report.events, "event"))
-    page.field("stream", name, ", ".join(amount(count, noun) for count, noun in sizes))
-    page.field("dialect", report.dialect or "not known")
-    page.field("server", report.server or "not said")
-    page.field("message", report.id or "without id")
-    page.field("model", report.model or "not said")
-    page.line()
-    page.blocks(report)
-    page.line()
+    page.add_field("stream", name, ", ".join(format_count(count, noun) for count, noun in sizes))
+    page.add_field("dialect", report.dialect or "not known")
+    page.add_field("server", report.server or "not said")
+    page.add_field("message", report.id or "without id")
+    page.add_field("model", report.model or "not said")
+    page.add_line()
+    page.add_blocks(report)
+    page.add_line()
     if report.tracks:
-        page.content(report.tracks)
-        page.line()
-    page.field("times", *_times(report.timing))
-    page.field("usage", _usage(report.usage))
-    page.field("stop", *_stops(report.stops))
-    page.field("outcome", _outcome(report.outcome))
-    page.field("losses", *_losses(report, glyphs.times))
-    page.field("validity", *_violations(report))
+        page.add_content(report.tracks)
+        page.add_line()
+    page.add_field("times", *_describe_times(report.timing))
+    page.add_field("usage", _describe_usage(report.usage))
+    page.add_field("stop", *_describe_stops(report.stops))
+    page.add_field("outcome", _describe_outcome(report.outcome))
+    page.add_field("losses", *_describe_losses(report, glyphs.times))
+    page.add_field("validity", *_describe_violations(report))
     notes = [f"{note.kind} in {note.where}, {note.count:,} {glyphs.times}" for note in report.notes]
-    page.field("notes", *notes or ["none"])
+    page.add_field("notes", *notes or ["none"])
     return page.lines
 
 
@@ -92,66 +98,66 @@ class _Page:
         self._glyphs = glyphs
         self._bold = bold
 
-    def line(self, text: str = "", *, label: str = "") -> None:
+    def add_line(self, text: str = "", *, label: str = "") -> None:
         """Add a line; unprintable characters are escaped."""
-        text = printable(text, ascii=self._glyphs.ascii)
+        text = escape_unprintable(text, ascii=self._glyphs.ascii)
         if label:
             gap = " " * (_LABEL_COLUMNS - len(label))
             label = f"\x1b[1m{label}\x1b[0m" if self._bold else label
             text = f"{label}{gap}{text}"
         self.lines.append(text.rstrip())
 
-    def field(self, label: str, *paragraphs: str) -> None:
+    def add_field(self, label: str, *paragraphs: str) -> None:
         """Add paragraphs to the right of a label, each of a few lines at most."""
         room = self._width - _LABEL_COLUMNS
         for paragraph in paragraphs:
             text = self._glyphs.fit(paragraph, _FIELD_LINES * room)
             # textwrap counts characters, and some take two columns.
-            wrap_at = room if columns(text) == len(text) else room // 2
+            wrap_at = room if count_columns(text) == len(text) else room // 2
             for line in textwrap.wrap(text, wrap_at, break_on_hyphens=False) or [""]:
-                self.line(line if label else " " * _LABEL_COLUMNS + line, label=label)
+                self.add_line(line if label else " " * _LABEL_COLUMNS + line, label=label)
                 label = ""
 
-    def blocks(self, report: Report) -> None:
+    def add_blocks(self, report: Report) -> None:
         """Add the timeline of the blocks."""
         if not report.tracks:
-            self.field("blocks", "none")
+            self.add_field("blocks", "none")
             return
-        course, idle = amount(report.events, "event"), "of others"
+        course, idle = format_count(report.events, "event"), "of others"
         if report.timing is not None:
-            course, idle = f"{course} over {_seconds(report.timing.end_ms)}", "no event"
+            course, idle = f"{course} over {_format_seconds(report.timing.end_ms)}", "no event"
         legend = (
             f"{len(report.tracks):,} in {course}: {self._glyphs.busy} of the block, "
             f"{self._glyphs.idle} {idle} while it is open"
         )
         if any(track.stop is None for track in report.tracks):
             legend += f", {self._glyphs.torn} never closed"
-        self.field("blocks", legend)
-        for line in timeline(report, self._width, self._glyphs):
-            self.line(line)
+        self.add_field("blocks", legend)
+        for line in draw_timeline(report, self._width, self._glyphs):
+            self.add_line(line)
 
-    def content(self, tracks: tuple[Track, ...]) -> None:
+    def add_content(self, tracks: tuple[Track, ...]) -> None:
         """Add the first characters and the facts of each block."""
-        self.line(label="content")
+        self.add_line(label="content")
         digits = len(str(len(tracks) - 1))
         margin = " " * (digits + 4)
         room = self._width - len(margin)
         for number, track in enumerate(tracks):
             head = self._glyphs.fit(track.head, room) or "(empty)"
-            self.line(f"  {number:>{digits}}  {head}")
-            if facts := _facts(track):
-                self.line(margin + self._glyphs.fit(facts, room))
+            self.add_line(f"  {number:>{digits}}  {head}")
+            if facts := _describe_track(track):
+                self.add_line(margin + self._glyphs.fit(facts, room))
 
 
-def _facts(track: Track) -> str:
+def _describe_track(track: Track) -> str:
     """Return the defects, citations, signature and id of a block, as text."""
     facts = [track.problem] if track.problem else []
     if track.stop is None:
         facts.append("never closed")
     if track.citations:
-        facts.append(amount(track.citations, "citation"))
+        facts.append(format_count(track.citations, "citation"))
     if track.signature_chars is not None:
-        facts.append(f"signature of {amount(track.signature_chars, 'character')}")
+        facts.append(f"signature of {format_count(track.signature_chars, 'character')}")
     if track.issuer is not None:
         facts.append(f"issuer {track.issuer}")
     if track.id:
@@ -159,7 +165,7 @@ def _facts(track: Track) -> str:
     return ", ".join(facts)
 
 
-def _times(timing: Timing | None) -> list[str]:
+def _describe_times(timing: Timing | None) -> list[str]:
     if timing is None:
         return ["not recorded"]
     moments = (
@@ -168,20 +174,22 @@ def _times(timing: Timing | None) -> list[str]:
         ("first text", timing.first_text_ms),
         ("end", timing.end_ms),
     )
-    lines = [", ".join(f"{what} after {_seconds(ms)}" for what, ms in moments if ms is not None)]
+    lines = [
+        ", ".join(f"{what} after {_format_seconds(ms)}" for what, ms in moments if ms is not None)
+    ]
     if timing.tokens_per_s is not None:
         lines.append(f"{timing.tokens_per_s:,.1f} output tokens a second of content")
     if timing.gaps:
-        gaps = [f"{_seconds(gap.ms)} before frame {gap.frame:,}" for gap in timing.gaps]
+        gaps = [f"{_format_seconds(gap.ms)} before frame {gap.frame:,}" for gap in timing.gaps]
         lines.append(f"longest gaps {', '.join(gaps)}")
     return lines
 
 
-def _seconds(ms: int) -> str:
+def _format_seconds(ms: int) -> str:
     return f"{ms / 1000:,.3f} s"
 
 
-def _violations(report: Report) -> list[str]:
+def _describe_violations(report: Report) -> list[str]:
     if report.unchecked:
         return [f"not checked: {report.unchecked}"]
     shown = report.violations[:_MAX_VIOLATIONS]
@@ -190,27 +198,29 @@ def _violations(report: Report) -> list[str]:
     return [*lines, f"and {more:,} more"] if more else lines or ["no violations"]
 
 
-def amount(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return a count with its noun: `1 frame`, `2,000 frames`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _usage(usage: Usage) -> str:
+def _describe_usage(usage: Usage) -> str:
     into = (("from cache", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens))
     out = (("reasoning", usage.reasoning_tokens),)
     return (
-        f"{_tokens('input', usage.input_tokens, into)}, "
-        f"{_tokens('output', usage.output_tokens, out)}"
+        f"{_describe_tokens('input', usage.input_tokens, into)}, "
+        f"{_describe_tokens('output', usage.output_tokens, out)}"
     )
 
 
-def _tokens(name: str, total: int | None, parts: tuple[tuple[str, int | None], ...]) -> str:
+def _describe_tokens(
+    name: str, total: int | None, parts: tuple[tuple[str, int | None], ...]
+) -> str:
     said = [f"{count:,} {what}" for what, count in parts if count is not None]
-    amount = "not said" if total is None else f"{total:,}"
-    return f"{name} {amount} ({', '.join(said)})" if said else f"{name} {amount}"
+    shown = "not said" if total is None else f"{total:,}"
+    return f"{name} {shown} ({', '.join(said)})" if said else f"{name} {shown}"
 
 
-def _stops(stops: tuple[MessageStop, ...]) -> list[str]:
+def _describe_stops(stops: tuple[MessageStop, ...]) -> list[str]:
     several = any(stop.choice for stop in stops)
     return [
         (f"choice {stop.choice}: " if several else "")
@@ -221,7 +231,7 @@ def _stops(stops: tuple[MessageStop, ...]) -> list[str]:
     ] or ["none"]
 
 
-def _outcome(outcome: Outcome | None) -> str:
+def _describe_outcome(outcome: Outcome | None) -> str:
     match outcome:
         case Completed(lenient=lenient):
             return f"completed, forgiven: {', '.join(lenient)}" if lenient else "completed"
@@ -239,7 +249,7 @@ def _outcome(outcome: Outcome | None) -> str:
             return "still open"
 
 
-def _losses(report: Report, times: str) -> list[str]:
+def _describe_losses(report: Report, times: str) -> list[str]:
     lines: list[str] = []
     for target, losses in report.losses.items():
         lines += [
@@ -263,7 +273,7 @@ class FrameLines:
         self._style = style
         self._before = ""  # the start of the data of the frame before
 
-    def line(self, number: int, frame: Frame, at_ms: int | None) -> str:
+    def format(self, number: int, frame: Frame, at_ms: int | None) -> str:
         """Return the number of a frame, its time, its event type and its data.
 
         Args:
@@ -277,12 +287,12 @@ class FrameLines:
             line += f"{at_ms / 1000:>8.3f} s  "
         if frame.event != "message":
             line += f"{glyphs.fit(frame.event, width // 3)}  "
-        start = self._repeated_chars(frame.data)
+        start = self._skip_repeated(frame.data)
         if start:
             line += glyphs.more
-        return line + glyphs.fit(frame.data[start:], width - columns(line))
+        return line + glyphs.fit(frame.data[start:], width - count_columns(line))
 
-    def _repeated_chars(self, data: str) -> int:
+    def _skip_repeated(self, data: str) -> int:
         """Return where the part of the data starts that differs, behind a comma."""
         before, self._before = self._before, data[:_MAX_REPEATED_CHARS]
         pairs = enumerate(zip(before, self._before, strict=False))
@@ -291,7 +301,7 @@ class FrameLines:
         return start if start >= _MIN_REPEATED_CHARS else 0
 
 
-def frame_fields(number: int, frame: Frame, at_ms: int | None) -> dict[str, Any]:
+def describe_frame(number: int, frame: Frame, at_ms: int | None) -> dict[str, Any]:
     """Return a frame as JSON fields, with its whole data."""
     time = {} if at_ms is None else {"ms": at_ms}
     return {"frame": number, **time, "event": frame.event, "data": frame.data}

@@ -117,7 +117,7 @@ class Clock:
                 self._content_ms = (first, now)
                 self._has_reasoning = self._has_reasoning or isinstance(event, ReasoningDelta)
 
-    def timing(self, usage: Usage) -> Timing:
+    def make_timing(self, usage: Usage) -> Timing:
         """Return the times of the stream so far."""
         return Timing(
             first_byte_ms=self._first_byte_ms or 0,
@@ -125,10 +125,10 @@ class Clock:
             first_text_ms=self._first_text_ms,
             end_ms=self.now_ms,
             gaps=tuple(self._gaps),
-            tokens_per_s=self._tokens_per_s(usage),
+            tokens_per_s=self._compute_tokens_per_s(usage),
         )
 
-    def _tokens_per_s(self, usage: Usage) -> float | None:
+    def _compute_tokens_per_s(self, usage: Usage) -> float | None:
         first, last = self._content_ms or (0, 0)
         if usage.output_tokens is None or first == last:
             return None
@@ -345,18 +345,18 @@ class Survey:
             outcome=self._decoder.outcome,
             losses={name: each.losses for name, each in self._transcoders.items()},
             notes=self._decoder.notes,
-            timing=None if self._clock is None else self._clock.timing(summary.usage),
+            timing=None if self._clock is None else self._clock.make_timing(summary.usage),
             violations=tuple(self._validator.violations),
             unchecked=self._validator.unchecked,
         )
 
 
-def writable_dialects() -> list[str]:
+def list_writable_dialects() -> list[str]:
     """Return the names of the dialects that can be written."""
     return [name for name, known in DIALECTS.items() if known.encoder is not None]
 
 
-def report_fields(report: Report, name: str) -> dict[str, Any]:
+def describe_report(report: Report, name: str) -> dict[str, Any]:
     """Return a report as JSON fields, in the order of the page.
 
     `start` and `stop` of a block are numbers of events, from 0, and `start_ms` and `stop_ms`

@@ -26,14 +26,14 @@ _MIN_BAR_COLUMNS = 10
 _MIN_TICK_COLUMNS = 9  # one more than the longest label
 
 
-def printable(text: str, *, ascii: bool = False) -> str:
+def escape_unprintable(text: str, *, ascii: bool = False) -> str:
     """Return text with escapes for unprintable, or also for non-ASCII characters."""
     if text.isprintable() and (text.isascii() or not ascii):
         return text
     return "".join([_escape(character, ascii) for character in text])
 
 
-def columns(text: str) -> int:
+def count_columns(text: str) -> int:
     """Return an upper bound on the terminal columns of a text.
 
     A combining character counts as one column, so that a run of them is bounded, too.
@@ -56,7 +56,7 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
     used = kept = 0
     for character in text:
         piece = _escape(character, ascii)
-        used += columns(piece)
+        used += count_columns(piece)
         if used > room:
             return "".join(pieces[:kept]) + more
         pieces.append(piece)
@@ -101,26 +101,26 @@ BOX = Glyphs("█", "─", "│", ">", "…", "×", ascii=False)
 ASCII = Glyphs("#", "-", "|", ">", "...", "x", ascii=True)
 
 
-def timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
+def draw_timeline(report: Report, width: int, glyphs: Glyphs) -> list[str]:
     """Return a head line, and for each block a row with its description and its bar."""
-    head, *rows = _table(report.tracks, width, glyphs)
-    room = width - columns(head) - 2  # edges
-    length = _length(report)
+    head, *rows = _draw_table(report.tracks, width, glyphs)
+    room = width - count_columns(head) - 2  # edges
+    length = _count_positions(report)
     if length <= room:  # the same number of columns for each position
         room -= room % length
-    lines = [head if report.timing is None else f"{head} {_axis(length, room)}"]
+    lines = [head if report.timing is None else f"{head} {_draw_axis(length, room)}"]
     for row, track in zip(rows, report.tracks, strict=True):
         end = glyphs.torn if track.stop is None else glyphs.edge
-        lines.append(f"{row}{glyphs.edge}{_bar(track, report, room, glyphs)}{end}")
+        lines.append(f"{row}{glyphs.edge}{_draw_bar(track, report, room, glyphs)}{end}")
     return lines
 
 
-def _length(report: Report) -> int:
+def _count_positions(report: Report) -> int:
     """Return the number of positions: milliseconds if the times are known, else events."""
     return report.events if report.timing is None else report.timing.end_ms + 1
 
 
-def _axis(length: int, room: int) -> str:
+def _draw_axis(length: int, room: int) -> str:
     """Return the labels of a time axis, each of which begins in the column of its time."""
     # Steps of 1, 2, 5, 10, … ms.
     steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
@@ -134,39 +134,39 @@ def _axis(length: int, room: int) -> str:
     return axis
 
 
-def _table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
+def _draw_table(tracks: tuple[Track, ...], width: int, glyphs: Glyphs) -> list[str]:
     """Return the head line and the rows up to the bar, padded to the same width."""
     before = [
-        _column("#", [str(number) for number in range(len(tracks))], ">"),
-        _column("kind", [track.kind for track in tracks]),
+        _draw_column("#", [str(number) for number in range(len(tracks))], ">"),
+        _draw_column("kind", [track.kind for track in tracks]),
     ]
     if any(track.choice for track in tracks):
-        before.insert(1, _column("choice", [str(track.choice) for track in tracks], ">"))
+        before.insert(1, _draw_column("choice", [str(track.choice) for track in tracks], ">"))
     after = [
-        _column("chars", [f"{track.chars:,}" for track in tracks], ">"),
-        _column("bytes", [f"{track.bytes:,}" for track in tracks], ">"),
+        _draw_column("chars", [f"{track.chars:,}" for track in tracks], ">"),
+        _draw_column("bytes", [f"{track.bytes:,}" for track in tracks], ">"),
     ]
     taken = sum(len(column[0]) + len(_GAP) for column in before + after)
     room = width - taken - 2 * len(_GAP) - 2 - _MIN_BAR_COLUMNS
     room = min(max(room, len("name")), _MAX_NAME_COLUMNS)
-    names = _column("name", [glyphs.fit(track.name, room) for track in tracks])
+    names = _draw_column("name", [glyphs.fit(track.name, room) for track in tracks])
     rows = zip(*before, names, *after, strict=True)
     return [_GAP + _GAP.join(row) + _GAP for row in rows]
 
 
-def _column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list[str]:
+def _draw_column(head: str, cells: list[str], align: Literal["<", ">"] = "<") -> list[str]:
     """Return the cells of a column, head first, padded to the same width."""
     cells = [head, *cells]
-    width = max(columns(cell) for cell in cells)
-    pads = [" " * (width - columns(cell)) for cell in cells]
+    width = max(count_columns(cell) for cell in cells)
+    pads = [" " * (width - count_columns(cell)) for cell in cells]
     if align == "<":
         return [cell + pad for cell, pad in zip(cells, pads, strict=True)]
     return [pad + cell for cell, pad in zip(cells, pads, strict=True)]
 
 
-def _bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
+def _draw_bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:
     """Return the bar of a block: when it was open, and when it had events."""
-    length = _length(report)
+    length = _count_positions(report)
     start, stop = track.start, track.stop
     if report.timing is not None:
         start, stop = track.start_ms or 0, track.stop_ms

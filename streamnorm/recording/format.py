@@ -276,10 +276,10 @@ def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
     """
     if companion.chunks is None:
         return None
-    return [_chunk(line, n, path) for n, line in enumerate(companion.chunks)]
+    return [_parse_read(line, n, path) for n, line in enumerate(companion.chunks)]
 
 
-def _chunk(line: str, number: int, path: Path) -> RecordedRead:
+def _parse_read(line: str, number: int, path: Path) -> RecordedRead:
     match = _CHUNK.fullmatch(line)
     if match is None:
         raise RecordingError(f'{path}: chunk {number} is not as "+<ms> <bytes>"')

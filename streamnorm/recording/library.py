@@ -20,14 +20,14 @@ from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import RecordedRequest, split_name
 from streamnorm.recording.matching import (
+    diff_requests,
     mask_secrets,
+    measure_similarity,
     normalise,
     same_operation,
     same_request,
-    similarity,
-    unified_diff,
 )
-from streamnorm.recording.recording import Rechunk, Recording, cut_points
+from streamnorm.recording.recording import Rechunk, Recording, find_cut_points
 from streamnorm.recording.secrets import Secrets
 
 Match: TypeAlias = (
@@ -141,7 +141,7 @@ class Library:
         for name, patterns in (("ignore", ignore), ("redact", redact)):
             if isinstance(patterns, str):
                 raise ValueError(f"{name} is a string, expected a sequence of them")
-        cut_points(b"\n", rechunk, None)
+        find_cut_points(b"\n", rechunk, None)
         self.path = Path(path)
         self._once = self.path.is_dir()
         directory = self.path if self._once else self.path.parent
@@ -160,7 +160,7 @@ class Library:
         self._lock = threading.RLock()  # reentrant: `match` may read `unplayed`
         self._unrecorded: list[UnrecordedRequest] = []
         self.replayed = 0
-        self._entries = [self._entry(each) for each in _load(self.path, missing_ok=missing_ok)]
+        self._entries = [self._make_entry(each) for each in _load(self.path, missing_ok=missing_ok)]
         self.recordings = tuple(entry.recording for entry in self._entries)
 
     @property
@@ -181,7 +181,7 @@ class Library:
         Raises:
             UnrecordedRequest: No recording answers it.
         """
-        asked = Secrets(self._redact).request(request)
+        asked = Secrets(self._redact).scrub_request(request)
         compared = self._normalise(asked)
         with self._lock:
             entry, left = self._find(asked, compared)
@@ -189,7 +189,7 @@ class Library:
             if entry is None and left and self._drift != "error":
                 entry = left[0]
             if entry is None:
-                error = self._refusal(request, compared, left)
+                error = self._explain_refusal(request, compared, left)
                 if len(self._unrecorded) < _MAX_UNRECORDED:
                     self._unrecorded.append(error)
                 raise error
@@ -198,7 +198,7 @@ class Library:
             self.replayed += 1
         if drifted and self._drift == "warn":
             name, diff = _find_nearest(compared, [entry])
-            text = f"{_summary(request, compared)} is answered by {name}, which differs:\n{diff}"
+            text = f"{_summarise(request, compared)} is answered by {name}, which differs:\n{diff}"
             warnings.warn(text, DriftWarning, stacklevel=2)
         playback = entry.recording.playback(self._rechunk)
         if playback.dialect is None:
@@ -207,11 +207,11 @@ class Library:
             playback = fault(playback)
         return playback
 
-    def _entry(self, recording: Recording) -> _LibraryEntry:
+    def _make_entry(self, recording: Recording) -> _LibraryEntry:
         request = recording.request
         if request is None:
             return _LibraryEntry(recording)
-        request = Secrets(self._redact).recorded_request(request)
+        request = Secrets(self._redact).scrub_recorded(request)
         return _LibraryEntry(recording, request, self._normalise(request))
 
     def _normalise(self, request: RecordedRequest) -> RecordedRequest:
@@ -241,7 +241,7 @@ class Library:
                 return entry, left
         return None, left
 
-    def _refusal(
+    def _explain_refusal(
         self, request: WireRequest, compared: RecordedRequest, left: list[_LibraryEntry]
     ) -> UnrecordedRequest:
         """Return the error that states why no recording answers."""
@@ -250,20 +250,20 @@ class Library:
         if not self._entries:
             why = f"nothing is recorded in {self.path}"
         elif not kin:
-            why = f"{count} in {self.path}, none of this endpoint{self._endpoints()}"
+            why = f"{count} in {self.path}, none of this endpoint{self._list_endpoints()}"
         elif not left:
             why = f"{count} of this endpoint in {self.path}, all played"
         else:
             remain = "remains" if len(left) == 1 else "remain"
             why = f"{count} of this endpoint {remain} in {self.path}, query or body differs"
-        lines = [f"no recording answers {_summary(request, compared)}: {why}"]
+        lines = [f"no recording answers {_summarise(request, compared)}: {why}"]
         nearest, diff = _find_nearest(compared, left or kin)
         if nearest is not None:
             lines.append(diff or f"the request equals that of {nearest}")
         lines.append(f"to record it: {self.how_to_record}")
         return UnrecordedRequest("\n".join(lines), diff=diff, nearest=nearest)
 
-    def _endpoints(self) -> str:
+    def _list_endpoints(self) -> str:
         """Return the endpoints that have recordings, as the end of a message."""
         requests = [entry.compared for entry in self._entries if entry.compared is not None]
         endpoints = list(
@@ -275,7 +275,7 @@ class Library:
         return f", expected {known}" if known else ""
 
 
-def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:
+def open_responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) -> Responder:
     """Return the responder of a source: a `Library` if the source is a path.
 
     Args:
@@ -296,7 +296,7 @@ def responder(source: str | Path | Responder, **options: Unpack[ReplayOptions]) 
     return source
 
 
-def _summary(request: WireRequest, compared: RecordedRequest) -> str:
+def _summarise(request: WireRequest, compared: RecordedRequest) -> str:
     dialect = detect_url(compared.url) or "no known dialect"
     size = "body not kept" if request.body is None else f"{len(request.body)} bytes"
     return f"{compared.method} {compared.url[:_MAX_URL_CHARS]} ({dialect}, {size})"
@@ -312,7 +312,7 @@ def _find_nearest(
         entries: Recordings of its endpoint; a prefix of the path is no difference.
     """
     likenesses = [
-        (similarity(compared, entry.compared), entry.recording.name, entry.compared)
+        (measure_similarity(compared, entry.compared), entry.recording.name, entry.compared)
         for entry in entries[:_MAX_COMPARED]
         if entry.compared is not None
     ]
@@ -321,7 +321,7 @@ def _find_nearest(
     _, name, nearest = max(likenesses, key=lambda found: found[0])
     _, mark, query = nearest.url.partition("?")
     nearest = structs.replace(nearest, url=compared.url.partition("?")[0] + mark + query)
-    return name, unified_diff(compared, nearest, name)
+    return name, diff_requests(compared, nearest, name)
 
 
 def _count_recordings(entries: Sequence[_LibraryEntry]) -> str:
@@ -331,7 +331,7 @@ def _count_recordings(entries: Sequence[_LibraryEntry]) -> str:
 def _load(path: Path, *, missing_ok: bool) -> list[Recording]:
     """Read all recordings of a directory, or the one that a path names."""
     if path.is_dir():
-        return [Recording.load(file) for file in _files(path)]
+        return [Recording.load(file) for file in _find_files(path)]
     name, _ = split_name(path)
     if not any(Path(name + suffix).exists() for suffix in _SUFFIXES):
         if missing_ok:
@@ -346,10 +346,10 @@ def find_recording_folders(directory: str | Path) -> list[str]:
     for folder, _, names in islice(os.walk(directory), _MAX_FOLDERS):
         if any(name.endswith(_SUFFIXES) and not name.startswith(".") for name in names):
             found.append(Path(folder).relative_to(directory).as_posix())
-    return sorted(found, key=_natural_order)
+    return sorted(found, key=_split_numbers)
 
 
-def _files(directory: Path) -> list[Path]:
+def _find_files(directory: Path) -> list[Path]:
     """Return one file of each recording, in the order of their names, `2-` before `10-`."""
     try:
         paths = sorted(path for path in directory.iterdir() if not path.is_dir())
@@ -362,9 +362,9 @@ def _files(directory: Path) -> list[Path]:
             # The companion, if there is one, names the file of the body.
             if suffix is None or name not in found:
                 found[name] = path
-    return [found[name] for name in sorted(found, key=_natural_order)]
+    return [found[name] for name in sorted(found, key=_split_numbers)]
 
 
-def _natural_order(name: str) -> tuple[list[str | int], str]:
+def _split_numbers(name: str) -> tuple[list[str | int], str]:
     parts = _DIGITS.split(name)
     return [int(part) if n % 2 else part for n, part in enumerate(parts)], name

@@ -178,14 +178,16 @@ def _same_json(one: Any, other: Any) -> bool:
 
 
 def _rewrite(request: RecordedRequest, rewriter: _Rewriter) -> RecordedRequest:
-    path = rewriter.text(path_of(request.url))
-    query = urlencode([(name, rewriter.text(value)) for name, value in query_of(request.url)])
+    path = rewriter.rewrite_text(path_of(request.url))
+    query = urlencode(
+        [(name, rewriter.rewrite_text(value)) for name, value in query_of(request.url)]
+    )
     return RecordedRequest(
         request.method.upper(),
         f"{path}?{query}" if query else path,
         {},
-        UNSET if request.body is UNSET else rewriter.body(request.body),
-        None if request.text is None else rewriter.text(request.text),
+        UNSET if request.body is UNSET else rewriter.rewrite_body(request.body),
+        None if request.text is None else rewriter.rewrite_text(request.text),
         request.bytes,
     )
 
@@ -196,18 +198,18 @@ class _Rewriter:
     def __init__(self, ignore: Sequence[str | re.Pattern[str]]) -> None:
         self._ignore = [re.compile(pattern) for pattern in ignore]
 
-    def text(self, text: str) -> str:
+    def rewrite_text(self, text: str) -> str:
         for pattern in self._ignore:
             text = pattern.sub("", text)
         return _SCRUBBED_RUN.sub(_SCRUBBED, text) if "xxxxxx" in text else text
 
-    def body(self, value: Any) -> Any:
+    def rewrite_body(self, value: Any) -> Any:
         return self.rewrite_opaque(value)
 
     def rewrite_opaque(self, value: Any) -> Any:
         """Return a value whose member names have no meaning, with its strings rewritten."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.rewrite_text(value)
         if is_array(value):
             return [self.rewrite_opaque(item) for item in value]
         if is_object(value):
@@ -226,34 +228,34 @@ class _Normaliser(_Rewriter):
         self._calls: dict[str, str] = {}
         self._items: dict[str, str] = {}
 
-    def text(self, text: str) -> str:
-        text = super().text(text)
+    def rewrite_text(self, text: str) -> str:
+        text = super().rewrite_text(text)
         lower = text.lower()
         for words, pattern, replacement in _ENVIRONMENT:
             if any(word in lower for word in words):
                 text = pattern.sub(replacement, text)
         return text
 
-    def body(self, value: Any) -> Any:
+    def rewrite_body(self, value: Any) -> Any:
         if not is_object(value):
-            return self._value(value, "")
+            return self._rewrite_value(value, "")
         return {
-            key: self._field(key, item)
+            key: self._rewrite_field(key, item)
             for key, item in value.items()
             if key not in _SESSION_FIELDS and not (key == "metadata" and not _drop_user_id(item))
         }
 
-    def _field(self, key: str, value: Any) -> Any:
+    def _rewrite_field(self, key: str, value: Any) -> Any:
         """Return a top-level member of the body."""
         if key == "input" and is_array(value):
-            return _results_in_order([self._value(_drop_id(item), "") for item in value])
+            return _sort_results([self._rewrite_value(_drop_id(item), "") for item in value])
         if key == "metadata":
             return self.rewrite_opaque(_drop_user_id(value))
         if key == "system" and is_array(value):
             value = [block for block in value if not _is_volatile(block)]
-        return self._value(value, key)
+        return self._rewrite_value(value, key)
 
-    def _value(self, value: Any, place: str) -> Any:
+    def _rewrite_value(self, value: Any, place: str) -> Any:
         """Return a value of the body without the details that vary.
 
         Args:
@@ -261,40 +263,40 @@ class _Normaliser(_Rewriter):
             place: Name of the member that holds it, directly or in an array.
         """
         if is_array(value):
-            return _results_in_order([self._value(item, place) for item in value])
+            return _sort_results([self._rewrite_value(item, place) for item in value])
         if not is_object(value) or place in _OPAQUE:
             return self.rewrite_opaque(value)
         return {
-            key: self._member(value, key, item, place)
+            key: self._rewrite_member(value, key, item, place)
             for key, item in value.items()
             if key != "cache_control"
         }
 
-    def _member(self, owner: dict[str, Any], key: str, value: Any, place: str) -> Any:
+    def _rewrite_member(self, owner: dict[str, Any], key: str, value: Any, place: str) -> Any:
         if not isinstance(value, str):
-            return self._value(value, key)
+            return self._rewrite_value(value, key)
         if _is_scrubbed(key, value):
             return _SCRUBBED
         if key in _CALL_IDS or (key == "id" and _is_call(owner, place)):
             return self._calls.setdefault(value, f"{_CALL}{len(self._calls) + 1}")
         if key == "approval_request_id" or (key == "id" and _is_reference(owner)):
             return self._items.setdefault(value, f"item-{len(self._items) + 1}")
-        return self.text(value)
+        return self.rewrite_text(value)
 
 
-def _results_in_order(items: list[Any]) -> list[Any]:
+def _sort_results(items: list[Any]) -> list[Any]:
     """Return a list with adjacent tool results in the order of their calls.
 
     Parallel tools finish in any order, and Claude Code sends their results in that order.
     """
     ordered: list[Any] = []
-    for are_results, group in groupby(items, lambda item: _place_of_result(item) > 0):
+    for are_results, group in groupby(items, lambda item: _call_number_of(item) > 0):
         run = list(group)
-        ordered += sorted(run, key=_place_of_result) if are_results else run
+        ordered += sorted(run, key=_call_number_of) if are_results else run
     return ordered
 
 
-def _place_of_result(item: Any) -> int:
+def _call_number_of(item: Any) -> int:
     """Return the number of the call of a tool result; 0 for any other item."""
     if not is_object(item):
         return 0
@@ -345,13 +347,13 @@ def _is_call(owner: dict[str, Any], place: str) -> bool:
     return place in _CALL_PLACES or owner.get("type") in _CALL_TYPES
 
 
-def similarity(one: RecordedRequest, other: RecordedRequest) -> float:
+def measure_similarity(one: RecordedRequest, other: RecordedRequest) -> float:
     """Return the share of lines that two requests have in common, from 0 to 1, in linear time."""
-    ours, theirs = Counter(_lines(one)), Counter(_lines(other))
+    ours, theirs = Counter(_write_lines(one)), Counter(_write_lines(other))
     return 2 * (ours & theirs).total() / (ours.total() + theirs.total())
 
 
-def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
+def diff_requests(asked: RecordedRequest, recorded: RecordedRequest, name: str) -> str:
     """Return a unified diff from the recorded request to the one asked; empty if equal.
 
     Both are written as indented JSON, object members in the order of the recording, and a
@@ -362,7 +364,7 @@ def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -
         recorded: The recorded request, normalised for comparison.
         name: Name of the recording.
     """
-    lines = list(_hunks(list(_lines(recorded)), list(_lines(asked, recorded))))
+    lines = list(_write_hunks(list(_write_lines(recorded)), list(_write_lines(asked, recorded))))
     if not lines:
         return ""
     if len(lines) > _MAX_LINES:
@@ -371,18 +373,18 @@ def unified_diff(asked: RecordedRequest, recorded: RecordedRequest, name: str) -
     return text.encode(errors="backslashreplace").decode()
 
 
-def _lines(request: RecordedRequest, model: RecordedRequest | None = None) -> Iterator[str]:
+def _write_lines(request: RecordedRequest, model: RecordedRequest | None = None) -> Iterator[str]:
     """Yield the lines of a request, object members in the order of the members of `model`."""
     yield f"{request.method} {request.url}"
     if request.body is not UNSET:
-        yield from _json_lines(request.body, None if model is None else model.body)
+        yield from _write_json_lines(request.body, None if model is None else model.body)
     if request.text is not None:
         yield from map(_escape, request.text.split("\n"))
     if request.bytes is not None:
         yield f"({request.bytes} bytes)"
 
 
-def _json_lines(value: Any, model: Any) -> Iterator[str]:
+def _write_json_lines(value: Any, model: Any) -> Iterator[str]:
     """Yield the lines of a JSON value, a string of several lines as several lines.
 
     A comma ends each value, also the last, so that an added value changes no other line.
@@ -410,12 +412,12 @@ def _escape(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
+def _write_hunks(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield the lines of all hunks; none if nothing differs."""
     if before == after:
         return
-    start, left = _common_length(before, after), _CONTEXT_LINES
-    end = _common_length(before[start:][::-1], after[start:][::-1])
+    start, left = _measure_common_start(before, after), _CONTEXT_LINES
+    end = _measure_common_start(before[start:][::-1], after[start:][::-1])
     low = max(0, start - left)
     stops = [min(len(side) - end, start + _MAX_COMPARED_LINES) + left for side in (before, after)]
     ours, theirs = before[low : stops[0]], after[low : stops[1]]
@@ -426,15 +428,15 @@ def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
             if tag == "equal":
                 yield from (f" {_clip(line, 0)}" for line in ours[i1:i2])
             else:
-                yield from _changed_lines(ours[i1:i2], theirs[j1:j2])
+                yield from _write_changes(ours[i1:i2], theirs[j1:j2])
     if max(len(before), len(after)) - end > start + _MAX_COMPARED_LINES:
         yield "… more lines, not compared"
 
 
-def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
+def _write_changes(before: list[str], after: list[str]) -> Iterator[str]:
     """Yield replaced and replacing lines, each cut to where it begins to differ."""
     positions = [
-        0 if one is None or other is None else _common_length(one, other)
+        0 if one is None or other is None else _measure_common_start(one, other)
         for one, other in zip_longest(before, after)
     ]
     yield from (f"-{_clip(line, at)}" for line, at in zip(before, positions, strict=False))
@@ -450,7 +452,7 @@ def _clip(line: str, position: int) -> str:
     return ("…" if start else "") + line[start:stop] + ("…" if stop < len(line) else "")
 
 
-def _common_length(one: str | list[str], other: str | list[str]) -> int:
+def _measure_common_start(one: str | list[str], other: str | list[str]) -> int:
     """Return the length of the common prefix, in items or characters, by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:

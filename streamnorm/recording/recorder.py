@@ -92,25 +92,25 @@ class Recorder:
         directory already.
         """
         secrets = Secrets(self._redact)
-        recorded = secrets.request(request)
+        recorded = secrets.scrub_request(request)
         if not self._request_bodies:
             recorded = structs.replace(recorded, body=UNSET, text=None, bytes=None)
         return RecordingWriter(self, recorded, secrets)
 
-    def next_name(self, slug: str) -> str:
+    def take_name(self, slug: str) -> str:
         """Return the name of a new recording, with its folder."""
         with self._lock:
             if self._last_number is None:
-                self._last_number = last_number(self.directory)
+                self._last_number = _find_last_number(self.directory)
             self._last_number += 1
             return str(self.directory / f"{self._last_number:02}-{slug}")
 
-    def recorded(self, path: Path) -> None:
+    def report_recorded(self, path: Path) -> None:
         """Report a complete recording; called by its writer."""
         if self._on_recorded is not None:
             self._on_recorded(path)
 
-    def failed(self, error: RecordingError) -> None:
+    def report_failed(self, error: RecordingError) -> None:
         """Report a recording that could not be written completely; called by its writer."""
         with self._lock:
             self.failures += (error,)
@@ -119,7 +119,7 @@ class Recorder:
             self._on_failure(error)
 
 
-def last_number(directory: Path) -> int:
+def _find_last_number(directory: Path) -> int:
     """Return the highest number of the recordings in a directory; 0 if there are none."""
     try:
         names = [path.name for path in directory.iterdir()]
@@ -152,7 +152,7 @@ class RecordingWriter:
         self._written_bytes = 0
         self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
         self._slug = slug_of(request.url)
-        self._name = recorder.next_name(self._slug)
+        self._name = recorder.take_name(self._slug)
         self._companion = Companion(
             1,
             detect_url(request.url),
@@ -160,7 +160,7 @@ class RecordingWriter:
             request=request,
             response=RecordedResponse(end="incomplete"),
         )
-        self._scrubber = secrets.stream()
+        self._scrubber = secrets.open_scrubber()
         # The companion's line of each read.
         self._lines = SpooledTemporaryFile(_LINES_IN_MEMORY_BYTES)  # noqa: SIM115 - closed at the end
 
@@ -171,7 +171,7 @@ class RecordingWriter:
             return
         headers = list(headers)
         suffix = suffix_of(content_type_of(headers)) or ".sse"
-        allowed = self._secrets.response_headers(headers)
+        allowed = self._secrets.scrub_response_headers(headers)
         response = RecordedResponse(status, allowed, suffix, "incomplete")
         self._companion = structs.replace(self._companion, response=response)
         self._try(self._open)
@@ -202,7 +202,7 @@ class RecordingWriter:
             self._error = RecordingError(f"{self._name}: {reason}")
             with suppress(OSError):  # the first failure is reported
                 self._close()
-            self._recorder.failed(self._error)
+            self._recorder.report_failed(self._error)
 
     def _try(self, step: Callable[[], object]) -> None:
         """Run a step that writes; after the first failure do nothing."""
@@ -217,11 +217,12 @@ class RecordingWriter:
         self._recorder.directory.mkdir(parents=True, exist_ok=True)
         # Another process may record there, too: the one that creates the file has the name.
         while not _create(Path(self._name + ".json")):
-            self._name = self._recorder.next_name(self._slug)
+            self._name = self._recorder.take_name(self._slug)
         self._write_companion(None)
-        self._out = create_part(self._body())
+        self._out = create_part(self._body_path)
 
-    def _body(self) -> Path:
+    @property
+    def _body_path(self) -> Path:
         return Path(self._name + self._companion.response.body)
 
     def _flush(self) -> None:
@@ -231,13 +232,13 @@ class RecordingWriter:
         if self._written_bytes > _MAX_BYTES:
             self.fail(f"more than {_MAX_BYTES} bytes")
             return
-        self._lines.write(self._buffered_lines().encode())
+        self._lines.write(self._take_lines().encode())
         body = b"".join([data for _, data in self._buffered])
         self._buffered.clear()
         self._buffered_bytes = 0
         self._out.write(self._scrubber.feed(body))
 
-    def _buffered_lines(self) -> str:
+    def _take_lines(self) -> str:
         """Return the companion's lines of the buffered reads."""
         lines: list[str] = []
         last_ms = self._elapsed_ms
@@ -262,11 +263,11 @@ class RecordingWriter:
         self._companion = structs.replace(
             self._companion, response=response, redacted=self._secrets.count
         )
-        body = self._body()
+        body = self._body_path
         part_of(body).replace(body)
         self._lines.seek(0)
-        self._write_companion(self._stored_lines())
-        self._recorder.recorded(body)
+        self._write_companion(self._read_lines())
+        self._recorder.report_recorded(body)
 
     def _close(self) -> None:
         out, self._out = self._out, None
@@ -274,7 +275,7 @@ class RecordingWriter:
         if out is not None:
             out.close()
 
-    def _stored_lines(self) -> Iterator[str]:
+    def _read_lines(self) -> Iterator[str]:
         """Yield the lines of all reads in batches."""
         while lines := self._lines.readlines(_BATCH_BYTES):
             yield b"".join(lines).decode()
@@ -286,7 +287,7 @@ class RecordingWriter:
 
     def _leave_incomplete(self) -> None:
         """Rename the part that was written; its companion has the end `incomplete`."""
-        body, companion = self._body(), Path(self._name + ".json")
+        body, companion = self._body_path, Path(self._name + ".json")
         with suppress(OSError):
             if companion.stat().st_size:
                 part_of(body).replace(body)

@@ -50,7 +50,7 @@ _LIMITS = Limits()
 _WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 
-def event_ends(body: bytes) -> list[int]:
+def find_event_ends(body: bytes) -> list[int]:
     """Return the offset at which each event of a stream ends, after its blank line.
 
     Bytes after the last blank line count as an event.
@@ -61,7 +61,7 @@ def event_ends(body: bytes) -> list[int]:
     return ends
 
 
-def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> list[int]:
+def find_cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> list[int]:
     """Return the offset at which each chunk of a body ends, ascending; the last is its length.
 
     Args:
@@ -75,11 +75,11 @@ def cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> lis
     if how == "recorded" and recorded is not None:
         ends = list(itertools.accumulate(recorded))
     elif how in ("recorded", "event"):
-        return event_ends(body)
+        return find_event_ends(body)
     elif how == "hostile":
         ends = [match.end() for match in _HOSTILE.finditer(body)]
     elif isinstance(how, str) and how.startswith("random:"):
-        ends = list(_random_ends(len(body), how.removeprefix("random:")))
+        ends = list(_draw_ends(len(body), how.removeprefix("random:")))
     else:
         ends = list(range(_check_size(how), len(body), _check_size(how)))
     if not body:
@@ -103,7 +103,7 @@ def _check_size(how: Rechunk) -> int:
     return size
 
 
-def _random_ends(length: int, seed: str) -> Iterator[int]:
+def _draw_ends(length: int, seed: str) -> Iterator[int]:
     """Yield offsets that are the same for the same seed on every version of Python."""
     generator = random.Random(seed)  # noqa: S311 - no secret
     end = 0
@@ -216,7 +216,7 @@ class Recording:
         name, _ = split_name(Path(target))
         file = Path(name + self.response.body)
         try:
-            reads = self._reads_to_write(file)
+            reads = self._choose_reads(file)
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, lambda out: out.write(self.body))
             chunks = None if reads is None else map(str, reads)
@@ -227,7 +227,7 @@ class Recording:
             raise RecordingError(f"{file}: {exc.strerror}") from exc
         self.path = file
 
-    def _reads_to_write(self, file: Path) -> list[RecordedRead] | None:
+    def _choose_reads(self, file: Path) -> list[RecordedRead] | None:
         """Return the reads of the file if it holds the same body, else `reads`."""
         if not file.is_file() or file == self.path:
             return self.reads
@@ -260,7 +260,7 @@ class Recording:
         Raises:
             ValueError: `rechunk` is no such division.
         """
-        return split_at(self.body, self._ends(rechunk))
+        return split_at(self.body, self._find_ends(rechunk))
 
     def playback(self, rechunk: Rechunk = "recorded") -> Playback:
         """Return the answer to play, with its recorded timing.
@@ -268,8 +268,8 @@ class Recording:
         A chunk is due when its last byte arrived.  An `aborted` or `incomplete` recording
         ends in a broken connection, unless it holds the whole message.
         """
-        ends = self._ends(rechunk)
-        arrivals = self._arrivals_ms(ends)
+        ends = self._find_ends(rechunk)
+        arrivals = self._sum_arrivals_ms(ends)
         steps = tuple(
             Step((now - before) / 1000, data)
             for (before, now), data in zip(
@@ -277,7 +277,7 @@ class Recording:
             )
         )
         return Playback(
-            self.response.status, self._headers(), steps, self._playback_end(), self.dialect
+            self.response.status, self._choose_headers(), steps, self._choose_end(), self.dialect
         )
 
     def events(self) -> list[Event]:
@@ -338,13 +338,13 @@ class Recording:
                 events += decoding.abort(cause)
         return events, decoding.outcome or Abandoned()
 
-    def _ends(self, rechunk: Rechunk) -> list[int]:
+    def _find_ends(self, rechunk: Rechunk) -> list[int]:
         sizes = None if self.reads is None else [read.size for read in self.reads]
         if sizes is None and not self.is_stream and rechunk in ("recorded", "event"):
             return [len(self.body)] if self.body else []
-        return cut_points(self.body, rechunk, sizes)
+        return find_cut_points(self.body, rechunk, sizes)
 
-    def _arrivals_ms(self, ends: list[int]) -> list[int]:
+    def _sum_arrivals_ms(self, ends: list[int]) -> list[int]:
         """Return when the last byte of each chunk arrived, in ms since the request."""
         if self.reads is None:
             return [0] * len(ends)
@@ -359,13 +359,13 @@ class Recording:
             arrivals.append(elapsed)
         return arrivals
 
-    def _headers(self) -> dict[str, str]:
+    def _choose_headers(self) -> dict[str, str]:
         response = self.response
         if response.headers or response.body == ".body.bin":
             return response.headers
         return {"content-type": CONTENT_TYPES[response.body]}
 
-    def _playback_end(self) -> PlaybackEnd:
+    def _choose_end(self) -> PlaybackEnd:
         match self.response.end:
             case "eof" | "reset" | "timeout" as end:
                 return end

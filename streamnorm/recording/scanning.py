@@ -120,7 +120,7 @@ def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
             is_new = secret.start >= last.end and not is_next_line
             last = Secret(secret.start, max(last.end, secret.end), secret.kind)
             if is_new and not is_replaced(value.decode(errors="replace")):
-                yield places.of(data, secret.start), value, secret.kind
+                yield places.locate(data, secret.start), value, secret.kind
         if not piece and high == len(data):
             return
         cut = max(0, high - _CONTEXT)
@@ -136,16 +136,16 @@ class _LineCounter:
         self._line = 1
         self._column = 1  # of the first byte held
 
-    def of(self, data: bytes, at: int) -> str:
+    def locate(self, data: bytes, at: int) -> str:
         """Return the place of an offset."""
-        line, column = self._after(data, at)
+        line, column = self._count(data, at)
         return f"line {line}, column {column}"
 
     def advance(self, data: bytes, size: int) -> None:
         """Move the start of `data` forward by `size` bytes."""
-        self._line, self._column = self._after(data, size)
+        self._line, self._column = self._count(data, size)
 
-    def _after(self, data: bytes, size: int) -> tuple[int, int]:
+    def _count(self, data: bytes, size: int) -> tuple[int, int]:
         lines = data.count(b"\n", 0, size)
         if not lines:
             return self._line, self._column + size
@@ -209,11 +209,11 @@ def _find_in_value(value: Any, path: str) -> Iterator[Credential]:
             yield from _find_in_value(item, f"{path}[{number}]")
     elif is_object(value):
         for number, (name, item) in enumerate(value.items()):
-            where = _field_path(path, name, number)
+            where = _join_path(path, name, number)
             # Other URLs are those of pictures and citations.
             if "method" in value and name.lower() in _URL_FIELDS and isinstance(item, str):
                 found = find_in_url(item, is_secret=_is_secret_parameter)
-                yield from _credentials_at(where, "credential in a URL", found)
+                yield from _place_credentials(where, "credential in a URL", found)
             else:
                 yield from _find_in_field(name, item, where)
 
@@ -221,34 +221,34 @@ def _find_in_value(value: Any, path: str) -> Iterator[Credential]:
 def _find_in_field(name: str, value: Any, path: str) -> Iterator[Credential]:
     lower = name.lower()
     if is_secret_field(name):
-        yield from _credentials_at(path, "secret field", find_in_json({name: value}))
+        yield from _place_credentials(path, "secret field", find_in_json({name: value}))
     elif lower.endswith("headers"):
-        for where, header, text in _name_value_pairs(value, path):
+        for where, header, text in _read_pairs(value, path):
             if not is_replaced(text):
-                yield from _credentials_at(
+                yield from _place_credentials(
                     where, "credential in a header", find_in_header(header, text)
                 )
     elif lower == "cookies":
-        for where, _, text in _name_value_pairs(value, path):
+        for where, _, text in _read_pairs(value, path):
             yield Credential(where, "cookie", text)
     elif lower in _PARAMETER_FIELDS:
-        for where, parameter, text in _name_value_pairs(value, path):
+        for where, parameter, text in _read_pairs(value, path):
             if _is_secret_parameter(parameter):
                 yield Credential(where, "credential in a URL", text)
     elif lower in _TEXT_FIELDS and isinstance(value, str):
         # A text may be JSON, such as a body in a cassette.
-        yield from _credentials_at(path, "secret field", find_in_json(decode_container(value)))
+        yield from _place_credentials(path, "secret field", find_in_json(decode_container(value)))
     else:
         yield from _find_in_value(value, path)
 
 
-def _name_value_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
+def _read_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
     """Yield position, name and value of headers or the like, as each tool stores them."""
     if is_object(value):
         for number, (name, item) in enumerate(value.items()):
             for text in item if is_array(item) else [item]:
                 if isinstance(text, str):
-                    yield _field_path(path, name, number), name, text
+                    yield _join_path(path, name, number), name, text
     elif is_array(value):
         for number, item in enumerate(value):
             pair = (item.get("name"), item.get("value")) if is_object(item) else ()
@@ -259,7 +259,7 @@ def _name_value_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
                     pass
 
 
-def _credentials_at(path: str, kind: str, values: Iterable[str]) -> Iterator[Credential]:
+def _place_credentials(path: str, kind: str, values: Iterable[str]) -> Iterator[Credential]:
     """Yield the credentials of one position, the longest first: others may be parts of it."""
     for value in sorted(dict.fromkeys(values), key=len, reverse=True):
         yield Credential(path, kind, value)
@@ -269,7 +269,7 @@ def _is_secret_parameter(name: str) -> bool:
     return is_secret_header(name) or name.lower() in ("sig", "x-amz-signature")
 
 
-def _field_path(path: str, name: str, number: int) -> str:
+def _join_path(path: str, name: str, number: int) -> str:
     """Return the path of a field; by its number if its name might be a secret."""
     if not _NAME.fullmatch(name):
         return f"{path}[{number}]"

@@ -50,28 +50,28 @@ def assert_same_message(got: Message, expected: Message) -> None:
         AssertionError: They differ; it shows a diff from `expected` to `got`.
     """
     __tracebackhide__ = True
-    ours, theirs = _comparable(got, expected), _comparable(expected, got)
+    ours, theirs = _reduce(got, expected), _reduce(expected, got)
     if ours == theirs:
         return
     diff = difflib.unified_diff(
-        _lines(theirs), _lines(ours), fromfile="expected", tofile="got", lineterm=""
+        _write_lines(theirs), _write_lines(ours), fromfile="expected", tofile="got", lineterm=""
     )
     raise AssertionError("messages differ:\n" + "\n".join(diff))
 
 
-def _comparable(message: Message, other: Message) -> Message:
+def _reduce(message: Message, other: Message) -> Message:
     """Return the part of a message that is compared with another."""
     both = message.stop_sequence is not None and other.stop_sequence is not None
     counterparts = [*other.blocks, *[None] * len(message.blocks)]
     return Message(
-        blocks=tuple(map(_block, message.blocks, counterparts)),
+        blocks=tuple(map(_reduce_block, message.blocks, counterparts)),
         stop_reason=message.stop_reason,
         stop_sequence=message.stop_sequence if both else None,
-        usage=_usage(message.usage, other.usage),
+        usage=_reduce_usage(message.usage, other.usage),
     )
 
 
-def _block(block: Block, other: Block | None) -> Block:
+def _reduce_block(block: Block, other: Block | None) -> Block:
     match block:
         case Text(citations=citations):
             plain = tuple(structs.replace(source, extra=None) for source in citations)
@@ -92,13 +92,13 @@ def _is_minted(call: ToolCall) -> bool:
     return _MINTED.fullmatch(call.id) is not None
 
 
-def _usage(usage: Usage, other: Usage) -> Usage:
+def _reduce_usage(usage: Usage, other: Usage) -> Usage:
     return Usage(
         *(getattr(usage, name) if getattr(other, name) is not None else None for name in _COUNTS)
     )
 
 
-def _lines(message: Message) -> list[str]:
+def _write_lines(message: Message) -> list[str]:
     """Return a message as lines of JSON, strings broken at their line ends."""
     text = msgspec.json.format(msgspec.json.encode(message), indent=2).decode()
     return [

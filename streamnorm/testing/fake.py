@@ -31,7 +31,7 @@ from streamnorm.testing.script import (
     parse_answer,
     parse_script,
 )
-from streamnorm.testing.transports import FamilyName, family_of, replaying_transport
+from streamnorm.testing.transports import FamilyName, family_of, make_replaying_transport
 from streamnorm.testing.writing import AnswerWriter, refusal_of
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class FakeProvider:
         received = _parse_request(request, self._dialect)
         with self._lock:
             self._requests.append(received)
-        writer = self._writer(received)
+        writer = self._make_writer(received)
         if self._strict:
             refusal = refusal_of(
                 request.body or b"",
@@ -179,10 +179,10 @@ class FakeProvider:
                 with self._lock:
                     self._violations += refusal.violations
                 return refusal.answer
-        turn = self._next_answer(received)
+        turn = self._take_answer(received)
         answer = turn.answer
         if callable(answer):
-            answer = self._with_call_ids(parse_answer(answer(received), f"answer to {received!r}"))
+            answer = self._number_calls(parse_answer(answer(received), f"answer to {received!r}"))
         match answer:
             case BlockAnswer():
                 events = answer.events(estimate_tokens(len(request.body or b"")))
@@ -208,7 +208,7 @@ class FakeProvider:
         Args:
             family: Name of the package.
         """
-        return replaying_transport(family, self, {})
+        return make_replaying_transport(family, self, {})
 
     def client(self, kind: Callable[..., ClientT], /, **options: object) -> ClientT:
         """Return a client that this provider answers.  The caller must close it.
@@ -221,7 +221,7 @@ class FakeProvider:
         Raises:
             TypeError: `kind` is not one of these classes.
         """
-        return kind(transport=replaying_transport(family_of(kind), self, {}), **options)
+        return kind(transport=make_replaying_transport(family_of(kind), self, {}), **options)
 
     def app(self) -> ReplayApp:
         """Return an ASGI application that this provider answers."""
@@ -229,7 +229,7 @@ class FakeProvider:
 
         return ReplayApp(self)
 
-    def _writer(self, received: FakeRequest) -> AnswerWriter:
+    def _make_writer(self, received: FakeRequest) -> AnswerWriter:
         if received.dialect is None:
             raise UnrecordedRequest(
                 f"{received.method} {received.path}: a path of no known dialect; "
@@ -243,12 +243,12 @@ class FakeProvider:
         return AnswerWriter(
             encoder=written,
             model=self._model,
-            requested_model=_endpoints(received).model(received.path, received.body),
+            requested_model=_endpoints_of(received).model(received.path, received.body),
             include_usage=include_usage,
             streams=_streams(received),
         )
 
-    def _next_answer(self, received: FakeRequest) -> _ScheduledAnswer:
+    def _take_answer(self, received: FakeRequest) -> _ScheduledAnswer:
         with self._lock:
             faults = self._faults.take()
             if any(fault.replaces for fault in faults):
@@ -259,21 +259,21 @@ class FakeProvider:
                     f"the script of {self._used_turns} turns is over"
                 )
             answer = self._turns[0 if self._repeats else self._used_turns]
-            refusal = None if isinstance(answer, RecordedAnswer) else _refusal(received)
+            refusal = None if isinstance(answer, RecordedAnswer) else _refuse(received)
             if refusal is not None:
                 return _ScheduledAnswer(EventAnswer((refusal,), ()))
             self._used_turns += 1
             if isinstance(answer, BlockAnswer):
                 # Under the lock, so that ids follow the order of the turns, not of the threads.
-                answer = answer.with_call_ids(self._call_numbers)
+                answer = answer.number_calls(self._call_numbers)
             return _ScheduledAnswer(answer, faults, f"msg_{self._used_turns}")
 
-    def _with_call_ids(self, answer: Answer) -> Answer:
+    def _number_calls(self, answer: Answer) -> Answer:
         """Return an answer in which every call has an id."""
         if not isinstance(answer, BlockAnswer):
             return answer
         with self._lock:
-            return answer.with_call_ids(self._call_numbers)
+            return answer.number_calls(self._call_numbers)
 
 
 def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
@@ -292,21 +292,21 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
     )
 
 
-def _endpoints(received: FakeRequest) -> Endpoints:
+def _endpoints_of(received: FakeRequest) -> Endpoints:
     return Endpoints() if received.dialect is None else lookup(received.dialect).endpoints
 
 
 def _streams(received: FakeRequest) -> bool:
-    return _endpoints(received).streams(received.path, received.body)
+    return _endpoints_of(received).streams(received.path, received.body)
 
 
-def _refusal(received: FakeRequest) -> StreamError | None:
+def _refuse(received: FakeRequest) -> StreamError | None:
     """Return the error that answers a request for no message; None if it is for one."""
     if _streams(received):
         return None
     if not is_object(received.body):
         found = "no JSON object in the body, expected one"
-    elif _endpoints(received).counts(received.path):
+    elif _endpoints_of(received).counts(received.path):
         found = "a FakeProvider counts no tokens"
     elif received.dialect is not None and lookup(received.dialect).body is None:
         found = f"a FakeProvider has only streams of {received.dialect}"

@@ -20,16 +20,16 @@ from streamnorm.testing.plugin import (
     REPLAY_OPTIONS,
     MarkerOptions,
     Mode,
-    marker_options,
-    recording_command,
-    recordings_path,
+    locate_recordings,
+    read_markers,
+    write_command,
 )
 from streamnorm.testing.transports import (
     NETWORK_OPTIONS,
     FamilyName,
     family_of,
-    recording_transport,
-    replaying_transport,
+    make_recording_transport,
+    make_replaying_transport,
 )
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class RecordingFixture:
         network = {name: options[name] for name in NETWORK_OPTIONS if name in options}
         options.pop("proxy", None)  # it would become a mount
         inner = options.pop("transport", None)
-        return kind(transport=self._transport(family, inner, network, replay), **options)
+        return kind(transport=self._make_transport(family, inner, network, replay), **options)
 
     @overload
     def transport(
@@ -182,7 +182,7 @@ class RecordingFixture:
         unknown = sorted(options.keys() - set(REPLAY_OPTIONS))
         if unknown:
             raise TypeError(f"{', '.join(unknown)}, expected {', '.join(REPLAY_OPTIONS)}")
-        transport = self._transport(family, inner, {}, options)
+        transport = self._make_transport(family, inner, {}, options)
         # The classes derive from those of a package that may not be installed.
         return cast("HttpxTransport | Httpx2Transport", transport)
 
@@ -201,9 +201,9 @@ class RecordingFixture:
             return []
         if self._options is None and self._mode != "rewrite":
             self._start({})  # no client was made, so nothing was played
-        return [] if self._library is None else self._problems(self._library)
+        return [] if self._library is None else self._find_problems(self._library)
 
-    def _transport(
+    def _make_transport(
         self, family: FamilyName, inner: object, network: dict[str, object], given: dict[str, Any]
     ) -> object:
         options = {**self._marker.options, **given}
@@ -211,10 +211,10 @@ class RecordingFixture:
         pace = {name: options[name] for name in _PACE if name in options}
         replay = None
         if self._library is not None:
-            replay = replaying_transport(family, self._library, pace)
+            replay = make_replaying_transport(family, self._library, pace)
         if self._recorder is None:
             return replay
-        return recording_transport(family, self._recorder, replay, inner, network)
+        return make_recording_transport(family, self._recorder, replay, inner, network)
 
     def _start(self, given: dict[str, Any]) -> None:
         """Set up replaying and recording for the first client; check the options of others."""
@@ -236,7 +236,7 @@ class RecordingFixture:
             mode = "none" if recorded else "new"
         if mode == "none" or (recorded and mode != "rewrite"):
             self._library = Library(self.path, missing_ok=True, **self._options)
-            self._library.how_to_record = self._how_to_record()
+            self._library.how_to_record = self._explain_recording()
         if mode in ("new", "rewrite") or (mode == "once" and not recorded):
             self._recorder = self._make_recorder(mode)
 
@@ -244,7 +244,7 @@ class RecordingFixture:
     def _has_faults(self) -> bool:
         return self._options is not None and bool(self._options.get("faults"))
 
-    def _how_to_record(self) -> str:
+    def _explain_recording(self) -> str:
         """Return the instruction that records a request which has no recording."""
         command = self._command("new")
         if self.path.is_file():
@@ -285,7 +285,7 @@ class RecordingFixture:
         finally:
             shutil.rmtree(recorder.directory, ignore_errors=True)
 
-    def _problems(self, library: Library) -> list[str]:
+    def _find_problems(self, library: Library) -> list[str]:
         problems: list[str] = []
         if self.unrecorded:
             messages = "\n\n".join(self.unrecorded)
@@ -295,7 +295,7 @@ class RecordingFixture:
         if library.unplayed and not self._marker.allow_unplayed and not self._has_faults:
             names = ", ".join(recording.name for recording in library.unplayed)
             is_file = self.path.is_file()
-            anew = self._how_to_record() if is_file else self._command("rewrite")
+            anew = self._explain_recording() if is_file else self._command("rewrite")
             problems.append(
                 f"the test passed, though it did not ask for all that is recorded: {names}\n\n"
                 "to allow it: @pytest.mark.streamnorm(allow_unplayed=True)\n"
@@ -310,9 +310,9 @@ def open_recordings(item: pytest.Item, mode: Mode) -> RecordingFixture:
     Raises:
         pytest.UsageError: A marker or an ini option is invalid.
     """
-    marks = marker_options(item)
-    path = recordings_path(item, marks.name)
-    return RecordingFixture(path, mode, marks, lambda record: recording_command(item, record))
+    marks = read_markers(item)
+    path = locate_recordings(item, marks.name)
+    return RecordingFixture(path, mode, marks, lambda record: write_command(item, record))
 
 
 def _bodies_of(path: Path) -> list[Path]:

@@ -113,10 +113,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and determine the mode."""
     config.addinivalue_line("markers", _MARKER)
     config.stash[_TALLY] = _Tally()
-    config.stash[_MODE] = _mode(config)
+    config.stash[_MODE] = _read_mode(config)
 
 
-def _mode(config: pytest.Config) -> Mode:
+def _read_mode(config: pytest.Config) -> Mode:
     given = config.getoption("--streamnorm-record") or os.environ.get("STREAMNORM_RECORD")
     modes: tuple[Mode, ...] = get_args(Mode)
     if given and given not in modes:
@@ -210,7 +210,7 @@ class MarkerOptions(NamedTuple):
     allow_unplayed: bool
 
 
-def marker_options(item: pytest.Item) -> MarkerOptions:
+def read_markers(item: pytest.Item) -> MarkerOptions:
     """Return the options of the markers of a test.
 
     Raises:
@@ -249,7 +249,7 @@ def _check_name(name: object, item: pytest.Item) -> str:
     return str(name)
 
 
-def recordings_path(item: pytest.Item, name: str | None) -> Path:
+def locate_recordings(item: pytest.Item, name: str | None) -> Path:
     """Return the folder of a test's recordings, or the single file; it need not exist.
 
     Args:
@@ -266,12 +266,12 @@ def recordings_path(item: pytest.Item, name: str | None) -> Path:
         )
     root = item.path.parent / folder
     if name is None:
-        return root / _safe(item.path.stem) / _safe(_test_name(item))
+        return root / _make_safe(item.path.stem) / _make_safe(_name_of(item))
     file = root / f"{name}.sse"
     return file if file.is_file() else root / name
 
 
-def _test_name(item: pytest.Item) -> str:
+def _name_of(item: pytest.Item) -> str:
     """Return the name of a test with its classes and parameters."""
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     call = getattr(item, "callspec", None)
@@ -281,7 +281,7 @@ def _test_name(item: pytest.Item) -> str:
     return ".".join([*classes, f"{function}-{call.id}"])
 
 
-def _safe(name: str) -> str:
+def _make_safe(name: str) -> str:
     """Return a valid file name that is unique for each name."""
     safe = _UNSAFE.sub("_", name)
     if safe == name and len(safe) <= _MAX_CHARS:
@@ -290,7 +290,7 @@ def _safe(name: str) -> str:
     return f"{safe[:_MAX_CHARS]}-{digest}"
 
 
-def recording_command(item: pytest.Item, mode: str) -> str:
+def write_command(item: pytest.Item, mode: str) -> str:
     """Return the command that runs a single test in a recording mode."""
     path = Path(os.path.abspath(item.path))
     inside = item.nodeid.partition("::")[2]

@@ -91,7 +91,7 @@ class BlockAnswer(Struct, frozen=True):
     error: StreamError | None
     faults: tuple[Fault, ...]
 
-    def with_call_ids(self, call_numbers: Iterator[int]) -> BlockAnswer:
+    def number_calls(self, call_numbers: Iterator[int]) -> BlockAnswer:
         """Return the answer with `call_1`, `call_2`, … as the ids of its calls without an id."""
         blocks = tuple(
             structs.replace(block, id=f"call_{next(call_numbers)}")
@@ -114,8 +114,8 @@ class BlockAnswer(Struct, frozen=True):
             )
             message = structs.replace(message, usage=usage)
         if self.error is None and message.stop_reason is None:
-            message = structs.replace(message, stop_reason=_default_stop_reason(message.blocks))
-        events = [delta for event in message_events(message) for delta in _small_deltas(event)]
+            message = structs.replace(message, stop_reason=_choose_stop_reason(message.blocks))
+        events = [delta for event in message_events(message) for delta in _split_delta(event)]
         return events if self.error is None else [*events, self.error]
 
 
@@ -261,7 +261,7 @@ def _block_of(part: object, where: str) -> Any:
     )
 
 
-def _default_stop_reason(blocks: Sequence[Block]) -> StopReason:
+def _choose_stop_reason(blocks: Sequence[Block]) -> StopReason:
     # A test that writes a refusal sets its own stop reason.
     return "tool_use" if any(isinstance(block, ToolCall) for block in blocks) else "end_turn"
 
@@ -283,7 +283,7 @@ def _count_characters(block: Block) -> int:
             return 0
 
 
-def _small_deltas(event: Event) -> Iterator[Event]:
+def _split_delta(event: Event) -> Iterator[Event]:
     """Yield a delta in pieces of the size that models send; other events unchanged."""
     match event:
         case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):

@@ -44,14 +44,14 @@ class ReplaySource(Player):
         try:
             return await super().__anext__()
         except (PlaybackReset, PlaybackTimeout) as exc:
-            raise _socket_error(exc) from exc
+            raise _convert_error(exc) from exc
 
     def __next__(self) -> bytes:
         self._check_open()
         try:
             return super().__next__()
         except (PlaybackReset, PlaybackTimeout) as exc:
-            raise _socket_error(exc) from exc
+            raise _convert_error(exc) from exc
 
     async def aclose(self) -> None:
         """Close the source; further calls do nothing."""
@@ -66,7 +66,7 @@ class ReplaySource(Player):
             raise LocalProtocolError("read of a source that was closed, expected none")
 
 
-def _socket_error(exc: PlaybackReset | PlaybackTimeout) -> OSError:
+def _convert_error(exc: PlaybackReset | PlaybackTimeout) -> OSError:
     kind = ConnectionResetError if isinstance(exc, PlaybackReset) else TimeoutError
     return kind(str(exc))
 

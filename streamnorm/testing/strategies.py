@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamnorm.recording.recording import cut_points, split_at
+from streamnorm.recording.recording import find_cut_points, split_at
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -41,14 +41,14 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
         return st.just([data])
     anywhere = st.integers(1, len(data) - 1)
     strategies = [st.lists(anywhere, unique=True)]
-    hostile = cut_points(data, "hostile", None)[:-1]
+    hostile = find_cut_points(data, "hostile", None)[:-1]
     if hostile:
         strategies.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
         strategies.append(st.just(hostile))
     # Few examples of a list are long: chunks of equal size need a strategy of their own.
-    strategies.append(st.integers(1, min(len(data), 64)).map(lambda size: _equal_cuts(data, size)))
+    strategies.append(st.integers(1, min(len(data), 64)).map(lambda size: _cut_equally(data, size)))
     return st.one_of(strategies).map(cut)
 
 
-def _equal_cuts(data: bytes, size: int) -> list[int]:
+def _cut_equally(data: bytes, size: int) -> list[int]:
     return list(range(size, len(data), size))

@@ -46,7 +46,7 @@ def family_of(kind: object) -> FamilyName:
     )
 
 
-def replaying_transport(
+def make_replaying_transport(
     family: FamilyName, answers: Responder, pace: Mapping[str, Any]
 ) -> HttpxTransport | Httpx2Transport:
     """Return a transport that replays and reaches no network."""
@@ -55,7 +55,7 @@ def replaying_transport(
     return transport
 
 
-def recording_transport(
+def make_recording_transport(
     family: FamilyName,
     recorder: Recorder,
     replay: object | None,

@@ -79,7 +79,7 @@ class AnswerWriter(Struct, kw_only=True):
         if events and isinstance(last := events[-1], StreamError) and last.kind in _CONNECTION_ENDS:
             end = _CONNECTION_ENDS[last.kind]
             events = events[:-1]
-        complete = (self._with_id_and_model(event, id) for event in events)
+        complete = (self._complete_start(event, id) for event in events)
         steps = tuple(Step(0.0, data) for data in self._encode(complete) if data)
         self.losses = self.encoder.losses
         return Playback(200, STREAM, steps, end, self.dialect)
@@ -95,7 +95,7 @@ class AnswerWriter(Struct, kw_only=True):
                 return self.write_error(error)
             case _:
                 pass
-        message = accumulate(self._with_id_and_model(event, id) for event in events)
+        message = accumulate(self._complete_start(event, id) for event in events)
         try:
             encoded = encode_message(message, dialect, model=self.model)
         except EncodeError as exc:
@@ -162,7 +162,7 @@ class AnswerWriter(Struct, kw_only=True):
             ) from exc
         return self.write_events(message_events(message), "")
 
-    def _with_id_and_model(self, event: Event, id: str) -> Event:
+    def _complete_start(self, event: Event, id: str) -> Event:
         if not isinstance(event, MessageStart):
             return event
         return structs.replace(event, id=event.id or id, model=event.model or self.requested_model)
@@ -229,7 +229,7 @@ def refusal_of(
         found = validate_request(content, dialect, server=server, path=path, headers=headers)
     except DecodeError as exc:
         error = StreamError("upstream", str(exc), status_hint=400)
-        return Refusal(_response(400, encoder(dialect).error_body(error), dialect))
+        return Refusal(_make_response(400, encoder(dialect).error_body(error), dialect))
     if not found:
         return None
     first = found[0]
@@ -239,8 +239,8 @@ def refusal_of(
         word = first.type or first.code
         error = StreamError("upstream", first.message, word, first.status)
         body = encoder(dialect, extras=True).error_body(error)
-    return Refusal(_response(first.status, body, dialect), tuple(found))
+    return Refusal(_make_response(first.status, body, dialect), tuple(found))
 
 
-def _response(status: int, body: bytes, dialect: str) -> Playback:
+def _make_response(status: int, body: bytes, dialect: str) -> Playback:
     return Playback(status, JSON, (Step(0.0, body),), dialect=dialect)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Self, Unpack
 
 from streamnorm.recording.exchange import Playback, Responder
-from streamnorm.recording.library import Library, ReplayOptions, responder
+from streamnorm.recording.library import Library, ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recording import Recording
 from streamnorm.transports.family import Family, HTTPRequest, RequestT, ResponseT, subclass
@@ -48,7 +48,7 @@ class GenericReplayTransport(Generic[RequestT, ResponseT]):
         max_gap_s: float | None = None,
         **options: Unpack[ReplayOptions],
     ) -> None:
-        self.responder = responder(source, **options)
+        self.responder = open_responder(source, **options)
         self._pace = Pace(speed, max_gap_s)
 
     @property

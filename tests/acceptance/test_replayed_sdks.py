@@ -13,7 +13,7 @@ from support.http_families import recorded_in
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording, faults
-from streamnorm.recording.recording import cut_points, split_at
+from streamnorm.recording.recording import find_cut_points, split_at
 
 # openai leaves its generators and its client's to the garbage collector, which trio tells.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
@@ -29,7 +29,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reads_of(client: Client) -> list[bytes]:
-    return split_at(client.body, cut_points(client.body, "random:7", None))
+    return split_at(client.body, find_cut_points(client.body, "random:7", None))
 
 
 def record(client: Client, directory: Path) -> Any:

@@ -27,7 +27,7 @@ from streamnorm._core.accumulate import message_events
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording.exchange import Playback, Step, WireRequest
 from streamnorm.recording.faults import FaultQueue
-from streamnorm.recording.recording import cut_points, split_at
+from streamnorm.recording.recording import find_cut_points, split_at
 from streamnorm.testing import FakeProvider, FakeRequest, faults
 
 __all__ = ["Upstream"]
@@ -94,7 +94,7 @@ class Upstream:
         if self._variant.rechunk == "event":
             return playback
         body = playback.body
-        pieces = split_at(body, cut_points(body, self._variant.rechunk, None))
+        pieces = split_at(body, find_cut_points(body, self._variant.rechunk, None))
         steps = tuple(Step(0.0, piece) for piece in pieces)
         return structs.replace(playback, steps=steps)
 

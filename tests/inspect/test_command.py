@@ -16,7 +16,7 @@ from support.inspect_command import ATTACK, COMMAND, END, ESCAPED, ROOT, page, r
 from support.openai_chat.chunks import call, calls, content, frame, reasoning
 
 from streamnorm.cli import main
-from streamnorm.inspect.survey import writable_dialects
+from streamnorm.inspect.survey import list_writable_dialects
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def test_overlapping_calls_overlap_in_the_timeline() -> None:
 def test_losses_are_reported_for_all_dialects_or_one() -> None:
     told = [line[10:] for line in page(REFUSAL) if line.startswith(("losses", " " * 10))][1:]
     # A line a loss, so that a dialect may have several.
-    assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == writable_dialects()
+    assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == list_writable_dialects()
     assert page(REFUSAL, "--to", "claude")[-3] == (
         "losses    anthropic: refusal in block, 1 × written as text"
     )

@@ -6,7 +6,7 @@ import msgspec
 
 from streamnorm import Completed, Failed, Loss, MessageStop, Note, StreamError, Usage
 from streamnorm.inspect.summary import Track
-from streamnorm.inspect.survey import Gap, Report, Timing, report_fields
+from streamnorm.inspect.survey import Gap, Report, Timing, describe_report
 from streamnorm.validation import Violation
 
 TRACK = Track("text", "", "", 0, 1, None, 1 << 900, 2, 2, "hi", start_ms=5)
@@ -37,7 +37,7 @@ def test_document_has_all_of_the_page() -> None:
         ),
         violations=(Violation(3, "no [DONE], expected it last"),),
     )
-    written = msgspec.json.decode(msgspec.json.encode(report_fields(report, "a.sse")))
+    written = msgspec.json.decode(msgspec.json.encode(describe_report(report, "a.sse")))
     assert written == {
         "stream": "a.sse",
         "dialect": "openai_chat",
@@ -95,7 +95,7 @@ def test_document_has_all_of_the_page() -> None:
 
 def test_failure_has_its_error() -> None:
     report = Report(outcome=Failed(StreamError("upstream", "no", "429")))
-    assert report_fields(report, "a")["outcome"] == {
+    assert describe_report(report, "a")["outcome"] == {
         "type": "failed",
         "error": {"event": "stream_error", "kind": "upstream", "message": "no", "code": "429"},
     }

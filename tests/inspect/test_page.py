@@ -22,7 +22,7 @@ from streamnorm import (
 from streamnorm.inspect.page import BOX_CHARACTERS, Style, render
 from streamnorm.inspect.summary import HEAD_CHARS, Track
 from streamnorm.inspect.survey import Gap, Report, Timing
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, columns
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, count_columns
 from streamnorm.validation import Violation
 
 ESCAPE = "\x1b]0;owned\x07"
@@ -343,7 +343,7 @@ def test_long_fields_are_wrapped_and_end_after_a_few_lines() -> None:
     assert len(lines) <= 5
     assert lines[-1].endswith("…")
     wide = field(Report(model="今" * 400), "model", 80)
-    assert max(map(columns, wide)) == 70
+    assert max(map(count_columns, wide)) == 70
     assert wide[-1].endswith("…")
 
 
@@ -390,5 +390,5 @@ def test_no_field_passes_an_escape_sequence_to_the_terminal() -> None:
 def test_any_lines_are_printable_and_fit_the_width(text: str, width: int, ascii: bool) -> None:
     for line in render(hostile(text), text, Style(width=width, glyphs=ASCII if ascii else BOX)):
         assert line.isprintable()
-        assert columns(line) <= width
+        assert count_columns(line) <= width
         assert line.isascii() or not ascii

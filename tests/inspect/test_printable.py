@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.inspect.timeline import columns, fit, printable
+from streamnorm.inspect.timeline import count_columns, escape_unprintable, fit
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -30,31 +30,31 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
     ],
 )
 def test_control_and_invisible_characters_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert escape_unprintable(text) == shown
 
 
 def test_ascii_mode_escapes_all_other_characters() -> None:
-    assert printable("Grüß 🙂\n", ascii=True) == r"Gr\xfc\xdf \U0001f642\n"
-    assert printable("plain", ascii=True) == "plain"
+    assert escape_unprintable("Grüß 🙂\n", ascii=True) == r"Gr\xfc\xdf \U0001f642\n"
+    assert escape_unprintable("plain", ascii=True) == "plain"
 
 
 @given(ANY_TEXT, st.booleans())
 def test_any_output_is_printable(text: str, ascii: bool) -> None:
-    shown = printable(text, ascii=ascii)
+    shown = escape_unprintable(text, ascii=ascii)
     assert shown.isprintable()
     assert shown.isascii() or not ascii
-    assert printable(shown, ascii=ascii) == shown
+    assert escape_unprintable(shown, ascii=ascii) == shown
 
 
 def test_wide_characters_take_two_columns() -> None:
-    assert columns("今日") == 4
-    assert columns("\uff41") == 2  # fullwidth a
-    assert columns("🙂!") == 3
-    assert columns("Grüß") == 4
+    assert count_columns("今日") == 4
+    assert count_columns("\uff41") == 2  # fullwidth a
+    assert count_columns("🙂!") == 3
+    assert count_columns("Grüß") == 4
 
 
 def test_combining_characters_count_as_a_column() -> None:
-    assert columns("e\u0301") == 2
+    assert count_columns("e\u0301") == 2
     assert fit("e" + "\u0301" * 9, 5, more="…") == "e" + "\u0301" * 3 + "…"
 
 
@@ -81,6 +81,6 @@ def test_cut_in_ascii_ends_in_dots() -> None:
 @given(ANY_TEXT, st.integers(3, 30), st.booleans())
 def test_fitted_text_is_printable_and_fits(text: str, room: int, ascii: bool) -> None:
     shown = fit(text, room, more="..." if ascii else "…", ascii=ascii)
-    assert columns(shown) <= room
+    assert count_columns(shown) <= room
     assert shown.isprintable()
     assert shown.isascii() or not ascii

@@ -22,7 +22,7 @@ from streamnorm import (
     Usage,
 )
 from streamnorm.codec import encoder
-from streamnorm.inspect.survey import Report, Survey, writable_dialects
+from streamnorm.inspect.survey import Report, Survey, list_writable_dialects
 from streamnorm.recording import Recording
 
 COUNTS = {"prompt_tokens": 9, "completion_tokens": 4}
@@ -67,7 +67,7 @@ def test_report_of_a_whole_stream() -> None:
 @each_recording
 def test_report_does_not_depend_on_the_chunks(recording: Recording) -> None:
     body, dialect = recording.body, recording.dialect
-    targets = tuple(writable_dialects())
+    targets = tuple(list_writable_dialects())
     whole = survey(body, dialect=dialect, targets=targets, server=recording.server)
     pieces = survey(*chunked(body, 5), dialect=dialect, targets=targets, server=recording.server)
     assert whole == pieces
@@ -77,7 +77,7 @@ def test_report_does_not_depend_on_the_chunks(recording: Recording) -> None:
 
 @each_recording
 def test_losses_are_those_of_a_transcoder(recording: Recording) -> None:
-    for target in writable_dialects():
+    for target in list_writable_dialects():
         run = Transcoder(recording.dialect, target, server=recording.server)
         run.feed(recording.body)
         run.close()
@@ -132,8 +132,8 @@ def test_unknown_dialects_are_refused_at_once(target: str) -> None:
 
 
 def test_writable_dialects_have_an_encoder() -> None:
-    assert "anthropic" in writable_dialects()
-    assert [encoder(name).dialect for name in writable_dialects()] == writable_dialects()
+    assert "anthropic" in list_writable_dialects()
+    assert [encoder(name).dialect for name in list_writable_dialects()] == list_writable_dialects()
 
 
 def test_server_and_think_tags_decide_between_readings() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streamnorm.inspect.summary import Track
 from streamnorm.inspect.survey import Report, Timing
-from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, columns, timeline
+from streamnorm.inspect.timeline import ASCII, BOX, MIN_WIDTH, count_columns, draw_timeline
 
 
 def bits(*events: int) -> int:
@@ -28,7 +28,7 @@ def bars(*tracks: Track, events: int, cell_width: int = 1, width: int = 83) -> l
     Of 83 columns the table of text blocks takes 31 and the edges two, which leaves 50.
     """
     report = Report(events=events, cell_width=cell_width, tracks=tracks)
-    return [row[row.index("│") :] for row in timeline(report, width, BOX)[1:]]
+    return [row[row.index("│") :] for row in draw_timeline(report, width, BOX)[1:]]
 
 
 # Bars
@@ -86,7 +86,7 @@ def test_every_event_of_a_block_is_seen(events: int, data: st.DataObject) -> Non
 
 def test_ascii_has_bars_of_its_own() -> None:
     report = Report(events=5, tracks=(text(1, None, bits(1)),))
-    [_, row] = timeline(report, 83, ASCII)
+    [_, row] = draw_timeline(report, 83, ASCII)
     assert row.endswith("|" + " " * 10 + "#" * 10 + "-" * 30 + ">")
 
 
@@ -104,7 +104,7 @@ def timed(end_ms: int, *tracks: Track, cell_width: int = 1, width: int = 83) -> 
         tokens_per_s=None,
     )
     report = Report(events=9, cell_width=cell_width, tracks=tracks, timing=timing)
-    return [line[31:] for line in timeline(report, width, BOX)]
+    return [line[31:] for line in draw_timeline(report, width, BOX)]
 
 
 def block(start_ms: int, stop_ms: int | None, busy: int) -> Track:
@@ -147,7 +147,7 @@ def test_axis_fits_the_bars_and_its_labels_are_apart(end_ms: int, width: int) ->
 
 def test_several_choices_have_a_column() -> None:
     report = Report(events=4, tracks=(text(1, 3, 0), text(1, 3, 0, choice=1)))
-    assert [line[:20] for line in timeline(report, 100, BOX)] == [
+    assert [line[:20] for line in draw_timeline(report, 100, BOX)] == [
         "  #  choice  kind  n",
         "  0       0  text   ",
         "  1       1  text   ",
@@ -157,7 +157,7 @@ def test_several_choices_have_a_column() -> None:
 def test_numbers_are_right_aligned() -> None:
     large = text(1, 3, 0)
     large.chars, large.bytes = 1_234_567, 2_000_000
-    rows = timeline(Report(events=4, tracks=(large,) + (text(1, 3, 0),) * 10), 100, BOX)
+    rows = draw_timeline(Report(events=4, tracks=(large,) + (text(1, 3, 0),) * 10), 100, BOX)
     assert [row.partition("│")[0] for row in (rows[0], rows[1], rows[11])] == [
         "   #  kind  name      chars      bytes  ",
         "   0  text        1,234,567  2,000,000  ",
@@ -167,19 +167,19 @@ def test_numbers_are_right_aligned() -> None:
 
 def test_wide_names_keep_the_bars_aligned() -> None:
     report = Report(events=4, tracks=(call("天気"), call("weather")))
-    assert [row.partition("│")[0] for row in timeline(report, 100, BOX)[1:]] == [
+    assert [row.partition("│")[0] for row in draw_timeline(report, 100, BOX)[1:]] == [
         "  0  tool call  天気         0      0  ",
         "  1  tool call  weather      0      0  ",
     ]
 
 
 def test_long_names_are_cut() -> None:
-    [_, row] = timeline(Report(events=4, tracks=(call("n" * 500),)), 100, BOX)
+    [_, row] = draw_timeline(Report(events=4, tracks=(call("n" * 500),)), 100, BOX)
     assert f"  {'n' * 23}…  " in row
 
 
 def test_widest_table_fits_the_narrowest_page() -> None:
     odd = Track("redacted reasoning", "n" * 99, "", 127, 0, None, 1, 10**9, 10**9)
-    rows = timeline(Report(events=9000, tracks=(odd,) * 4096), MIN_WIDTH, BOX)
-    assert {columns(row) for row in rows[1:]} == {MIN_WIDTH}
+    rows = draw_timeline(Report(events=9000, tracks=(odd,) * 4096), MIN_WIDTH, BOX)
+    assert {count_columns(row) for row in rows[1:]} == {MIN_WIDTH}
     assert "  nnn…  " in rows[1]

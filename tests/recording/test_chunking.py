@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.recording.recording import Rechunk, cut_points, event_ends, split_at
+from streamnorm.recording.recording import Rechunk, find_cut_points, find_event_ends, split_at
 
 CHUNKINGS: list[Rechunk] = [
     "recorded",
@@ -28,7 +28,7 @@ bodies = st.lists(
 
 
 def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[bytes]:
-    return split_at(body, cut_points(body, how, recorded))
+    return split_at(body, find_cut_points(body, how, recorded))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[by
     ],
 )
 def test_event_ends_after_its_blank_lines(body: bytes, events: list[bytes]) -> None:
-    assert split_at(body, event_ends(body)) == events
+    assert split_at(body, find_event_ends(body)) == events
     assert cut(body, "event") == cut(body, "recorded") == events
     assert cut(body, "event", [1] * len(body)) == events
 
@@ -96,13 +96,13 @@ def test_random_pieces_are_the_same_for_the_same_seed() -> None:
 def test_random_pieces_are_the_same_on_every_version_of_python() -> None:
     # `random.Random("stream").random()` begins 0.7349, 0.7861, 0.4357, whatever the version:
     # pieces of 1 + 58, 1 + 62 and 1 + 34 bytes, 40 of them on average.
-    assert cut_points(bytes(160), "random:stream", None) == [59, 122, 157, 160]
+    assert find_cut_points(bytes(160), "random:stream", None) == [59, 122, 157, 160]
 
 
 @pytest.mark.parametrize("how", CHUNKINGS)
 @given(body=bodies)
 def test_every_chunking_preserves_the_bytes_without_empty_chunks(how: Rechunk, body: bytes) -> None:
-    ends = cut_points(body, how, None)
+    ends = find_cut_points(body, how, None)
     assert b"".join(split_at(body, ends)) == body
     assert all(start < end for start, end in pairwise([0, *ends]))
 
@@ -111,4 +111,4 @@ def test_every_chunking_preserves_the_bytes_without_empty_chunks(how: Rechunk, b
 @pytest.mark.parametrize("body", [b"", b"data: a\n\n"])
 def test_unknown_chunking_is_refused(how: Rechunk, body: bytes) -> None:
     with pytest.raises(ValueError, match="expected recorded, event, byte, hostile"):
-        cut_points(body, how, None)
+        find_cut_points(body, how, None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm.recording.format import RecordedRequest
-from streamnorm.recording.matching import similarity, unified_diff
+from streamnorm.recording.matching import diff_requests, measure_similarity
 
 
 def post(body: Any, url: str = "/v1/x") -> RecordedRequest:
@@ -16,7 +16,7 @@ def post(body: Any, url: str = "/v1/x") -> RecordedRequest:
 
 
 def diff(recorded: Any, asked: Any) -> list[str]:
-    return unified_diff(post(asked), post(recorded), "01-x").split("\n")
+    return diff_requests(post(asked), post(recorded), "01-x").split("\n")
 
 
 def test_diff_is_from_the_recorded_request_to_the_new_one() -> None:
@@ -35,7 +35,7 @@ def test_diff_is_from_the_recorded_request_to_the_new_one() -> None:
 
 
 def test_same_requests_have_no_diff() -> None:
-    assert unified_diff(post({"a": 1}), post({"a": 1}), "01-x") == ""
+    assert diff_requests(post({"a": 1}), post({"a": 1}), "01-x") == ""
 
 
 def test_members_are_in_the_order_of_the_recording() -> None:
@@ -67,14 +67,14 @@ def test_text_of_several_lines_is_several_lines() -> None:
 
 
 def test_method_and_url_are_compared() -> None:
-    lines = unified_diff(post(None, "/v1/x?a=1"), post(None, "/v1/x"), "01-x").split("\n")
+    lines = diff_requests(post(None, "/v1/x?a=1"), post(None, "/v1/x"), "01-x").split("\n")
     assert lines[3:5] == ["-POST /v1/x", "+POST /v1/x?a=1"]
 
 
 def test_bodies_that_are_no_json_are_shown() -> None:
     text = RecordedRequest("POST", "/", {}, text="a\nb\x1b")
     kept = RecordedRequest("POST", "/", {}, bytes=12)
-    assert unified_diff(kept, text, "n").split("\n")[4:] == ["-a", "-b\\u001b", "+(12 bytes)"]
+    assert diff_requests(kept, text, "n").split("\n")[4:] == ["-a", "-b\\u001b", "+(12 bytes)"]
 
 
 def test_long_lines_are_cut_around_what_differs() -> None:
@@ -126,12 +126,12 @@ def test_position_of_a_late_difference_is_reported() -> None:
 
 
 def test_lone_surrogates_can_be_printed() -> None:
-    text = unified_diff(post("\ud800"), post("a"), "n")
+    text = diff_requests(post("\ud800"), post("a"), "n")
     assert text.encode().endswith(b'+"\\ud800",')
 
 
 def test_similarity_is_the_share_of_common_lines() -> None:
     one = post({"a": 1, "b": 2})
-    assert similarity(one, one) == 1
-    assert similarity(one, post({"a": 1, "b": 3})) == pytest.approx(0.8)
-    assert similarity(post(1, "/a"), post(2, "/b")) == 0
+    assert measure_similarity(one, one) == 1
+    assert measure_similarity(one, post({"a": 1, "b": 3})) == pytest.approx(0.8)
+    assert measure_similarity(post(1, "/a"), post(2, "/b")) == 0

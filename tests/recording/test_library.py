@@ -24,7 +24,7 @@ from support.recording_libraries import (
 from streamnorm.recording import Recording, RecordingError, UnrecordedRequest
 from streamnorm.recording.exchange import Playback, Step
 from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
-from streamnorm.recording.library import Library, responder
+from streamnorm.recording.library import Library, open_responder
 
 
 @pytest.fixture
@@ -352,21 +352,21 @@ def test_no_recording_is_played_twice_by_threads(tmp_path: Path) -> None:
 
 
 def test_responder_of_a_path_is_a_library(script: Path) -> None:
-    made = responder(str(script), drift="ignore")
+    made = open_responder(str(script), drift="ignore")
     assert isinstance(made, Library)
     assert made.respond(ask({"turn": 9})).status == 200
 
 
 def test_responder_is_returned_unchanged(script: Path) -> None:
     library = Library(script)
-    assert responder(library) is library
+    assert open_responder(library) is library
 
 
 def test_options_with_a_responder_are_a_type_error(script: Path) -> None:
     with pytest.raises(TypeError, match="drift given with a responder, expected a path with them"):
-        responder(Library(script), drift="ignore")
+        open_responder(Library(script), drift="ignore")
 
 
 def test_object_that_is_no_responder_raises_type_error() -> None:
     with pytest.raises(TypeError, match="a dict, expected a path or a responder"):
-        responder({})  # type: ignore[arg-type]
+        open_responder({})  # type: ignore[arg-type]

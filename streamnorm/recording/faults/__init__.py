@@ -42,11 +42,11 @@ from msgspec import structs
 from streamnorm._core.codec import Dialect
 from streamnorm.recording.exchange import Playback, Step
 from streamnorm.recording.faults.dialects import (
-    error_body,
+    encode_error,
+    encode_overload,
     find_dialect,
+    find_overloaded_status,
     find_terminals,
-    overloaded_frames,
-    overloaded_status,
 )
 from streamnorm.recording.faults.fault import (
     Fault,
@@ -59,8 +59,8 @@ from streamnorm.recording.faults.fault import (
 from streamnorm.recording.faults.offsets import (
     Located,
     delay,
-    event_boundary,
     events_of,
+    find_event_boundary,
     insert,
     insert_after,
     is_stream,
@@ -173,10 +173,10 @@ class error_event(PositionedFault, frozen=True):
         dialect = find_dialect(playback.dialect, events)
         if dialect is None:
             raise self._error("stream of an unknown dialect")
-        at = event_boundary(body, self._offset(body))
+        at = find_event_boundary(body, self._offset(body))
         before, _ = split(playback.steps, at)
         count = sum(event.end <= at for event in events)
-        error = overloaded_frames(dialect, body, events, count)
+        error = encode_overload(dialect, body, events, count)
         return structs.replace(playback, steps=(*before, Step(0.0, error)), end="eof")
 
 
@@ -245,10 +245,10 @@ class crlf(Fault, frozen=True):
     """Every line ends in CRLF."""
 
     def __call__(self, playback: Playback) -> Playback:
-        return structs.replace(playback, steps=tuple(_with_crlf(playback)))
+        return structs.replace(playback, steps=tuple(_convert_line_ends(playback)))
 
 
-def _with_crlf(playback: Playback) -> Iterator[Step]:
+def _convert_line_ends(playback: Playback) -> Iterator[Step]:
     """Yield the steps with CRLF as every line end, divided as before."""
     body = playback.body
     bare = _BARE_LINE_END.finditer(body)
@@ -314,7 +314,7 @@ class http(ReplacingFault, frozen=True):
         if self.status in _WITH_RETRY_AFTER:
             # The official SDKs read the second first, and ignore one of 0.
             headers |= {"retry-after": "0", "retry-after-ms": "1"}
-        body = error_body(dialect, self.status)
+        body = encode_error(dialect, self.status)
         return Playback(self.status, headers, (Step(0.0, body),), "eof", playback.dialect)
 
 
@@ -334,15 +334,15 @@ def every(recording: Recording) -> Iterator[Fault]:
     events = events_of(playback.body)
     dialect = find_dialect(playback.dialect, events)
     if events:
-        yield from dict.fromkeys(_stream_faults(playback, events, dialect))
+        yield from dict.fromkeys(_choose_stream_faults(playback, events, dialect))
     elif playback.body:
-        yield from dict.fromkeys(_body_faults(len(playback.body)))
+        yield from dict.fromkeys(_choose_body_faults(len(playback.body)))
     yield content_type()
-    for status in (401, 429, 500, overloaded_status(dialect)):
+    for status in (401, 429, 500, find_overloaded_status(dialect)):
         yield http(status)
 
 
-def _body_faults(size: int) -> Iterator[Fault]:
+def _choose_body_faults(size: int) -> Iterator[Fault]:
     yield slow_first_byte(_SLOW_S)
     for byte in (0, size // 2):
         yield cut(byte=byte)
@@ -351,7 +351,7 @@ def _body_faults(size: int) -> Iterator[Fault]:
     yield garbage(byte=size // 2)
 
 
-def _stream_faults(
+def _choose_stream_faults(
     playback: Playback, events: list[Located], dialect: Dialect | None
 ) -> Iterator[Fault]:
     count = len(events)
@@ -359,13 +359,13 @@ def _stream_faults(
     ends = find_terminals(dialect, events)
     last = ends[0] if ends else count - 1
     yield slow_first_byte(_SLOW_S)
-    for position in _break_positions(playback.body, events, last):
+    for position in _choose_break_positions(playback.body, events, last):
         yield cut(**position)
         yield truncate(**position)
         yield stall(**position)
     yield garbage(event=0)
     yield garbage(event=half)
-    yield garbage(byte=_middle(events[half]))
+    yield garbage(byte=_middle_of(events[half]))
     if dialect is not None and (dialect.encoder or dialect.overloaded_frames):
         for event in (0, half, last - count):
             yield error_event(event=event)
@@ -380,13 +380,13 @@ def _stream_faults(
     yield from (fault for fault in (crlf(), bom()) if fault(playback) != playback)
 
 
-def _break_positions(body: bytes, events: list[Located], last: int) -> list[_Position]:
+def _choose_break_positions(body: bytes, events: list[Located], last: int) -> list[_Position]:
     """Return the positions of breaks, each offset once."""
     half = len(events) // 2
     positions: dict[int, _Position] = {}
     for number, event in ((0, 0), (last, last - len(events)), (half, half)):
         positions.setdefault(events[number].start, {"event": event})
-    offsets = [_middle(events[0]), _middle(events[half])]
+    offsets = [_middle_of(events[0]), _middle_of(events[half])]
     if (character := _INSIDE_CHARACTER.search(body)) is not None:
         offsets.append(character.end())
     for offset in offsets:
@@ -394,5 +394,5 @@ def _break_positions(body: bytes, events: list[Located], last: int) -> list[_Pos
     return [*positions.values()]
 
 
-def _middle(event: Located) -> int:
+def _middle_of(event: Located) -> int:
     return (event.start + event.end) // 2

@@ -6,7 +6,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
-from streamnorm.recording.faults.offsets import Located, line_end
+from streamnorm.recording.faults.offsets import Located, find_line_end
 from streamnorm.sse import Frame
 
 
@@ -40,12 +40,12 @@ def find_terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
     return [n for n, event in enumerate(events) if dialect.is_terminal(event.frame)]
 
 
-def overloaded_status(dialect: Dialect | None) -> int:
+def find_overloaded_status(dialect: Dialect | None) -> int:
     """Return the HTTP status of an overloaded server."""
     return 503 if dialect is None else dialect.overloaded_status
 
 
-def error_body(dialect: Dialect | None, status: int) -> bytes:
+def encode_error(dialect: Dialect | None, status: int) -> bytes:
     """Return the body of an error response."""
     # Of a request for an answer only the model can be missing.
     code = "model_not_found" if status == 404 else None
@@ -58,7 +58,7 @@ def error_body(dialect: Dialect | None, status: int) -> bytes:
     return encoder(name or DEFAULT_ERROR_DIALECT).error_body(error)
 
 
-def overloaded_frames(dialect: Dialect, body: bytes, events: list[Located], before: int) -> bytes:
+def encode_overload(dialect: Dialect, body: bytes, events: list[Located], before: int) -> bytes:
     """Return the events by which a server reports in a stream that it is overloaded.
 
     Args:
@@ -78,5 +78,5 @@ def overloaded_frames(dialect: Dialect, body: bytes, events: list[Located], befo
         status = dialect.overloaded_status
         error = StreamError("upstream", message, status_hint=status)
         data = encoder(dialect.name).encode(error)
-    ends = line_end(body, line_end(data, b"\n"))
+    ends = find_line_end(body, find_line_end(data, b"\n"))
     return data.replace(b"\r\n", b"\n").replace(b"\n", ends)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.recording import event_ends
+from streamnorm.recording.recording import find_event_ends
 from streamnorm.sse import Frame, SSEDecoder
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -36,7 +36,7 @@ def events_of(body: bytes) -> list[Located]:
     sse = SSEDecoder()
     events: list[Located] = []
     start = 0
-    for end in event_ends(body):
+    for end in find_event_ends(body):
         frames: Sequence[Frame | None] = sse.feed(body[start:end])
         if not frames and end == len(body):
             frames = [sse.unterminated()]
@@ -50,15 +50,15 @@ def is_stream(body: bytes) -> bool:
     return body.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<")
 
 
-def event_boundary(body: bytes, at: int) -> int:
+def find_event_boundary(body: bytes, at: int) -> int:
     """Return the last offset up to `at` where an event may begin."""
-    ends = event_ends(body)
+    ends = find_event_ends(body)
     if lacks_blank_line(body):
         del ends[-1]
     return max((end for end in ends if end <= at), default=0)
 
 
-def line_end(body: bytes, default: bytes) -> bytes:
+def find_line_end(body: bytes, default: bytes) -> bytes:
     """Return the first line end of a body, or the default if it has none."""
     found = _LINE_END.search(body)
     return default if found is None else found[0]
@@ -110,7 +110,7 @@ def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
     """Return a playback with an event inserted after another, which gets a missing blank line."""
     body = playback.body
     if event.end == len(body) and lacks_blank_line(body):
-        newline = line_end(body, b"\n")
+        newline = find_line_end(body, b"\n")
         missing = newline if body.endswith((b"\r", b"\n")) else newline * 2
         data = missing + data
     return insert(playback, event.end, data)

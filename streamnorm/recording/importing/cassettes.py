@@ -112,16 +112,16 @@ def _sort_by_time(
 
 def _read_interaction(interaction: _CassetteInteraction, max_bytes: int) -> ForeignExchange:
     asked, response = interaction.request, interaction.response
-    headers = _headers(response.headers)
+    headers = _read_headers(response.headers)
     # `str` turns `PlainScalar` into str.
     method, url = str(asked.method), str(asked.uri)
-    request = WireRequest(method, url, _headers(asked.headers), _request_body(asked))
+    request = WireRequest(method, url, _read_headers(asked.headers), _read_request_body(asked))
     return ForeignExchange(
-        request, _status(response), headers, _response_body(response, headers, max_bytes)
+        request, _read_status(response), headers, _read_response_body(response, headers, max_bytes)
     )
 
 
-def _status(response: _CassetteResponse) -> int:
+def _read_status(response: _CassetteResponse) -> int:
     if response.status_code is not None:
         return response.status_code
     if is_object(response.status):
@@ -129,20 +129,20 @@ def _status(response: _CassetteResponse) -> int:
     return _convert(response.status, int)
 
 
-def _headers(value: Any) -> tuple[tuple[str, str], ...]:
+def _read_headers(value: Any) -> tuple[tuple[str, str], ...]:
     """Return the pairs of a mapping of names to a value or a list of values."""
     if value is None:
         return ()
     if not is_object(value):
         raise Unreadable("headers that are no mapping")
     return tuple(
-        (name, _header(item))
+        (name, _read_header(item))
         for name, items in value.items()
         for item in (items if is_array(items) else [items])
     )
 
 
-def _header(value: Any) -> str:
+def _read_header(value: Any) -> str:
     match value:
         case bytes():
             return value.decode("latin-1")
@@ -152,7 +152,7 @@ def _header(value: Any) -> str:
             raise Unreadable("a header that is no text")
 
 
-def _request_body(request: _CassetteRequest) -> bytes | None:
+def _read_request_body(request: _CassetteRequest) -> bytes | None:
     if request.parsed_body is not UNSET:
         return _encode_json(request.parsed_body)
     if isinstance(request.body, UnsupportedValue):
@@ -161,7 +161,7 @@ def _request_body(request: _CassetteRequest) -> bytes | None:
     return body.encode() if isinstance(body, str) else body
 
 
-def _response_body(
+def _read_response_body(
     response: _CassetteResponse, headers: tuple[tuple[str, str], ...], max_bytes: int
 ) -> bytes:
     if response.parsed_body is not UNSET:

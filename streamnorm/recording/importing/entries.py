@@ -118,7 +118,7 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         raise ModuleNotFoundError(
             "YAML needs PyYAML, of the extra `import`: pip install pyyaml", name="yaml"
         ) from exc
-    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=_loader(yaml))
+    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=_find_loader(yaml))
     builder = _DocumentBuilder(max_depth)
     try:
         for event in events:
@@ -133,7 +133,7 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
     return builder.document
 
 
-def _loader(yaml: Any) -> Any:
+def _find_loader(yaml: Any) -> Any:
     """Return the loader class: the one in C if PyYAML was built with it."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -213,7 +213,7 @@ class _DocumentBuilder:
             case "MappingEndEvent" | "SequenceEndEvent":
                 self._end()
             case "AliasEvent":
-                self._alias(event.anchor or "")
+                self._add_alias(event.anchor or "")
             case "DocumentStartEvent":
                 self._documents += 1
                 if self._documents > 1:
@@ -240,7 +240,7 @@ class _DocumentBuilder:
             value = dict(zip(map(str, keys), done.items[1::2], strict=True))
         self._put(value, done.anchor, self._size - done.size_before)
 
-    def _alias(self, anchor: str) -> None:
+    def _add_alias(self, anchor: str) -> None:
         """Add the anchored value; it is not copied, but counts as a copy."""
         if anchor not in self._anchors:  # unknown, or still open and would contain itself
             raise Unreadable("a YAML alias of nothing that is complete")
@@ -337,10 +337,10 @@ def make_recording(exchange: ForeignExchange) -> Recording:
     secrets = Secrets()
     if exchange.companion is not None:
         return _restore(exchange, exchange.companion, secrets)
-    request = secrets.request(exchange.request)
-    headers = secrets.response_headers(exchange.headers)
+    request = secrets.scrub_request(exchange.request)
+    headers = secrets.scrub_response_headers(exchange.headers)
     body = secrets.scrub(exchange.body)
-    suffix = suffix_of(content_type_of(exchange.headers)) or _suffix_by_content(body)
+    suffix = suffix_of(content_type_of(exchange.headers)) or _detect_suffix(body)
     response = RecordedResponse(exchange.status, headers, suffix)
     url = exchange.request.url
     companion = Companion(1, detect_url(url), server_of(url), "recorded", request, response)
@@ -350,12 +350,12 @@ def make_recording(exchange: ForeignExchange) -> Recording:
 def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) -> Recording:
     """Return a recording that was exported; secrets are removed, as the file may be edited."""
     before = companion.request
-    request = None if before is None else secrets.recorded_request(before)
+    request = None if before is None else secrets.scrub_recorded(before)
     if before is not None and before.text is not None and request is not None:
         # Text that is JSON stays text.
         text = secrets.scrub(before.text.encode(errors="replace")).decode(errors="replace")
         request = structs.replace(request, body=UNSET, text=text)
-    headers = secrets.response_headers(companion.response.headers.items())
+    headers = secrets.scrub_response_headers(companion.response.headers.items())
     response = structs.replace(companion.response, headers=headers)
     body = secrets.scrub(exchange.body)
     # A field named as a secret counts again although its value was replaced before.
@@ -366,7 +366,7 @@ def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) 
     return Recording(body, changed, reads=exchange.reads)
 
 
-def _suffix_by_content(body: bytes) -> Suffix:
+def _detect_suffix(body: bytes) -> Suffix:
     if _EVENT_START.match(body):
         return ".sse"
     return ".body.json" if is_json(body.decode(errors="replace")) else ".body.bin"

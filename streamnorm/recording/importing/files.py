@@ -89,14 +89,14 @@ def _save(
     saved: list[tuple[str, Recording]] = []
     try:
         for recording in recordings:
-            same = present.get(_identity(recording))
+            same = present.get(_identify(recording))
             if same:
                 recording.path = same.pop(0)
                 on_present(recording)
                 continue
             # The recorded URL has no secrets, which a path may contain.
             url = "" if recording.request is None else recording.request.url
-            name = recorder.next_name(slug_of(url))
+            name = recorder.take_name(slug_of(url))
             saved.append((name, recording))
             recording.save(name + recording.response.body)
     except RecordingError:
@@ -115,10 +115,10 @@ def _find_saved(directory: Path, sizes: set[int]) -> dict[tuple[str, bytes], lis
             if split_name(path)[1] is None or path.stat().st_size not in sizes:
                 continue
             with suppress(RecordingError):  # a damaged recording is no copy
-                present.setdefault(_identity(Recording.load(path)), []).append(path)
+                present.setdefault(_identify(Recording.load(path)), []).append(path)
     return present
 
 
-def _identity(recording: Recording) -> tuple[str, bytes]:
+def _identify(recording: Recording) -> tuple[str, bytes]:
     """Return the request and the response of a recording, which are equal in a copy."""
     return compact([recording.request, recording.response]), recording.body

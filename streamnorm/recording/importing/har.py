@@ -124,21 +124,22 @@ def read_har(value: dict[str, Any], path: Path, limits: Limits) -> Iterator[Fore
 
 def _read_entry(item: _HAREntry) -> ForeignExchange:
     asked, content = item.request, item.response.content
-    headers = _pairs(item.response.headers)
+    headers = _pairs_of(item.response.headers)
     if not content_type_of(headers) and content.mime_type not in ("", _NO_KIND):
         headers += (("content-type", content.mime_type),)
     if content.text is None and content.size > 0:
         raise Unreadable("a response whose body was not kept")
     body = _decode_text(content.text or "", content.encoding)
-    request = WireRequest(asked.method, asked.url, _pairs(asked.headers), _request_body(asked))
+    request_headers, request_body = _pairs_of(asked.headers), _read_request_body(asked)
+    request = WireRequest(asked.method, asked.url, request_headers, request_body)
     return ForeignExchange(request, item.response.status, headers, body)
 
 
-def _pairs(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
+def _pairs_of(headers: list[_HARHeader]) -> tuple[tuple[str, str], ...]:
     return tuple((header.name, header.value) for header in headers)
 
 
-def _request_body(request: _HARRequest) -> bytes | None:
+def _read_request_body(request: _HARRequest) -> bytes | None:
     data = request.post_data
     if data is None:
         return b""
@@ -178,7 +179,7 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
     log = {
         "version": "1.2",
         "creator": {"name": "streamnorm", "version": streamnorm.__version__},
-        "entries": [_entry_fields(recording) for recording in recordings],
+        "entries": [_describe_exchange(recording) for recording in recordings],
         "comment": _COMMENT,
     }
     text = msgspec.json.format(msgspec.json.encode({"log": log}), indent=2) + b"\n"
@@ -188,7 +189,7 @@ def export_har(recordings: Iterable[Recording], path: Path | str) -> None:
         raise RecordingError(f"{path}: {exc.strerror}") from exc
 
 
-def _entry_fields(recording: Recording) -> dict[str, Any]:
+def _describe_exchange(recording: Recording) -> dict[str, Any]:
     reads = recording.reads
     companion: dict[str, Any] = msgspec.to_builtins(companion_of(recording))
     del companion["chunks"]
@@ -196,8 +197,8 @@ def _entry_fields(recording: Recording) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "startedDateTime": _DATE,
         "time": sum(gaps_ms),
-        "request": _request_fields(recording.request),
-        "response": _response_fields(recording),
+        "request": _describe_request(recording.request),
+        "response": _describe_response(recording),
         "cache": {},
         "timings": {"send": 0, "wait": gaps_ms[0], "receive": sum(gaps_ms[1:])},
         "_streamnorm": companion,
@@ -207,7 +208,7 @@ def _entry_fields(recording: Recording) -> dict[str, Any]:
     return entry
 
 
-def _request_fields(request: RecordedRequest | None) -> dict[str, Any]:
+def _describe_request(request: RecordedRequest | None) -> dict[str, Any]:
     request = request or RecordedRequest("POST", _UNKNOWN_URL, {})
     body = request.text
     if request.body is not UNSET:
@@ -218,8 +219,8 @@ def _request_fields(request: RecordedRequest | None) -> dict[str, Any]:
         "url": request.url,
         "httpVersion": "unknown",
         "cookies": [],
-        "headers": _name_value_pairs(request.headers.items()),
-        "queryString": _name_value_pairs(parse_qsl(query, keep_blank_values=True)),
+        "headers": _describe_pairs(request.headers.items()),
+        "queryString": _describe_pairs(parse_qsl(query, keep_blank_values=True)),
         "headersSize": -1,
         "bodySize": len((body or "").encode()) if request.bytes is None else request.bytes,
     }
@@ -229,7 +230,7 @@ def _request_fields(request: RecordedRequest | None) -> dict[str, Any]:
     return fields
 
 
-def _response_fields(recording: Recording) -> dict[str, Any]:
+def _describe_response(recording: Recording) -> dict[str, Any]:
     response = recording.response
     kind = response.headers.get("content-type", CONTENT_TYPES[response.body])
     content: dict[str, Any] = {"size": len(recording.body), "mimeType": kind}
@@ -240,10 +241,10 @@ def _response_fields(recording: Recording) -> dict[str, Any]:
         content["encoding"] = "base64"
     return {
         "status": response.status,
-        "statusText": _reason_phrase(response.status),
+        "statusText": _find_reason(response.status),
         "httpVersion": "unknown",
         "cookies": [],
-        "headers": _name_value_pairs(response.headers.items()),
+        "headers": _describe_pairs(response.headers.items()),
         "content": content,
         "redirectURL": "",
         "headersSize": -1,
@@ -251,11 +252,11 @@ def _response_fields(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _name_value_pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+def _describe_pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in pairs]
 
 
-def _reason_phrase(status: int) -> str:
+def _find_reason(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

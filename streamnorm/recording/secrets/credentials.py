@@ -130,19 +130,19 @@ def visit_strings(
     if not is_object(value):
         text = _text_of(value) if position is Position.SECRET else value
         return visit(position, name, text) if isinstance(text, str) else value
-    public = _public_fields(value) if position is Position.SECRET else frozenset[str]()
+    public = _find_public_fields(value) if position is Position.SECRET else frozenset[str]()
     visited: dict[str, Any] = {}
     for field, item in value.items():
         if position is Position.SECRET:
             below = Position.TEXT if field in public else Position.SECRET
         else:
-            below = _position_below(position, field, item)
+            below = _find_position(position, field, item)
         new_name = visit(Position.NAME, "", field)
         visited[new_name] = visit_strings(item, visit, below, field)
     return visited
 
 
-def _position_below(position: Position, name: str, value: Any) -> Position:
+def _find_position(position: Position, name: str, value: Any) -> Position:
     """Return the position of a field's value in an object that is not secret itself."""
     in_headers = position is Position.HEADERS
     if is_secret_header(name) if in_headers else is_secret_field(name):
@@ -152,7 +152,7 @@ def _position_below(position: Position, name: str, value: Any) -> Position:
     return Position.HEADERS if name.lower().endswith("headers") else Position.TEXT
 
 
-def _public_fields(value: dict[str, Any]) -> frozenset[str]:
+def _find_public_fields(value: dict[str, Any]) -> frozenset[str]:
     """Return the fields of an object in a secret field that are not secret themselves."""
     names = {name: _normalise(name) for name in value}
     is_schema = not _SCHEMA_MARKS.isdisjoint(names.values())
@@ -307,13 +307,13 @@ def find_in_url(url: str, *, is_secret: Callable[[str], bool] = _is_not_harmless
         is_secret: Whether a parameter of query or fragment with this name, in lower case, is
             a secret; by default all that are not known to be harmless.
     """
-    _, authority, path, query, fragment = _parts(url)
+    _, authority, path, query, fragment = _split_url(url)
     userinfo = authority.rpartition("@")[0]
     for value in (userinfo, *userinfo.partition(":")[::2]):
         yield value
         yield unquote(value)
     yield from _find_in_path(path)
-    for name, value in _pairs(f"{query}&{fragment}"):
+    for name, value in _split_query(f"{query}&{fragment}"):
         name = unquote_plus(name).lower()
         if not is_secret(name):
             continue
@@ -356,26 +356,26 @@ def _names_token(name: str) -> bool:
     return _normalise(name).removesuffix("s") in _TOKEN_NAMES
 
 
-def public_url(url: str) -> str:
+def strip_url(url: str) -> str:
     """Return a URL without userinfo, fragment and non-public parameters of the query."""
-    scheme, authority, path, query, _ = _parts(url)
+    scheme, authority, path, query, _ = _split_url(url)
     host = authority.rpartition("@")[2]
     kept = "&".join(
         f"{name}={value}" if value else name
-        for name, value in _pairs(query)
+        for name, value in _split_query(query)
         if name.lower() in _PUBLIC_QUERY
     )
     return f"{scheme}{'//' if host else ''}{host}{path}{'?' if kept else ''}{kept}"
 
 
-def _parts(url: str) -> tuple[str, str, str, str, str]:
+def _split_url(url: str) -> tuple[str, str, str, str, str]:
     match = _URL.fullmatch(url)
     assert match is not None  # noqa: S101 - it matches every text
     scheme, authority, path, query, fragment = match.groups(default="")
     return scheme, authority, path, query, fragment
 
 
-def _pairs(query: str) -> Iterator[tuple[str, str]]:
+def _split_query(query: str) -> Iterator[tuple[str, str]]:
     for pair in query.split("&"):
         name, separator, value = pair.partition("=")
         if separator:

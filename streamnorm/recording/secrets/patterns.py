@@ -68,49 +68,49 @@ class _Shape(NamedTuple):
     pattern: re.Pattern[bytes]
 
 
-def _token(prefix: bytes, least: int, most: int, offset: int = 0) -> _Shape:
+def _compile_token(prefix: bytes, least: int, most: int, offset: int = 0) -> _Shape:
     word = re.escape(prefix) + _DIGIT + rb"[A-Za-z0-9]{%d,%d}" % (least, most)
     return _Shape(f"{prefix.decode()} key", offset, re.compile(_ALONE + word + _END))
 
 
-def _random_token(prefix: bytes, least: int, most: int, offset: int = 0) -> _Shape:
+def _compile_random_token(prefix: bytes, least: int, most: int, offset: int = 0) -> _Shape:
     word = re.escape(prefix) + _RANDOM + rb"[A-Za-z0-9_-]{%d,%d}" % (least, most)
     return _Shape(f"{prefix.decode()} key", offset, re.compile(_ALONE + word + _END))
 
 
-def _shape(kind: str, pattern: bytes, offset: int = 0) -> _Shape:
+def _compile(kind: str, pattern: bytes, offset: int = 0) -> _Shape:
     return _Shape(kind, offset, re.compile(pattern))
 
 
 # By three bytes of the prefix, at the offset of the shape.
 _BY_PREFIX: dict[bytes, tuple[_Shape, ...]] = {
-    b"sk-": (_random_token(b"sk-", 16, 400), _token(b"csk-", 20, 200, 1)),
-    b"sk_": (_token(b"gsk_", 20, 200, 1),),
-    b"ai-": (_token(b"xai-", 20, 200, 1),),
-    b"hf_": (_token(b"hf_", 20, 100),),
-    b"hp_": (_token(b"ghp_", 20, 100, 1),),
-    b"lx-": (_token(b"pplx-", 20, 200, 2),),
-    b"r8_": (_token(b"r8_", 20, 100),),
-    b"rg-": (_token(b"org-", 16, 64, 1),),
-    b"oj_": (_token(b"proj_", 16, 64, 2),),
+    b"sk-": (_compile_random_token(b"sk-", 16, 400), _compile_token(b"csk-", 20, 200, 1)),
+    b"sk_": (_compile_token(b"gsk_", 20, 200, 1),),
+    b"ai-": (_compile_token(b"xai-", 20, 200, 1),),
+    b"hf_": (_compile_token(b"hf_", 20, 100),),
+    b"hp_": (_compile_token(b"ghp_", 20, 100, 1),),
+    b"lx-": (_compile_token(b"pplx-", 20, 200, 2),),
+    b"r8_": (_compile_token(b"r8_", 20, 100),),
+    b"rg-": (_compile_token(b"org-", 16, 64, 1),),
+    b"oj_": (_compile_token(b"proj_", 16, 64, 2),),
     b"at_": (
-        _shape("github_pat_ key", _ALONE + rb"github_pat_" + _DIGIT + rb"\w{20,200}" + _END, 8),
+        _compile("github_pat_ key", _ALONE + rb"github_pat_" + _DIGIT + rb"\w{20,200}" + _END, 8),
     ),
     b"at-": (
-        _shape(
+        _compile(
             "glpat- key",
             # With a version and a checksum, where GitLab has several cells.
             _ALONE + rb"glpat-" + _RANDOM + rb"[\w-]{16,300}(?:\.\w{2}\.\w{6,12})?" + _END,
             3,
         ),
     ),
-    b"a29": (_shape("Google OAuth token", _ALONE + rb"ya29\.[A-Za-z0-9_-]{20,4000}", 1),),
+    b"a29": (_compile("Google OAuth token", _ALONE + rb"ya29\.[A-Za-z0-9_-]{20,4000}", 1),),
     b"KIA": (
-        _shape("AWS access key", _NOT_IN_BASE64 + rb"AKIA[0-9A-Z]{16}(?![A-Za-z0-9_+=-])", 1),
+        _compile("AWS access key", _NOT_IN_BASE64 + rb"AKIA[0-9A-Z]{16}(?![A-Za-z0-9_+=-])", 1),
     ),
     # Two objects in base64, and a signature.
     b"eyJ": (
-        _shape(
+        _compile(
             "JSON Web Token",
             _NOT_IN_BASE64 + rb"eyJ[\w-]{8,1500}\.eyJ[\w-]{8,4500}\.[\w-]{8,1500}",
         ),
@@ -120,18 +120,18 @@ _BY_PREFIX: dict[bytes, tuple[_Shape, ...]] = {
 _BY_WORD: tuple[tuple[bytes, _Shape], ...] = (
     (
         b"AIza",
-        _shape("Google API key", _NOT_IN_BASE64 + rb"AIza[\w-]{30,60}(?![A-Za-z0-9_+=-])"),
+        _compile("Google API key", _NOT_IN_BASE64 + rb"AIza[\w-]{30,60}(?![A-Za-z0-9_+=-])"),
     ),
-    (b"AQ.", _random_token(b"AQ.", 20, 400)),
-    (b"fw_", _token(b"fw_", 20, 100)),
-    (b"nvapi-", _random_token(b"nvapi-", 20, 200)),
+    (b"AQ.", _compile_random_token(b"AQ.", 20, 400)),
+    (b"fw_", _compile_token(b"fw_", 20, 100)),
+    (b"nvapi-", _compile_random_token(b"nvapi-", 20, 200)),
     (
         b"xox",
-        _shape("Slack token", _ALONE + rb"xox[abeprs]-(?=[0-9])[A-Za-z0-9-]{16,300}" + _END),
+        _compile("Slack token", _ALONE + rb"xox[abeprs]-(?=[0-9])[A-Za-z0-9-]{16,300}" + _END),
     ),
     (
         b"earer ",
-        _shape(
+        _compile(
             "bearer token",
             rb"(?<![A-Za-z])[Bb]earer +"
             rb"((?=[A-Za-z._~+/-]{0,64}[0-9])[A-Za-z0-9._~+/-]{16,4000}=*)",
@@ -140,7 +140,7 @@ _BY_WORD: tuple[tuple[bytes, _Shape], ...] = (
     ),
     (
         b"-----BEGIN ",
-        _shape(
+        _compile(
             "private key",
             rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
             rb"%(n)b{0,4}(?:%(header)b%(n)b{0,3}){0,4}"
@@ -184,13 +184,13 @@ _FIELD = re.compile(
 
 def find_tokens(data: bytes, low: int, high: int) -> Iterator[Secret]:
     """Yield the typical secrets that start at or after `low` and before `high`."""
-    for start, shape in _candidates(data, low, high):
+    for start, shape in _find_candidates(data, low, high):
         match = shape.pattern.match(data, start, start + _MAX_MATCH)
         if match is not None:
             yield from _split_lines(data, *match.span(shape.pattern.groups), shape.kind)
 
 
-def _candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]]:
+def _find_candidates(data: bytes, low: int, high: int) -> Iterator[tuple[int, _Shape]]:
     """Yield where a secret may start, and its shape."""
     classes = data.translate(_TO_CLASS)
     at = classes.find(_PREFIX, low, high + _LONGEST_PREFIX)
@@ -234,22 +234,22 @@ class Forms:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        texts = {text for value in values for text in _spellings(value)}
+        texts = {text for value in values for text in _spell(value)}
         # The same order in every run, whatever the hash seed.
         self._needles = sorted(text.encode() for text in texts)
         self._escapes = _Escapes(frozenset("".join(texts))) if texts else None
 
     def find(self, data: bytes, low: int, high: int) -> Iterator[Span]:
         """Yield the spans of values that start at or after `low` and before `high`."""
-        yield from self._raw(data, low, high)
+        yield from self._find_plain(data, low, high)
         if self._escapes is not None and self._escapes.occur_in(data, low):
             plain = _Unescaped(data, low, self._escapes.pattern)
-            for start, end in self._raw(plain.data, 0, len(plain.data)):
-                span = plain.origin(start, end)
+            for start, end in self._find_plain(plain.data, 0, len(plain.data)):
+                span = plain.locate(start, end)
                 if span[0] < high:
                     yield span
 
-    def _raw(self, data: bytes, low: int, high: int) -> Iterator[Span]:
+    def _find_plain(self, data: bytes, low: int, high: int) -> Iterator[Span]:
         for needle in self._needles:
             size = len(needle)
             start = data.find(needle, low, high + size - 1)
@@ -269,10 +269,8 @@ class _Escapes:
         # Cheap searches that most bodies fail, so that `pattern` need not run.
         common = b"00" if all(unit.startswith(b"00") for unit in units) else b""
         self._gates = (
-            re.compile(
-                rb"\\u%b(?i:%b)" % (common, _alternatives(u.removeprefix(common) for u in units))
-            ),
-            re.compile(rb"%%(?:25){0,3}(?i:%b)" % _alternatives(octets)),
+            re.compile(rb"\\u%b(?i:%b)" % (common, _join(u.removeprefix(common) for u in units))),
+            re.compile(rb"%%(?:25){0,3}(?i:%b)" % _join(octets)),
         )
         self._pairs = [b"\\" + character.encode() for character in short]
         named = rb"|[%b]" % re.escape(short.encode()) if short else b""
@@ -281,9 +279,9 @@ class _Escapes:
             rb"|%%(?:25){0,3}((?i:%(octets)b))"
             % {
                 b"s": _BACKSLASHES,
-                b"units": _alternatives(units),
+                b"units": _join(units),
                 b"named": named,
-                b"octets": _alternatives(octets),
+                b"octets": _join(octets),
             },
             re.DOTALL,
         )
@@ -316,7 +314,7 @@ class _Unescaped:
         pieces.append(data[at:])
         self.data = b"".join(pieces)
 
-    def origin(self, start: int, end: int) -> Span:
+    def locate(self, start: int, end: int) -> Span:
         """Return the span in the original bytes of a span in `data`."""
         first = bisect_right(self._starts, start) - 1
         last = bisect_right(self._starts, end - 1) - 1
@@ -339,19 +337,19 @@ def _decode_escape(match: re.Match[bytes]) -> bytes:
     return _MEANT[match[0][-1:]]
 
 
-def _alternatives(words: Iterable[bytes]) -> bytes:
+def _join(words: Iterable[bytes]) -> bytes:
     return b"|".join(sorted(set(words)))
 
 
-def _spellings(value: str) -> Iterator[str]:
-    for piece in _pieces(value):
+def _spell(value: str) -> Iterator[str]:
+    for piece in _cut(value):
         yield piece
         if " " in piece:
             yield piece.replace(" ", "+")  # as in a query string
         yield from _base64_of(piece.encode())
 
 
-def _pieces(value: str) -> Iterator[str]:
+def _cut(value: str) -> Iterator[str]:
     if len(value) <= _MAX_PIECE:
         yield value
         return

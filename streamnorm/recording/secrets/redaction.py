@@ -20,7 +20,7 @@ from streamnorm.recording.secrets.credentials import (
     find_in_header,
     find_in_string,
     find_in_url,
-    public_url,
+    strip_url,
     visit_strings,
 )
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
@@ -73,7 +73,7 @@ class Secrets:
         self._patterns = [item for item in redact if not isinstance(item, str)]
         self._forms: Forms | None = None
 
-    def request(self, request: WireRequest) -> RecordedRequest:
+    def scrub_request(self, request: WireRequest) -> RecordedRequest:
         """Collect the credentials of a request, and return it without them."""
         for name, value in request.headers:
             self._learn(find_in_header(name, value))
@@ -82,32 +82,32 @@ class Secrets:
         recorded = self._record_body(request)
         return structs.replace(
             recorded,
-            url=self._scrub_text(public_url(request.url)),
-            headers=self._headers(request.headers, _REQUEST_HEADERS),
+            url=self._scrub_text(strip_url(request.url)),
+            headers=self._scrub_headers(request.headers, _REQUEST_HEADERS),
         )
 
-    def recorded_request(self, request: RecordedRequest) -> RecordedRequest:
+    def scrub_recorded(self, request: RecordedRequest) -> RecordedRequest:
         """Collect the credentials of a recorded request, which may be written by hand."""
         body: bytes | None = (request.text or "").encode(errors="replace")
         if request.body is not UNSET:
             body = msgspec.json.encode(request.body)
         headers = tuple(request.headers.items())
-        scrubbed = self.request(WireRequest(request.method, request.url, headers, body))
+        scrubbed = self.scrub_request(WireRequest(request.method, request.url, headers, body))
         return structs.replace(scrubbed, bytes=request.bytes)
 
-    def response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    def scrub_response_headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Collect the credentials of a response; return its public headers without them."""
         headers = list(headers)
         found = chain.from_iterable(find_in_header(name, value) for name, value in headers)
         self._learn(islice(found, _MAX_RESPONSE_VALUES))
-        return self._headers(headers, _RESPONSE_HEADERS)
+        return self._scrub_headers(headers, _RESPONSE_HEADERS)
 
     def scrub(self, data: bytes) -> bytes:
         """Return a complete body with an "x" for each byte of a secret."""
-        scrubber = self.stream()
+        scrubber = self.open_scrubber()
         return scrubber.feed(data) + scrubber.close()
 
-    def stream(self) -> Scrubber:
+    def open_scrubber(self) -> Scrubber:
         """Return a scrubber of a body in chunks, which uses the secrets known at each step."""
         return Scrubber(self, self._patterns)
 
@@ -137,7 +137,7 @@ class Secrets:
             spans += [(start, end) for start, end, _ in find_fields(data, low, high)]
         if patterns:
             spans += _find_matches(patterns, data, low, high)
-        return sorted((_outside_escape(data, start), end) for start, end in spans)
+        return sorted((_leave_escape(data, start), end) for start, end in spans)
 
     def _learn(self, values: Iterable[str]) -> None:
         for value in values:
@@ -149,7 +149,7 @@ class Secrets:
                 self._values[text] = None
                 self._forms = None
 
-    def _headers(
+    def _scrub_headers(
         self, headers: Iterable[tuple[str, str]], allowed: frozenset[str]
     ) -> dict[str, str]:
         kept: dict[str, str] = {}
@@ -253,12 +253,12 @@ def _find_matches(
     for pattern in patterns:
         at, chars = low, len(before)
         for match in pattern.finditer(before + text, len(before)):
-            at += _size(match.string[chars : match.start()])
+            at += _size_of(match.string[chars : match.start()])
             chars = match.start()
             if at >= high:
                 break
             if match[0]:
-                yield at, at + _size(match[0])
+                yield at, at + _size_of(match[0])
 
 
 class Scrubber:
@@ -338,7 +338,7 @@ def _cover(out: bytearray, start: int, end: int) -> None:
         out[start:end] = b"x" * (end - start)
 
 
-def _outside_escape(data: bytes, start: int) -> int:
+def _leave_escape(data: bytes, start: int) -> int:
     r"""Return a start that splits no escape: `\n` before a secret must not become `\x`."""
     if b"\\" not in data[max(0, start - 5) : start]:
         return start
@@ -346,5 +346,5 @@ def _outside_escape(data: bytes, start: int) -> int:
     return start if match is None else match.start(1)
 
 
-def _size(text: str) -> int:
+def _size_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))

@@ -32,7 +32,7 @@ def record(body: bytes, kind: str = "application/json", coding: str = "") -> Rec
     """Record a request, and check that its key is replaced in a response."""
     secrets = Secrets()
     headers = (("Content-Type", kind), ("Content-Encoding", coding))
-    recorded = secrets.request(WireRequest("POST", URL, headers, body))
+    recorded = secrets.scrub_request(WireRequest("POST", URL, headers, body))
     assert secrets.scrub(f"wrong key {KEY}".encode()) == f"wrong key {HIDDEN}".encode()
     return recorded
 
@@ -76,7 +76,9 @@ def test_cut_gzip_is_searched_as_far_as_it_goes() -> None:
     ],
 )
 def test_body_that_cannot_be_decoded_is_recorded_by_its_size(coding: str, body: bytes) -> None:
-    recorded = Secrets().request(WireRequest("POST", URL, (("content-encoding", coding),), body))
+    recorded = Secrets().scrub_request(
+        WireRequest("POST", URL, (("content-encoding", coding),), body)
+    )
     assert recorded == RecordedRequest("POST", URL, {}, bytes=len(body))
 
 
@@ -96,7 +98,7 @@ def test_gzip_bomb_is_recorded_by_its_size_in_bounded_memory(
     request = WireRequest("POST", URL, (("content-encoding", coding),), body)
     tracemalloc.start()
     try:
-        recorded = Secrets().request(request)
+        recorded = Secrets().scrub_request(request)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -109,7 +111,9 @@ def test_gzip_bomb_is_recorded_by_its_size_in_bounded_memory(
 def test_bodies_are_decoded_up_to_32_mebibytes(coding: str, excess: int) -> None:
     compress = gzip.compress if coding == "gzip" else zlib.compress
     body = compress(b"7".rjust(32 * MEBIBYTE + excess))
-    recorded = Secrets().request(WireRequest("POST", URL, (("content-encoding", coding),), body))
+    recorded = Secrets().scrub_request(
+        WireRequest("POST", URL, (("content-encoding", coding),), body)
+    )
     expected = {"bytes": len(body)} if excess else {"body": 7}
     assert recorded == RecordedRequest("POST", URL, {}, **expected)
 
@@ -134,7 +138,7 @@ def test_lines_of_json_are_recorded_as_text_without_their_secrets() -> None:
 
 def test_json_that_nests_too_deep_is_recorded_as_text_without_its_secrets() -> None:
     body = '{"api_key": "abc", "x": ' + "[" * 300 + f'"api_key is {KEY}", {{"token": 1}}'
-    recorded = Secrets([KEY]).request(WireRequest("POST", URL, (), body.encode()))
+    recorded = Secrets([KEY]).scrub_request(WireRequest("POST", URL, (), body.encode()))
     assert recorded.text == body.replace("abc", "xxx").replace(KEY, HIDDEN)
 
 
@@ -198,7 +202,7 @@ def test_multipart_with_a_file_is_recorded_by_its_size() -> None:
 def test_text_without_secrets_stays(kind: str, body: str) -> None:
     headers = (("content-type", kind),)
     secrets = Secrets()
-    assert secrets.request(WireRequest("POST", URL, headers, body.encode())).text == body
+    assert secrets.scrub_request(WireRequest("POST", URL, headers, body.encode())).text == body
     assert secrets.count == 0
 
 
@@ -221,6 +225,6 @@ def test_text_without_secrets_stays(kind: str, body: str) -> None:
 def test_time_is_linear_in_the_size_of_the_body(kind: str, unit: bytes) -> None:
     """A quadratic search would take minutes."""
     body = unit * (MEBIBYTE // 2 // len(unit))
-    recorded = Secrets().request(WireRequest("POST", URL, (("content-type", kind),), body))
+    recorded = Secrets().scrub_request(WireRequest("POST", URL, (("content-type", kind),), body))
     assert recorded.text is not None
     assert len(recorded.text) == len(body)

@@ -33,7 +33,7 @@ def basic(pair: str) -> str:
 def learnt_of(request: WireRequest, text: str) -> str:
     """Return a response's text after the request was seen."""
     secrets = Secrets()
-    secrets.request(request)
+    secrets.scrub_request(request)
     return secrets.scrub(text.encode()).decode()
 
 
@@ -127,7 +127,7 @@ def test_bare_key_is_replaced_in_body_url_and_response() -> None:
     secrets = Secrets()
     body = json.dumps({"messages": [f"my key is {KEY}"]}).encode()
     headers = (("x-original-authorization", f"Bearer {KEY}"),)
-    recorded = secrets.request(WireRequest("POST", f"{URL}/{KEY}/go", headers, body))
+    recorded = secrets.scrub_request(WireRequest("POST", f"{URL}/{KEY}/go", headers, body))
     hidden = "x" * len(KEY)
     assert recorded.url == f"{URL}/{hidden}/go"
     assert recorded.body == {"messages": [f"my key is {hidden}"]}
@@ -155,8 +155,8 @@ def test_tokens_in_the_path_are_learnt(url: str, token: str | None) -> None:
     assert token in set(find_in_url(url))
     request = WireRequest("POST", url, (), b"")
     assert learnt_of(request, f"no such token: {token}") == "no such token: " + "x" * len(token)
-    assert quote(token) not in Secrets().request(request).url
-    assert token not in Secrets().request(request).url
+    assert quote(token) not in Secrets().scrub_request(request).url
+    assert token not in Secrets().scrub_request(request).url
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_objects_in_secret_fields_are_secret_unless_they_are_a_schema(
 ) -> None:
     value = {"model": "m", "api_key": field}
     assert list(find_in_json(value)) == credentials
-    recorded = Secrets().request(WireRequest("POST", URL, (), json.dumps(value).encode()))
+    recorded = Secrets().scrub_request(WireRequest("POST", URL, (), json.dumps(value).encode()))
     text = json.dumps(value)
     for credential in credentials:
         text = text.replace(credential, "x" * len(credential))
@@ -248,7 +248,7 @@ def test_response_adds_at_most_256_credentials() -> None:
     """Each is searched for in the whole body: a server must not make that slow."""
     secrets = Secrets()
     query = "&".join(f"a={number:08}" for number in range(300))
-    secrets.response_headers([("location", f"https://h.example/?{query}"), ("api-key", KEY)])
+    secrets.scrub_response_headers([("location", f"https://h.example/?{query}"), ("api-key", KEY)])
     scrubbed = secrets.scrub(query.encode()).decode()
     assert scrubbed.startswith("a=xxxxxxxx&")
     assert scrubbed.endswith("&a=00000299")

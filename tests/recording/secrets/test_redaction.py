@@ -117,7 +117,7 @@ def test_secret_in_any_position_is_found_in_every_form(position: str, secret: st
     if "cookie" in position:
         secret = secret.replace('"', "'")
     secrets = Secrets()
-    recorded = secrets.request(POSITIONS[position](secret))
+    recorded = secrets.scrub_request(POSITIONS[position](secret))
     assert not leaks(msgspec.json.encode(recorded).decode(), secret)
     for name, form in FORMS.items():
         echo = f"you sent ({form(secret)}) to us"
@@ -140,19 +140,19 @@ def test_each_byte_of_a_secret_becomes_an_x(form: str) -> None:
 @pytest.mark.parametrize("secret", [CANARY, TOKEN], ids=["odd", "plain"])
 def test_secret_is_found_wherever_it_is_split(form: str, secret: str) -> None:
     secrets = Secrets()
-    secrets.request(request(("x-api-key", secret)))
+    secrets.scrub_request(request(("x-api-key", secret)))
     echo = f'{{"error": "key {FORMS[form](secret)} is wrong"}}'.encode()
     whole = secrets.scrub(echo)
     assert not leaks(whole.decode(), secret)
     for cut in range(1, len(echo)):
-        stream = secrets.stream()
+        stream = secrets.open_scrubber()
         assert stream.feed(echo[:cut]) + stream.feed(echo[cut:]) + stream.close() == whole
 
 
 def test_secrets_learnt_after_the_start_are_replaced() -> None:
     secrets = Secrets()
-    stream = secrets.stream()
-    secrets.response_headers([("set-cookie", f"sid={TOKEN}; Path=/; HttpOnly")])
+    stream = secrets.open_scrubber()
+    secrets.scrub_response_headers([("set-cookie", f"sid={TOKEN}; Path=/; HttpOnly")])
     assert stream.feed(f"sid {TOKEN}; HttpOnly".encode()) == b""
     assert stream.close() == b"sid " + b"x" * len(TOKEN) + b"; HttpOnly"
     assert secrets.count == 1
@@ -171,19 +171,21 @@ def test_secrets_learnt_after_the_start_are_replaced() -> None:
 )
 def test_secret_response_headers_are_learnt_and_dropped(name: str, value: str) -> None:
     secrets = Secrets()
-    assert secrets.response_headers([(name, value)]) == {}
+    assert secrets.scrub_response_headers([(name, value)]) == {}
     assert secrets.scrub(TOKEN.encode()) == b"x" * len(TOKEN)
 
 
 def test_attributes_of_a_cookie_are_no_secrets() -> None:
     secrets = Secrets()
-    secrets.response_headers([("set-cookie", f"sid={TOKEN}; Domain=api.example.com; HttpOnly")])
+    secrets.scrub_response_headers(
+        [("set-cookie", f"sid={TOKEN}; Domain=api.example.com; HttpOnly")]
+    )
     assert secrets.scrub(b"api.example.com HttpOnly") == b"api.example.com HttpOnly"
 
 
 def test_numbers_in_headers_of_a_response_are_no_secrets() -> None:
     secrets = Secrets()
-    secrets.response_headers(
+    secrets.scrub_response_headers(
         [("x-ratelimit-limit-tokens", "150000"), ("anthropic-ratelimit-tokens-reset", "2026-01")]
     )
     assert secrets.scrub(b'{"total": 150000, "at": "2026-01"}') == (
@@ -193,7 +195,7 @@ def test_numbers_in_headers_of_a_response_are_no_secrets() -> None:
 
 def test_harmless_headers_of_a_response_are_stored() -> None:
     secrets = Secrets([TOKEN])
-    kept = secrets.response_headers(
+    kept = secrets.scrub_response_headers(
         iter(
             [
                 ("Content-Type", f"text/event-stream; boundary={TOKEN}"),
@@ -218,7 +220,7 @@ def test_harmless_headers_of_a_response_are_stored() -> None:
 
 
 def test_harmless_headers_of_a_request_are_stored() -> None:
-    recorded = Secrets().request(
+    recorded = Secrets().scrub_request(
         request(
             ("Host", "api.example.com"),
             ("Content-Type", "application/json"),
@@ -258,7 +260,7 @@ def test_harmless_headers_of_a_request_are_stored() -> None:
     ],
 )
 def test_url_is_stored_without_secrets(url: str, kept: str) -> None:
-    recorded = Secrets([TOKEN]).request(request(url=url, method="GET"))
+    recorded = Secrets([TOKEN]).scrub_request(request(url=url, method="GET"))
     assert (recorded.method, recorded.url) == ("GET", kept.replace("%", "x" * len(TOKEN)))
 
 
@@ -280,14 +282,14 @@ def test_url_is_stored_without_secrets(url: str, kept: str) -> None:
 def test_body_is_stored_as_json_text_or_size(
     body: bytes | None, expected: dict[str, object]
 ) -> None:
-    recorded = Secrets().request(request(body=body))
+    recorded = Secrets().scrub_request(request(body=body))
     assert recorded == RecordedRequest("POST", URL, {}, **expected)  # type: ignore[arg-type]
     assert (recorded.body is UNSET) == ("body" not in expected)
 
 
 def test_secret_fields_of_a_body_are_replaced_whatever_their_length() -> None:
     secrets = Secrets()
-    recorded = secrets.request(
+    recorded = secrets.scrub_request(
         sent(
             {
                 "model": "m",
@@ -316,7 +318,7 @@ def test_secret_fields_of_a_body_are_replaced_whatever_their_length() -> None:
 
 def test_secrets_in_names_and_strings_of_a_body_are_replaced() -> None:
     secrets = Secrets([re.compile("[a-z]+@corp")])
-    recorded = secrets.request(
+    recorded = secrets.scrub_request(
         request(
             ("x-api-key", TOKEN),
             body=json.dumps({TOKEN: [f"<{TOKEN}>", "ä jo@corp", "ä"], "b": {"c": "d"}}).encode(),
@@ -328,19 +330,19 @@ def test_secrets_in_names_and_strings_of_a_body_are_replaced() -> None:
 
 
 def test_text_of_a_body_is_scrubbed() -> None:
-    recorded = Secrets([TOKEN]).request(request(body=f"a={TOKEN}".encode()))
+    recorded = Secrets([TOKEN]).scrub_request(request(body=f"a={TOKEN}".encode()))
     assert recorded.text == "a=" + "x" * len(TOKEN)
 
 
 def test_five_characters_are_too_short_to_search_for() -> None:
     secrets = Secrets()
-    secrets.request(request(("x-api-key", "hello"), ("api-key", "hello!")))
+    secrets.scrub_request(request(("x-api-key", "hello"), ("api-key", "hello!")))
     assert secrets.scrub(b"hello hello!") == b"hello xxxxxx"
 
 
 def test_adjacent_short_parts_are_searched_together() -> None:
     secrets = Secrets()
-    secrets.request(
+    secrets.scrub_request(
         request(("authorization", basic("me", "pass")), ("proxy-authorization", "Key abc"))
     )
     assert secrets.scrub(b"me pass Key: me:pass, Key abc") == b"me pass Key: xxxxxxx, xxxxxxx"
@@ -349,20 +351,20 @@ def test_adjacent_short_parts_are_searched_together() -> None:
 @pytest.mark.parametrize("placeholder", ["ollama", "lm-studio", "not-needed", "Bearer"])
 def test_placeholders_are_no_secrets(placeholder: str) -> None:
     secrets = Secrets()
-    secrets.request(request(("authorization", f"Bearer {placeholder}")))
+    secrets.scrub_request(request(("authorization", f"Bearer {placeholder}")))
     assert secrets.scrub(f"fp_{placeholder}".encode()) == f"fp_{placeholder}".encode()
 
 
 def test_query_without_a_secret_name_does_not_change_the_body() -> None:
     secrets = Secrets()
-    recorded = secrets.request(request(url=f"{URL}?model=some-model&include[]=logprobs"))
+    recorded = secrets.scrub_request(request(url=f"{URL}?model=some-model&include[]=logprobs"))
     assert recorded.url == URL
     assert secrets.scrub(b"some-model logprobs") == b"some-model logprobs"
 
 
 def test_replaced_text_is_not_learnt_as_a_secret() -> None:
     secrets = Secrets()
-    secrets.request(sent({"api_key": "xxxxxxxx"}))
+    secrets.scrub_request(sent({"api_key": "xxxxxxxx"}))
     assert secrets.scrub(b"yxxxxxxxxxxy") == b"yxxxxxxxxxxy"
     assert secrets.count == 1
 
@@ -376,7 +378,7 @@ def test_redact_replaces_texts_of_any_length_and_matches() -> None:
 def test_secret_longer_than_any_buffer_is_replaced() -> None:
     long = "".join(f"{number:x}-" for number in range(4000))
     secrets = Secrets()
-    secrets.request(request(("authorization", f"Bearer {long}")))
+    secrets.scrub_request(request(("authorization", f"Bearer {long}")))
     for echo in (long, escaped(long)):
         scrubbed = secrets.scrub(f"<{echo}>".encode())
         assert scrubbed == b"<" + b"x" * len(echo) + b">"
@@ -387,6 +389,6 @@ def test_secret_longer_than_any_buffer_is_replaced() -> None:
 
 def test_repr_shows_no_secret() -> None:
     secrets = Secrets([TOKEN])
-    secrets.request(request(("x-api-key", CANARY)))
-    assert TOKEN not in repr(secrets) + repr(secrets.stream())
+    secrets.scrub_request(request(("x-api-key", CANARY)))
+    assert TOKEN not in repr(secrets) + repr(secrets.open_scrubber())
     assert "cAn4ry" not in repr(secrets) + str(secrets)

@@ -129,7 +129,7 @@ def test_secret_is_found_wherever_the_window_ends(form: str) -> None:
     for length in range(48 * 1024 - len(form) - 10, 48 * 1024 + 12, 3):
         body = b"-" * (length - 1) + b" " + form.encode()
         secrets = Secrets(["nobody", "nobody-nobody12"])
-        stream = secrets.stream()
+        stream = secrets.open_scrubber()
         out = stream.feed(body + b" " * 10_000) + stream.close()
         assert out == b"-" * (length - 1) + b" " + b"x" * len(form) + b" " * 10_000
         assert secrets.count == 1
@@ -152,7 +152,7 @@ def test_secret_is_found_wherever_the_window_ends(form: str) -> None:
 )
 def test_held_bytes_are_bounded(unit: bytes) -> None:
     secrets = Secrets(["nobody7"])
-    stream = secrets.stream()
+    stream = secrets.open_scrubber()
     held = 0
     for _ in range(10):
         piece = unit * (30_000 // len(unit))
@@ -163,7 +163,7 @@ def test_held_bytes_are_bounded(unit: bytes) -> None:
 
 
 def test_a_stride_is_returned_when_eight_kibibytes_follow_it() -> None:
-    stream = Secrets().stream()
+    stream = Secrets().open_scrubber()
     assert stream.feed(b"-" * (56 * 1024 - 1)) == b""
     assert stream.feed(b"-") == b"-" * (48 * 1024)
     assert stream.feed(b"-" * (48 * 1024 - 1)) == b""
@@ -190,7 +190,7 @@ def test_single_bytes_cost_no_more_searches_than_one_body(
             return super().find(data, low, high, patterns, fields=fields)
 
     monkeypatch.setattr(redaction, "_STRIDE", 1024)
-    stream = Counting().stream()
+    stream = Counting().open_scrubber()
     for _ in range(20_000):
         stream.feed(b"a")
     stream.close()
@@ -248,7 +248,7 @@ def test_chunking_does_not_change_the_output(body: bytes, cuts: list[int], strid
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(redaction, "_STRIDE", size)
             secrets = Secrets([*_KNOWN, _NAMED])
-            stream = secrets.stream()
+            stream = secrets.open_scrubber()
             out = b"".join([stream.feed(piece) for piece in pieces]) + stream.close()
         assert out == expected
         assert secrets.count == whole.count
