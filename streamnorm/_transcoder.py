@@ -309,6 +309,7 @@ class Transcoder:
         """Choose between passing through and re-encoding, now that the source is known."""
         self._is_decided = True
         if self._decoder.dialect == self._encoder.dialect:
+            # Unknown fields of the dialect itself lose nothing when they are written back.
             self._encoder.extras = True
             if self._verbatim:
                 self._passthrough = Passthrough(self._decoder.framing)
@@ -334,12 +335,14 @@ class Transcoder:
         if self._passthrough is not None:
             if error is None:
                 return b""
+            # The provider's own error event has passed: a second one would be another error.
             is_shown = error.kind == "upstream" and not self._decoder.error_outside_stream
             if is_shown:
                 return b""
             has_completed = isinstance(self._decoder.outcome, Completed)
             self._withheld = self._decoder.refused or has_completed
             return self._fail(error)
+        # Anthropic's clients read the input tokens of the first frame.
         if not self._wrote_first_usage and self._decoder.first_usage is not None:
             self._wrote_first_usage = True
             self._encoder.render(UsageUpdate(self._decoder.first_usage))

@@ -353,6 +353,7 @@ class PartialJSON:
         if self._log is not None:
             self._log.append(ValueDelta(path, [] if names is None else {}))
         # Beyond `max_depth` a container may open, but must be empty.
+        # A model may write brackets for ever; a reader of the value would recurse.
         self._expected = first if len(self._containers) <= self._max_depth else too_deep
         self._containers.append(OpenContainer(path, names, then))
 
@@ -379,6 +380,8 @@ class PartialJSON:
 
     def _number(self, text: str, at: int) -> int:
         end = _end(_NUMBER_CHARS, text, at)
+        # `1` may become `12`: tokenizers cut numbers, and no value is shown that a later digit
+        # revises.
         if end == len(text):
             self._text += text[at:].encode()
             return end
@@ -400,6 +403,7 @@ class PartialJSON:
         except ValueError:  # an integer of more digits than Python converts
             self._fail("", self._number_at, "a shorter number")
             return
+        # `1e999` is legal JSON and no number for Python, which would write it back as `Infinity`.
         if isinstance(value, float) and not isfinite(value):
             self._fail("", self._number_at, "a number within range")
             return
@@ -413,6 +417,7 @@ class PartialJSON:
         piece = text[at:end]
         if "\\" in piece:
             piece = json.loads(f'"{piece}"')
+        # Models escape an emoji as two surrogates, of which a delta may hold the first alone.
         if self._carry or not piece.isascii():
             piece, self._carry = rejoin(self._carry, piece)
         if text[end : end + 1] == '"':
@@ -460,6 +465,7 @@ def decode_arguments(text: str) -> dict[str, object]:
         ArgumentsError: The text is no JSON object.
     """
     body = text.lstrip(_WHITE_SPACE)
+    # Anthropic, OpenRouter and Databricks send no text for a call without arguments.
     if not body:
         return {}
     start = len(text) - len(body)
@@ -488,6 +494,7 @@ def check_arguments(text: str) -> None:
         ArgumentsError: The text is no JSON object.
     """
     if _may_have_infinity(text):
+        # The numbers go to the target as text: their size is no concern of Python's.
         text = _DIGITS.sub("1", _EXPONENT.sub("e0", text))
     decode_arguments(text)
 

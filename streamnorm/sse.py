@@ -22,6 +22,7 @@ __all__ = ["Fragment", "Frame", "RawFrame", "SSEDecoder", "StrayLine", "encode_f
 
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR, _COLON = 10, 13, 58
+# The largest delay of a timer in browsers and in Node.
 _MAX_RETRY_MS = 2**31 - 1
 # A compiled expression finds two bytes in half the time that `bytes.split` takes.
 _split_lf = re.compile(rb"\n\n").split
@@ -207,6 +208,8 @@ class SSEDecoder:
         self._parse_fragment(held, out)
         if self._line:  # within the bound, or it would not have been kept
             self._take(bytes(self._line), out)
+        # The standard discards an event without its blank line (WHATWG HTML, section 9.2.6);
+        # servers leave it out behind a terminal, which the dialect recognises.
         self._dispatch(out)
         self.strays += [(self.frames, item.line) for item in out if isinstance(item, StrayLine)]
         last = out[-1] if out else None
@@ -284,6 +287,7 @@ class SSEDecoder:
         if len(start) < len(_BOM) and _BOM.startswith(start):
             self._prefix = start
             return b""
+        # One BOM, and no more: a second one is text (WHATWG HTML, section 9.2.5).
         self._prefix = None
         return start.removeprefix(_BOM)
 
@@ -296,6 +300,7 @@ class SSEDecoder:
         if self._after_cr and data:
             data = data.removeprefix(b"\n")
             self._after_cr = False
+        # Waiting for an LF would hold a complete event until the next one arrives.
         if data.endswith(b"\r"):
             self._after_cr = True
         data = data.replace(b"\r\n", b"\n")
@@ -327,6 +332,7 @@ class SSEDecoder:
 
     def _keep(self, rest: bytes) -> None:
         """Keep the beginning of a line, if it can matter."""
+        # OpenRouter sends comments as long as a model is silent: their text is not stored.
         if self._comment_bytes or (not self._line and rest[0] == _COLON):
             self._comment_bytes += len(rest)
         else:
@@ -343,6 +349,8 @@ class SSEDecoder:
         if self.overflowed or line[0] == _COLON:
             return
         name, _, value = line.partition(b":")
+        # One space, and no tab (WHATWG HTML, section 9.2.6).  Moonshot sends none (recording
+        # moonshot/no-space-behind-the-colon).
         if value.startswith(b" "):
             value = value[1:]
         match name:
@@ -351,6 +359,7 @@ class SSEDecoder:
             case b"event":
                 self._event = _text(value)
             case b"id":
+                # The standard ignores an id with NUL and leaves the one before in force.
                 if b"\0" not in value:
                     self._id = _text(value)
             case b"retry":
@@ -358,13 +367,17 @@ class SSEDecoder:
                 if value.isdigit() and len(value) <= 10 and int(value) <= _MAX_RETRY_MS:
                     self._retry = self.retry_ms = int(value)
             case _:
+                # The standard ignores unknown fields.  GPUStack and Google print errors on such
+                # lines.
                 self.stray_lines += 1
                 if len(line) <= self._stray_room:
                     self._stray_room -= len(line)
                     out.append(StrayLine(line))
 
     def _dispatch(self, out: list[Frame | StrayLine]) -> None:
+        # Also for an event without data, as the standard says.
         self.last_event_id = self._id
+        # An empty `data` line is an event with empty data, no `data` line is none.
         if self._data:
             data = "\n".join(self._data)
             out.append(Frame(self._event or "message", data, self._id, self._retry))
@@ -407,6 +420,7 @@ def encode_frame(data: str, *, event: str | None = None) -> bytes:
         if any(character in event for character in "\r\n\0"):
             raise ValueError("event holds a line end or a NUL, expected neither")
         lines.append(f"event: {event}")
+    # Readers end a line at each of the three line ends; U+2028 and others are text.
     text = data.replace("\r\n", "\n").replace("\r", "\n")
     lines += [f"data: {line}" for line in text.split("\n")]
     return ("\n".join(lines) + "\n\n").encode("utf-8", "replace")

@@ -148,11 +148,14 @@ class Accumulator:
             case BlockStart():
                 self._open(event)
             case UsageUpdate(usage):
+                # Snapshots are cumulative (Anthropic's reference of `message_delta`): adding them
+                # up would count twice.
                 self.usage = usage
             case SignatureDelta(index, signature, issuer, id):
                 growing = self._blocks[index]
                 if growing.signature is not None:
                     self._bytes -= text_bytes(growing.signature + (growing.id or ""))
+                # The SDKs assign a signature: of two the last counts.
                 growing.signature, growing.issuer, growing.id = signature, issuer, id
                 self._count(signature + (id or ""))
             case CitationDelta(index, citation):

@@ -92,6 +92,7 @@ def store_bytes(stored: StoredBytes, size: int) -> None:
 # HTTP status by a part of the vendor's error type or code; the first match wins, so the most
 # specific parts come first.
 _STATUS_WORDS = (
+    # OpenAI answers 429, at which SDKs retry in vain: no retry pays a bill.
     ("insufficient_quota", 402),
     ("billing", 402),
     ("payment", 402),
@@ -100,6 +101,7 @@ _STATUS_WORDS = (
     ("throttl", 429),
     ("quota", 429),
     ("resource_exhausted", 429),
+    # Anthropic's own status.
     ("overloaded", 529),
     ("unavailable", 503),
     ("capacity", 503),
@@ -118,6 +120,7 @@ _STATUS_WORDS = (
     ("context_length", 400),
     ("content_policy", 400),
     ("content_filter", 400),
+    # Groq: the model wrote a call that does not fit the tool.
     ("tool_use_failed", 400),
     ("invalid", 400),
     ("bad_request", 400),
@@ -147,9 +150,11 @@ def upstream_error(
     if is_context_overflow(message, code, type, status=status):
         # Some servers report 500, or no status in a stream, but a retry fails the same way.
         status = status if status is not None and 400 <= status < 500 else 400
+    # Errors within a stream have status 200: the status is then that of the type.
     if status is None or not 400 <= status <= 599:
         words = f"{code or ''} {type or ''}".lower()
         status = next((status for word, status in _STATUS_WORDS if word in words), None)
+    # The rule of the official SDKs: 408, 409, 429 and 5xx.
     retryable = None if status is None else status in (408, 409, 429) or status >= 500
     if code and type and code != type:
         extra = {"type": type, **(extra or {})}
@@ -318,6 +323,7 @@ def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> Strea
         resume_token: Token from which the vendor can resume the stream; None if it cannot.
     """
     before = f"the message was complete, after {_count(events)}" if events else "its first event"
+    # Agents decide by such words whether to retry.
     message = f"connection lost: the stream ended before {before}"
     return StreamError("truncated", message, retryable=True, extra=resume_token)
 

@@ -34,9 +34,12 @@ def judge(status: int | None, content_type: str | None) -> Verdict:
         status: HTTP status; None if the source is no response.
         content_type: Value of `content-type`; parameters and case are ignored.
     """
+    # 204 has no body, and ends an event stream (WHATWG HTML, section 9.2).
     if status == 204 or not _is_success(status):
         return "collect"
     essence = (content_type or "").partition(";")[0].strip().lower()
+    # Gemini streams a JSON array, and some gateways send SSE under these types: the first bytes
+    # decide.
     if essence in ("application/json", "text/json", "text/html", "application/xhtml+xml"):
         return "sniff"
     return "sniff" if essence.endswith("+json") else "open"
@@ -131,6 +134,7 @@ class Gate:
     def _verdict(self) -> StreamError:
         body = self._held[: self._max_bytes].lstrip(_BLANK)
         reported = self._judge_body(body)
+        # Under an error status any object with a message is an error (Bedrock, Cerebras, Cohere).
         if reported.kind != "upstream" and not _is_success(self._status):
             refusal = refusal_error(object_in(str(body, "utf-8", "replace")))
             reported = reported if refusal is None else refusal

@@ -179,6 +179,8 @@ class Grammar:
             return f"{_name(event)} of block {index}, expected an open block"
         if block.kind not in DELTAS[type(event)]:
             return f"{_name(event)} of block {index}, which is {block.kind.__name__}"
+        # A signature covers what precedes it; a call's arguments may follow, since Gemini signs a
+        # call at its start, and citations of a text come last.
         if block.signed and block.kind is not ToolCall and not isinstance(event, CitationDelta):
             return f"{_name(event)} of block {index}, which is signed"
         block.signed = block.signed or isinstance(event, SignatureDelta)

@@ -13,12 +13,15 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 _ESCAPED = "snid_"
+# The digit is the version of the tag: histories outlive releases.
 _TAGGED = "sn1."
 _TAGGED_WITH_ID = "sn1-id."
 _CARRIED = "sn1-of."
 _SEALED = "sn1-redacted."
 _SEALED_WITH_ID = "sn1-redacted-id."
 _BASE64_TAGGED = base64.b64encode(_TAGGED[:3].encode()).decode()  # of all prefixes above
+# Anthropic's pattern for ids of calls.  Mistral's, nine letters and digits, has no room for an
+# escape.
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPED_BYTE = re.compile(rb"_([0-9a-f]{2})")
@@ -43,11 +46,13 @@ def unescape_id(id: str) -> str:
         return id
     escaped = id[len(_ESCAPED) :].encode("utf-8", "replace")
     plain = _ESCAPED_BYTE.sub(lambda m: bytes([int(m[1], 16)]), escaped).decode("utf-8", "replace")
+    # A vendor's id may begin like ours.
     return plain if escape_id(plain) == id else id
 
 
 def mint_id(*parts: object) -> str:
     """Return an id for a call that came without one; equal parts give equal ids."""
+    # Derived, not random: a stream decoded twice, or replayed, has equal ids.
     digest = blake2b("\0".join(map(str, parts)).encode("utf-8", "replace"), digest_size=12)
     return f"call_{digest.hexdigest()}"
 

@@ -56,6 +56,7 @@ _ANY = msgspec.json.Decoder[Any]()
 
 def _finite(number: str) -> float | None:
     value = float(number)
+    # JSON has no infinity, and no encoder here can write one.
     return value if isfinite(value) else None
 
 
@@ -102,6 +103,8 @@ def decode_any(text: str, *, max_depth: int, pieces: frozenset[str] = frozenset(
         value = _ANY.decode(text)
     except FAST_ERRORS:
         return decode_refused(text, max_depth=max_depth, pieces=pieces)
+    # msgspec raises RecursionError at a depth that depends on the caller's stack, so that the bound
+    # is checked here.
     if _may_nest(text, max_depth) and too_deep(value, max_depth):
         raise InvalidJSON(f"nested deeper than {max_depth}", too_deep=True)
     return value  # msgspec lets no lone surrogate pass
@@ -181,6 +184,7 @@ def is_json(text: str) -> bool:
 
 def count_of(value: object) -> int | None:
     """Return a decoded JSON value as a count, or None: 12 and 12.0 are counts, true and -1 not."""
+    # Some servers write counts as floats, and JSON's `true` is an `int` for Python.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return int(value) if 0 <= value < _TOO_MANY and value == value // 1 else None
     return None

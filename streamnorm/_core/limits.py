@@ -41,6 +41,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     # openai-python's own suite demands that an event above 64 MiB passes.
     max_event_bytes: int = 128 * 1024 * 1024
+    # Beyond, `msgspec` and the standard library raise RecursionError, sooner in a deep call stack.
     max_json_depth: int = 128
     # A request of small values takes forty times the bytes of its JSON text.
     max_json_values: int = 4_000_000
@@ -50,6 +51,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_id_chars: int = 512
     max_held_bytes: int = 64 * 1024 * 1024
     max_accumulated_bytes: int = 256 * 1024 * 1024
+    # An error object has a few hundred bytes, the page of a proxy some thousands.
     max_error_body_bytes: int = 64 * 1024
     max_recording_bytes: int = 1024 * 1024 * 1024
     max_companion_bytes: int = 256 * 1024 * 1024

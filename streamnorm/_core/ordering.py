@@ -184,6 +184,7 @@ class Sequencer:
 
         def hold(text: str) -> None:
             nonlocal held
+            # A citation or signature between two deltas keeps its position.
             if held is None or items[-1] is not held:
                 held = self._joinable(items, delta)
             self.held_bytes += len(text) if text.isascii() else len(text.encode())
@@ -199,6 +200,8 @@ class Sequencer:
         if queue.order.start(event.index):
             items = queue.held[event.index] = []
             return self._hold(items, event)
+        # OpenAI's clients accept calls that are open at once; Anthropic's find a delta by the last
+        # start.
         if not isinstance(event.block, self._overlapping):
             queue.order.open = event.index
         return [event]

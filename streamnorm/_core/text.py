@@ -160,10 +160,13 @@ class TextOffsets:
             words: Quoted text of the range; None if the vendor sent none.
         """
         self._count_pending()
+        # In the first block both ways of counting agree.
         if not self._base:
             return self._characters(start, end)
+        # Grounding counts within the part.
         if words is not None and self._is_at(start, end, words):
             return self._characters(start, end)
+        # Recitations count within the whole answer.
         start, end = start - self._base, end - self._base
         if words is not None and not self._is_at(start, end, words):
             return None

@@ -50,6 +50,7 @@ class BlockOpener(Struct):
         index = self.next_index()
         if isinstance(block, ToolCall | ServerToolCall):
             self.count_call(block.id, block.name)
+            # Results are sent back by the id of their call, in every dialect but Gemini's.
             if not block.id:
                 self.note("minted_id", "tool call")
                 block = structs.replace(block, id=mint_id(*self.seed, index))
@@ -58,6 +59,7 @@ class BlockOpener(Struct):
 
     def next_index(self) -> int:
         """Return the index of the next block; there are at most `max_blocks`."""
+        # A peer may start blocks of a few bytes for ever.
         if self.blocks >= self.limits.max_blocks:
             raise too_large("max_blocks", self.limits.max_blocks)
         self.blocks += 1
@@ -101,6 +103,7 @@ class BlockOpener(Struct):
             if name in stored:
                 if stored[name] == value:
                     continue
+                # Perplexity and Google repeat a field on every chunk: one value of it is stored.
                 self.stored.release(_field_bytes(name, stored[name]))
             self.store(_field_bytes(name, value))
             stored[name] = value

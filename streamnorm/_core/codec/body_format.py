@@ -62,6 +62,7 @@ class FormatSniffer:
     def feed(self, data: bytes) -> bool | None:
         """Inspect more of the body; return whether it is a stream, or None if still unknown."""
         frames = self._sse.feed(self._reader.feed(data))
+        # The first event decides: an error in an array is a body, and no stream.
         if frames:
             return self.format.recognises(frames[0])
         if self._sse.overflowed:
@@ -125,6 +126,7 @@ class Body:
 
 def one_line_each(data: bytes) -> bytes:
     """Return JSON events with the data of each on one line: some clients read no other."""
+    # google-genai reads one line per event.
     return _NEXT_LINE.sub(b" ", data)
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from streamnorm.sse import Frame
 
+# A frame may be wrong a million times: one of a peer's making must not fill the memory.
 MAX_PROBLEMS = 1000
 """Bound on the problems reported of one stream."""
 

@@ -109,6 +109,7 @@ class Decoder(ABC):
             else:
                 run.append_events(text, events)
         if run is not None:
+            # Most servers write one event at a time, and a read is what they wrote.
             run.reads_are_events = len(frames) == 1
         return events
 
@@ -134,6 +135,8 @@ class Decoder(ABC):
             if self.framing.overflowed:
                 raise too_large("max_event_bytes", self._limits.max_event_bytes)
         except Fatal as fatal:
+            # A frame that failed is withheld from a client in passthrough: it would fail at the
+            # frame before it reads our error.
             self.refused = self.refused or int(isinstance(item, Frame))
             self._fail(fatal.error, events)
         return events
@@ -174,6 +177,8 @@ class Decoder(ABC):
         try:
             if self._body is not None:
                 if self._body.is_cut:
+                    # A clean end of the connection is no success: only the dialect's terminal is
+                    # (no official SDK tells the two apart, read 2026-11-21).
                     raise Fatal(self._truncated())
                 if not self._body.is_stream:
                     self.error_outside_stream = True
@@ -273,6 +278,8 @@ class Decoder(ABC):
         if rest is not None:
             if not self.may_end_with(rest, self.json_of(rest.data)):
                 return
+            # Dropping a terminal would make clients ask again for an answer that they have (WHATWG
+            # HTML, section 9.2.6, discards it).
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
             self.read(rest, events)
@@ -358,6 +365,8 @@ class Decoder(ABC):
 
     def _split_start(self, data: bytes) -> list[RawFrame]:
         """Split the first bytes, which select the next `split`: JSON and HTML are no SSE lines."""
+        # An error body may come with status 200 and any content type: SDKs yield an empty stream
+        # from it.
         start = data.lstrip(b" \t\r\n\xef\xbb\xbf")
         if not start:
             self._blank = self._blank or bool(data)
@@ -393,6 +402,7 @@ class Decoder(ABC):
                 return [Fragment(b"")]
             return []
         bound = self._limits.max_error_body_bytes
+        # The first bytes of a page or an error say what it is.
         if len(body.buffered) <= bound:
             return []
         self.error_outside_stream = True
@@ -410,6 +420,7 @@ class Decoder(ABC):
 
     def _judge_strays(self) -> None:
         """Raise the error that the server printed over several lines outside events, if any."""
+        # Google ends a stream by an error object of several lines without `data:`.
         error = self.body_error(str(self._strays, "utf-8", "replace")) if self._strays else None
         if error is not None:
             self.error_outside_stream = True
@@ -446,6 +457,7 @@ def read_no_json(
     data = frame.data
     if data.startswith(DONE):
         decoder.read_done(events)
+    # An empty `data` line carries nothing, although OpenAI's SDKs fail at it.
     elif not data.strip():
         pass
     elif frame.event == "error":

@@ -80,6 +80,7 @@ class DeltaRun(ABC):
         """Decode a whole event as `SSEDecoder.split` returns it."""
         start = len(self.prefix)
         payload = raw[start:]
+        # A second line could be another field, which only the slow path knows.
         if raw[:start] != self.prefix or _LF in payload:
             return None
         return self.decode(payload)
@@ -95,10 +96,12 @@ class DeltaRun(ABC):
         start = len(prefix)
         if data[-2:] == b"\n\n":
             payload = data[start:-2]
+        # Google, Perplexity and AI21 end lines by CRLF.
         elif data[-4:] == b"\r\n\r\n":
             payload = data[start:-4]
         else:
             return None
+        # A lone CR ends a line, too (WHATWG HTML, section 9.2.6).
         if data[:start] != prefix or _LF in payload or _CR in payload:
             return None
         text = self.decode(payload)

@@ -166,6 +166,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         base = urlsplit(base_url)
         segments = [segment for segment in base.path.split("/") if segment]
         path, _, query = path.lstrip("/").partition("?")
+        # Users paste base URLs from documents of SDKs, of which OpenAI's have the version and
+        # Anthropic's have not.
         version, _, rest = path.partition("/")
         # In base URLs of OpenAI's SDK more may follow the version: `/v1beta/openai`.
         versions = segments if self.versioned_base else segments[-1:]

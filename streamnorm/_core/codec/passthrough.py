@@ -23,6 +23,7 @@ def as_utf8(data: bytes) -> bytes:
     """
     if data.isascii():
         return data
+    # The SDKs of OpenAI and Anthropic raise at invalid UTF-8 (3.54.0 and 2.12.0, read 2026-11-21).
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -76,6 +77,7 @@ class Passthrough:
         known = last + data
         end = _end_before(known, unread) if unread else _last_end(known)
         if end or not last:
+            # Blank lines keep connections alive: they are passed on at once.
             end = _skip_blank_lines(known, end)
         end -= len(last)
         if end <= 0:

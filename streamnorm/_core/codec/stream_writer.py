@@ -69,6 +69,8 @@ class StreamWriter:
                 self.count(event)
                 continue
             for passed in self._projector.push(event):
+                # An error that the projector made: the target cannot carry what the answer waits
+                # for.
                 if isinstance(passed, StreamError) and passed is not event:
                     parts.append(self._end_with(passed))
                     return
@@ -103,6 +105,7 @@ class StreamWriter:
         if projector.passthrough_delta(index) == (type(delta), part_of(delta)):
             projected = delta
             if isinstance(delta, ReasoningDelta) and not projector.capabilities.reasoning_parts:
+                # Without parts in the target all summaries are one text, written to part 0.
                 projected = ReasoningDelta(index, "")
             hold = None if self._sequencer is None else self._sequencer.held_sink(projected)
             if hold is not None:

@@ -218,10 +218,12 @@ class Projector:
             event = self._calls.start(event, event.block)
         target, block = self._target, event.block
         state = self._states[event.index] = _BlockState(event)
+        # Targets without choices would write two answers as one.
         if event.choice and not target.choices:
             self._losses.add("choices", f"choice {event.choice}", "dropped")
             state.dropped = True
             return []
+        # As text it reaches the user; the stop reason says that it is a refusal.
         if isinstance(block, Refusal) and not target.refusal:
             self._losses.add("refusal", "block", "written as text")
             self._metadata.refused = True
@@ -235,6 +237,8 @@ class Projector:
         left = self.vendor_fields.drop(event.extra)
         if left is not event.extra:
             event = state.start = structs.replace(state.start, extra=left)
+        # Such targets have functions alone, of which arguments are an object: the free text becomes
+        # its field `input`.
         if isinstance(block, ToolCall) and block.kind == "custom" and not target.custom_tools:
             self._losses.add("custom_tool", "block", "written as a function of one string")
             state.start = structs.replace(event, block=structs.replace(block, kind="function"))
@@ -295,6 +299,8 @@ class Projector:
             last.append(text)
         else:
             self._hold(state, TextBuffer(text, self._stored))
+        # Anthropic refuses a history with a text of white space, which Qwen and GLM send before
+        # calls.
         return self._emit_start(state) if self._target.blank_text or text.strip() else []
 
     def _arguments(self, event: JSONDelta, state: _BlockState, text: str) -> list[Event]:
@@ -303,6 +309,7 @@ class Projector:
             return []
         if state.wrapped:
             return self._json(event.index, compact(text)[1:-1])
+        # Groq's calls without arguments: `null` is no object for Anthropic and Gemini.
         if not state.has_content and text == "null" and not self._target.null_arguments:
             self._losses.add("null_arguments", "tool call", "written as {}")
             return []
@@ -351,6 +358,7 @@ class Projector:
             if self._boundaries is not None:
                 self._boundaries.sign(event.index)
             return [*started, event]
+        # A provider refuses a history whose thinking lacks its signature, hence a loss.
         self._losses.add("signature", type(state.start.block).__name__, "dropped")
         return []
 
@@ -385,6 +393,8 @@ class Projector:
             return []
         is_open_text = state.wrapped and event.is_unfinished
         event = self._calls.stop(event, is_wrapped=state.wrapped)
+        # An empty text is refused by Anthropic when it comes back ("text content blocks must be
+        # non-empty").
         if not state.started:
             feature = "empty_block" if self._target.blank_text else "whitespace_text"
             self._losses.add(feature, "block", "dropped")
@@ -392,6 +402,7 @@ class Projector:
         rest = self._json(event.index, '"}') if state.wrapped and not is_open_text else []
         if self._whole is not None and isinstance(state.start.block, ToolCall | ServerToolCall):
             arguments = self._whole.pop(event.index, type(state.start.block).__name__)
+            # The start may be written, but a call without whole arguments must not be run.
             if arguments is None:
                 self.withdrawn_calls[event.index] = None
             rest = [JSONDelta(event.index, arguments)] if arguments else []
@@ -429,6 +440,8 @@ class Projector:
         stop = self._metadata.stop(event)
         self._carriers.end()
         is_cut_short = stop.reason in _CUT_SHORT
+        # A token limit or a refusal explains the broken call to the client; any other reason would
+        # make it run what is left.
         error = _BROKEN_CALL if self.withdrawn_calls and not is_cut_short else None
         # The grammar allows no error after the first `MessageStop`.
         if error is None and not self._stopped:

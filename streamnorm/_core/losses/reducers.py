@@ -69,6 +69,7 @@ class WholeArguments:
         if buffer is not None:
             text = buffer.text()
             buffer.release()
+        # Groq's calls without arguments.
         if text.strip() == "null":
             self._losses.add("null_arguments", "tool call", "written as {}")
             return ""
@@ -189,6 +190,7 @@ class Boundaries:
 
     def _merge(self, previous: _WrittenBlock, block: _WrittenBlock) -> bool:
         """Return whether readers join a block to the previous one."""
+        # Google asks clients not to merge signed parts with others.
         if previous.signed or previous.type not in _TEXT_BLOCKS:
             return False
         return block.type is previous.type or (
@@ -264,6 +266,7 @@ class MessageMetadata:
         output = usage.output_tokens or 0
         if usage.cache_write_tokens and not self._target.cache_write:
             usage = structs.replace(usage, cache_write_tokens=None)
+        # xAI counts reasoning outside the output.
         if (usage.reasoning_tokens or 0) > output and not self._target.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
         left = self.vendor_fields.without_lost(usage.extra)
@@ -296,6 +299,7 @@ class MessageMetadata:
         left = self.vendor_fields.drop(event.extra)
         if left is not event.extra:
             event = structs.replace(event, extra=left)
+        # The refusal is text by now: the stop reason is all that is left of it.
         if self.refused:
             event = structs.replace(event, reason="refusal")
         if event.reason == "other" and event.raw_reason in target.native_stop_reasons:
@@ -320,6 +324,7 @@ class MessageMetadata:
         if reduced.reasoning_tokens != usage.reasoning_tokens:
             self._losses.add("usage", "reasoning_tokens", "written as output_tokens")
         if target.usage == "always" or (target.usage == "known" and usage != Usage()):
+            # Clients of some targets fail without the two counts, and 0 is no count.
             for name in ("input_tokens", "output_tokens"):
                 if getattr(usage, name) is None:
                     self._losses.add("usage_unknown", name, "written as 0")

@@ -50,6 +50,7 @@ class SignatureCarriers:
                     self._open[index] = event
                 if isinstance(block, ToolCall):
                     return self._start_call(event, block)
+                # Google has no redacted thought: what is redacted for others is a signature there.
                 if isinstance(block, RedactedReasoning) and self._is_signature(block):
                     start = structs.replace(event, block=Reasoning())
                     return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
@@ -67,6 +68,7 @@ class SignatureCarriers:
 
     def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
         """Return the signature in a carrier, if the target can sign the block it belongs to."""
+        # Only signatures without an issuer can be our carriers: those of vendors are not read.
         carried = read_carrier(event.signature) if event.issuer is None else None
         if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
             return None

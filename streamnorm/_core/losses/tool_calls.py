@@ -43,6 +43,7 @@ class ToolCalls:
         if is_new and has_place:
             self._ids.add(key)
             return event
+        # Clients match results by id, and providers refuse a history with an id twice.
         if not is_new:
             self._losses.add("duplicate_id", "tool call", "written with an id of its own")
             call = structs.replace(call, id=mint_id(*key, event.index))
@@ -150,6 +151,7 @@ class ClientCalls:
         # calls, the client would take an empty answer for a complete one.
         is_paused = stop.reason == "pause" and stop.reason not in self._target.stop_reasons
         for dropped in self._calls.values():
+            # The client sees that the answer is cut, and expects no call.
             if is_cut_short and dropped.choice == stop.choice:
                 continue
             is_empty = is_paused and says_nothing and dropped.choice == stop.choice
