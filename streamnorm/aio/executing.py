@@ -91,6 +91,7 @@ async def run_tools(
         (calls, None) if not isinstance(calls, Message) else (calls.blocks, _refusal_reason(calls))
     )
     asked = [block for block in blocks if isinstance(block, ToolCall)]
+    # A call at the token limit may be valid JSON and still lack its last arguments.
     if reason is not None:
         return tuple([error_result(call, reason) for call in asked])
     execution = _Execution(executors, checkers, arguments)
@@ -152,6 +153,7 @@ class _Execution:
         executor = self._executors.get(name)
         if executor is None:
             raise RefusedCall("Not executed: there is no tool of this name.")
+        # OpenAI marks calls that were cut as `incomplete`, whatever their JSON is.
         if call.is_unfinished:
             raise RefusedCall("Not executed: the text of the call was cut off before its end.")
         if call.kind == "custom":
@@ -236,6 +238,7 @@ def read_arguments(call: ToolCall, policy: BrokenArguments) -> dict[str, object]
     try:
         return call.input()
     except ArgumentsError as exc:
+        # json-repair would close what is open, and the tool would run with half of its input.
         if _is_cut_off(call.arguments):
             raise RefusedCall(
                 "Not executed: the arguments of the call were cut off before their end."

@@ -132,6 +132,7 @@ class Pump(ABC, Generic[T]):
         self.ended = self.exhausted = True
         self.cause = cause
         gate = self._gate or self._make_gate()
+        # An error status before the loss says more than the loss.
         gate.abort()
         if gate.error is None:
             self._abort(cause)
@@ -149,6 +150,8 @@ class Pump(ABC, Generic[T]):
         if not self.settled:
             self.settled = True
             if self._on_end is not None:
+                # On every path, cancellation included: an answer that nobody counts is still
+                # billed.
                 self._on_end(self.outcome or Abandoned())
 
     @property
@@ -249,6 +252,7 @@ class Pump(ABC, Generic[T]):
             status=self._head.status,
             dialect=self.dialect,
             frames=self._core.frames,
+            # What the user has read already belongs to the error.
             partial=self._partial(),
         )
 

@@ -157,6 +157,7 @@ class TapPump(DecodingPump[bytes]):
                 return None
             data = passed
         self._observe(self._decoder.feed(data))
+        # A chunk without bytes is the end of a chunked body (RFC 9112, section 7.1).
         if not data:
             return None
         self._bytes_sent = True

@@ -108,6 +108,8 @@ class AsyncReader:
         self.status, self.content_type = _head(owner)
         if isinstance(owner, AsyncResponse):
             iterable: AsyncIterable[bytes] = owner.aiter_bytes()
+        # aiohttp's reads as they arrive; its iteration over `content` is by lines, bounded in
+        # length.
         elif hasattr(getattr(owner, "content", None), "iter_any"):
             iterable = owner.content.iter_any()
         elif hasattr(owner, "__aiter__"):
@@ -127,6 +129,7 @@ class AsyncReader:
             await self._unwind()
             return
         try:
+            # First the iterator: it reads from what its owner would close.
             if hasattr(self._iterator, "aclose"):
                 await self._iterator.aclose()
         finally:
@@ -182,6 +185,7 @@ class Reader:
 
 def _head(owner: Any) -> tuple[int | None, str | None]:
     """Return status and content type of a response; (None, None) for other sources."""
+    # httpx and httpx2 have the first name, aiohttp the second.
     status = getattr(owner, "status_code", getattr(owner, "status", None))
     headers: Any = getattr(owner, "headers", None)
     if not isinstance(status, int) or not hasattr(headers, "get"):

@@ -103,6 +103,8 @@ class _StreamBase(Generic[T]):
         return LocalProtocolError("second read at the same time, expected one reader")
 
 
+# No asynchronous generator: one that `break` leaves suspended is closed later, in another task, and
+# by trio cancelled at once (PEP 789).
 class Stream(_StreamBase[T]):
     """An asynchronous iterator over the items of a stream; it owns its source.
 
@@ -208,9 +210,12 @@ class Stream(_StreamBase[T]):
         self._closed, self._idle = True, False
         try:
             pump = self._pump
+            # After a terminal only: before it, the provider would generate for nobody.
             if pump.ended and not pump.exhausted and isinstance(pump.outcome, Completed):
                 await self._drain()
         finally:
+            # Shielded: httpx 0.28 loses the place of a connection in its pool for good if closing
+            # is cancelled (encode/httpcore#1093).
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._reader.close()
 

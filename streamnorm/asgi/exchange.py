@@ -26,6 +26,8 @@ _MAX_SENT_BYTES = 1024 * 1024  # at once: servers copy what they send, in the lo
 
 EVENT_STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
+    # nginx with `gzip on` collects what it compresses; `no-transform` forbids that (RFC 9111,
+    # section 5.2.2.6).
     "cache-control": "no-cache, no-transform",
     "x-accel-buffering": "no",  # nginx would collect the stream
 }
@@ -46,6 +48,8 @@ async def open_exchange(
     try:
         async with anyio.create_task_group() as tasks:
             exchange = Exchange(send, tasks, cancels=cancels)
+            # Only `receive` reports a disconnect: an application that does not call it keeps its
+            # upstream generating (uvicorn 0.54 and hypercorn 0.18, measured 2026-11-21).
             tasks.start_soon(_watch_disconnect, receive, exchange)
             yield exchange
             tasks.cancel_scope.cancel()
@@ -84,6 +88,7 @@ class Exchange:
                 {"type": "http.response.start", "status": status, "headers": headers}
             )
         except Exception as exc:
+            # uvicorn ignores what is sent to a client that has left; ASGI 2.4 raises `OSError`.
             if not await self._lose_client(exc):
                 raise
 
@@ -193,11 +198,13 @@ class EventSender:
         """Send pings until the stream ends, or `ping` returns an empty one."""
         while True:
             await anyio.sleep(max(self._remaining_silence_s(), 0))
+            # Claude Code ends a stream that is silent for 20 s, proxies one of 60 s.
             if self._remaining_silence_s() <= 0 and not await self._send_ping():
                 return
 
     def _remaining_silence_s(self) -> float:
         """Return the seconds of silence left until the next ping."""
+        # A ping within an event would be a part of its data.
         if self._is_sending:
             return self._keepalive_s
         return self._sent_at + self._keepalive_s - self._clock()

@@ -76,6 +76,7 @@ class _StreamResponse:
             async with open_exchange(receive, send) as exchange:
                 await self._respond(exchange)
         finally:
+            # Starlette closes no iterator of a body: the provider would generate on.
             await self._stream.aclose()
         if self.background is not None:
             await self.background()
@@ -140,6 +141,8 @@ class EventStreamResponse(_StreamResponse):
                     return
                 case _:  # the caller passed a stream that was already closed or broken
                     raise
+        # Not before the first chunk: status 200 cannot be taken back, and clients retry by the
+        # status.
         await exchange.start(self.status_code, self.raw_headers)
         if first is not None:
             await exchange.send(first)
@@ -148,6 +151,8 @@ class EventStreamResponse(_StreamResponse):
             exchange.tasks.start_soon(sender.keep_alive)
             await sender.send_all(stream)
             return
+        # An exception leaves the response without its last HTTP chunk: a clean end would look
+        # complete.
         async for chunk in stream:
             await exchange.send(chunk)
         await exchange.send(b"", more=False)

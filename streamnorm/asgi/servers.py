@@ -157,6 +157,7 @@ def select_end_to_end(
         without: Further names to leave out, in lower case.
     """
     received = [(name.lower(), value) for name, value in headers]
+    # RFC 9110, section 7.6.1: what `connection` names ends at the next hop.
     listed = {
         option.strip().lower()
         for name, value in received
@@ -194,6 +195,7 @@ def _request(scope: Scope, target: bytes, body: bytes) -> ReceivedRequest:
 def _target(scope: Scope) -> bytes | None:
     """Return path and query as sent; None if the target is no path (`*`, an absolute URL)."""
     root: str = scope.get("root_path", "")
+    # Optional in ASGI; without it, escaped slashes are lost.
     if raw_path := scope.get("raw_path"):
         path: bytes = raw_path.removeprefix(root.encode())
     else:  # the decoded path
@@ -246,6 +248,7 @@ class ReplayApp(Application):
         try:
             playback = self.responder.respond(asked)
         except UnrecordedRequest as exc:
+            # The SDKs of OpenAI and Anthropic read this header before the status.
             no_retry = [(b"x-should-retry", b"false")]
             await refuse(exchange, 404, "unrecorded_request", str(exc), no_retry)
             return
@@ -259,6 +262,7 @@ class ReplayApp(Application):
         try:
             async for data in Player(playback, self._pace):
                 await exchange.send(data)
+        # Without the last HTTP chunk the server closes the connection, which is what was recorded.
         except PlaybackReset:
             return
         except PlaybackTimeout:

@@ -48,6 +48,7 @@ _MAX_HEAD_BYTES = 64 * 1024  # of all headers and the target; some servers have 
 # but one of which a byte arrives now and then would hold its place among `max_streams` for months.
 _MIN_BODY_BYTES_S = 16 * 1024
 _RETRY_S = 1
+# Codex compresses its requests by zstd when it is signed in to ChatGPT.
 _CODINGS = supported_codings()
 _MAX_CODINGS = 2  # one by the client, one by a proxy
 
@@ -92,6 +93,8 @@ class Admission:
             RequestRefused: It is not let in.
         """
         self.check_sender(scope, received)
+        # Codex tries a WebSocket first; at 404 or 405 it retries five times, at 426 it goes on with
+        # HTTP (openai/codex#43353).
         if "websocket" in received.headers.get("upgrade", "").lower():
             raise refuse_websocket()
         if self._keys is not None:
@@ -121,6 +124,7 @@ class Admission:
         Raises:
             RequestRefused: As many as may be are.
         """
+        # 429 with `retry-after`: SDKs send the request again by themselves.
         if self._count >= self._max_streams:
             raise RequestRefused(
                 f"{self._count} requests are being answered, expected fewer than that; "
@@ -232,6 +236,8 @@ def client_of(received: ClientRequest) -> Dialect:
     default = DIALECTS[DEFAULT_ERROR_DIALECT]
     for dialect in known:
         endpoints = dialect.endpoints
+        # `GET /v1/models` is a path of OpenAI and Anthropic: `x-api-key` and `anthropic-version`
+        # decide.
         own = {*endpoints.key_headers, *endpoints.vendor_headers} - {_SHARED_HEADER}
         own -= {*default.endpoints.key_headers, *default.endpoints.vendor_headers}
         if not own.isdisjoint(received.headers):
@@ -264,6 +270,7 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
                 f"{shown}: {method}, expected {listed}", 405, headers={"allow": listed}
             )
     expected = "that of a message, a count or a list"
+    # Users write `/v1` into the base URL of SDKs that add it: the error names the cure.
     twice = _TWICE.fullmatch(path)
     if twice is not None and _is_known(twice[2]):
         expected = f"{plain_path(twice[2])}: leave {twice[1]} out of the client's base URL"
@@ -292,6 +299,7 @@ def _body_decoder(headers: Mapping[str, str], max_bytes: int) -> ContentDecoder 
     if not codings:
         return None
     supported = ", ".join(_CODINGS)
+    # RFC 9110, section 12.5.3: what a 415 says of the codings that it accepts.
     accepted = {"accept-encoding": supported}
     if any(name not in _CODINGS for name in codings):
         found = f"a {CONTENT_ENCODING} that is not supported, expected one of {supported}"
@@ -330,8 +338,10 @@ def _check_framing(scope: Scope) -> None:
             headers={"connection": "close"},
         )
     names = [name.lower() for name, _ in scope["headers"]]
+    # RFC 9112, section 6.1: a proxy that goes by the other one sees another request.
     if b"content-length" in names and b"transfer-encoding" in names:
         raise _ill_framed("both content-length and transfer-encoding, expected one of them")
+    # Proxies take the first or the last of them.
     for name in _ONCE:
         if names.count(name) > 1:
             raise _ill_framed(f"{name.decode()} more than once, expected it once")

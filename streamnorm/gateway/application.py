@@ -155,6 +155,7 @@ class Gateway:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = request_path(scope)
+        # Without a key: load balancers have none.
         if path in _HEALTH and scope.get("method") in ("GET", "HEAD"):
             async with open_exchange(receive, send) as exchange:
                 await self._say_health(exchange)
@@ -286,6 +287,7 @@ class Gateway:
         """Refuse a WebSocket with a response, if the server can send one, or else close it."""
         while (await receive())["type"] != "websocket.connect":
             pass
+        # ASGI's extension for a denial with a status; without it a close is all that can be sent.
         if "websocket.http.response" not in (scope.get("extensions") or {}):
             await send({"type": "websocket.close", "code": 1008})
             return

@@ -197,6 +197,7 @@ class Attempts:
         Args:
             without_status: Whether it may be although no upstream has answered, either.
         """
+        # Behind status 200 an error can only be an event, and no other upstream can be asked.
         if self.has_status or (without_status and not self._is_pausing):
             self.is_committed = True
         return self.is_committed
@@ -310,6 +311,7 @@ class Attempts:
 
     def _passes_on_refusals(self, target: Target) -> bool:
         """Return whether another upstream is asked if this one refuses."""
+        # The last upstream's refusal is an answer, which the client should see.
         return target.options.fall_back_on_refusal and target is not self._targets[-1]
 
     async def _begin(
@@ -342,6 +344,8 @@ class Attempts:
         first = b""
         passes_on = self._passes_on_refusals(target)
         try:
+            # Providers answer 200 and report an overload as the first event: that is a failure of
+            # the attempt.
             first = await self._first_event(stream, pump, waits_for_block=passes_on)
         except _FAILURES:
             if self._network.is_stopped:
@@ -480,6 +484,7 @@ def should_retry(error: StreamError, status: int, headers: Mapping[str, str]) ->
         status: HTTP status that the client would get.
         headers: Headers of the answer, names in lower case; none if there was no answer.
     """
+    # Servers of OpenAI and Anthropic send it, and their SDKs obey.
     match headers.get("x-should-retry"):
         case "true":
             return True
@@ -500,6 +505,7 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
     # Zero, a past date and what is no number at all say nothing of when.
     if asked > 0:
         return min(asked, MAX_DELAY_S)
+    # The backoff of the official SDKs: 0.5 to 8 s.
     jitter = random.uniform(0.75, 1.0)  # noqa: S311 - no secret
     return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
 
@@ -511,6 +517,7 @@ def _requested_delay(headers: Mapping[str, str]) -> float:
     after = headers.get("retry-after", "")
     if (seconds := _number(after)) > 0:
         return seconds
+    # RFC 9110, section 10.2.3: seconds or a date.
     date = parsedate_tz(after)
     if date is None:
         return 0.0

@@ -150,6 +150,7 @@ class AuxiliaryEndpoints:
             await self._answer_stored(operation, self._services.store, scope, exchange, call)
             return
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
+        # No upstream of another dialect has a stored response of that id.
         if is_stored and self._routing.native(client) is None:
             await self._refuse(response_not_found(asked.response_id), exchange, call)
             return
@@ -315,6 +316,7 @@ class AuxiliaryEndpoints:
     ) -> _Result[list[ModelInfo]]:
         steps = list_models(received, client.name, target.upstream)
         try:
+            # Agents list models before their first request, and wait for it.
             async with asyncio.timeout(_LISTED_S):
                 return await self._run(steps, 0, target, client, call)
         except TimeoutError as exc:

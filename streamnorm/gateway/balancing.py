@@ -91,6 +91,7 @@ def _first_message(body: Mapping[str, Any]) -> object:
         return turns
     # Gemini's contents without a role are those of the user.
     first = (turn for turn in islice(turns, _MAX_VALUES) if is_object(turn))
+    # System prompts are those of the agent, equal in all conversations.
     return next((turn for turn in first if turn.get("role", "user") == "user"), None)
 
 

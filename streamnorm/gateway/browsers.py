@@ -94,6 +94,7 @@ class Browsers:
             return
         address = _address_of(scope)
         is_public = address is not None and not address.is_loopback
+        # Whoever reaches the port could spend the keys of the upstreams.
         if is_public and not self._is_open:
             raise RequestRefused(
                 "a gateway without client_keys on another address than loopback, "
@@ -115,6 +116,7 @@ class Browsers:
         is_same = is_vouched and _is_same_origin(origin, host)
         if not is_same and origin.lower() not in self._origins:
             raise RequestRefused("origin: another page's, expected one of origins", 403)
+        # A page may send a body without a type to any origin, without a preflight.
         if received.method == "POST" and not received.headers.get("content-type"):
             raise RequestRefused("content-type: none, expected application/json", 415)
 
@@ -133,6 +135,8 @@ class Browsers:
         names = received.headers.get(_REQUESTED_NAMES, "")
         if _NAMES.fullmatch(names):
             headers["access-control-allow-headers"] = names
+        # Chrome asks this before a public page may reach a private address (Private Network
+        # Access).
         if received.headers.get(_PRIVATE_NETWORK) == "true":
             headers["access-control-allow-private-network"] = "true"
         return _raw(headers)

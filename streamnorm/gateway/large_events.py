@@ -82,6 +82,7 @@ class LargeEvents:
                 await self._bodies.run(pump.waiting_bytes, pump.close_ahead)
             raise
         size = pump.waiting_bytes + len(data)
+        # Without a line end no event can be complete.
         if size <= LARGE_BYTES or b"\n" not in data:
             return data
         with self._answer.being_decoded():

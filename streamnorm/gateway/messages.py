@@ -139,6 +139,8 @@ class MessageEndpoint:
         self, begun: StartedStream, stream: ClientStream, call: CallRecord
     ) -> None:
         try:
+            # Its own pings from here on: Anthropic's are events, and none may follow an ended
+            # stream.
             stream.ping = begun.stream.ping
             await stream.start(begun.headers)
             if begun.first:

@@ -137,6 +137,7 @@ class Network:
         for deadline in self._heads:
             if not deadline.expired():
                 deadline.reschedule(now)
+        # Their clients get an error event: a closed connection says nothing of why.
         for answer in self._answers:
             answer.fail(ServerStopping())
 
@@ -157,6 +158,7 @@ class Network:
                     request.url,
                     headers=request.headers,
                     data=_payload(request.body),
+                    # A redirect would take the key and the prompt to another host.
                     allow_redirects=False,
                 )
             except UnrequestedBytes as exc:
@@ -171,9 +173,12 @@ class Network:
             session = self._sessions[reuse] = aiohttp.ClientSession(
                 connector=Connector(reuse=reuse),
                 request_class=Request,
+                # A cookie of one client's answer would go with the request of another.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                # aiohttp would inflate a read without a bound.
                 auto_decompress=False,
+                # A proxy or a netrc of the environment is not in the configuration.
                 trust_env=False,
                 skip_auto_headers=("User-Agent",),
                 max_field_size=_MAX_HEADER_BYTES,
@@ -305,6 +310,7 @@ class UpstreamResponse:
         self._on_close(self)
         if self._lost is not None:
             self._lost.remove_done_callback(self._end_lost)
+        # Bytes of an unread body would be read as the next response.
         if self._content.at_eof():
             self._response.release()
         else:
@@ -424,6 +430,7 @@ class UpstreamResponse:
                 self.fail(_GraceOver())
                 return
         else:
+            # Pings keep a dead stream open for ever: they are no progress (Wei-Shaw/sub2api#1707).
             end = progress_at + times.progress_s
             if since is not None:
                 end = min(since + times.idle_s, end)

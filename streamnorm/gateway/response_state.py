@@ -240,6 +240,7 @@ class UnstoredState(ResponseState):
         self._is_asked_to_store = False
 
     def request_for(self, target: Target) -> ClientRequest:
+        # OpenRouter ignores the id without an error, and agents then repeat their first step.
         if not self._is_own(target):
             self._refuse_state()
         return super().request_for(target)
@@ -300,6 +301,7 @@ class StoredState(ResponseState):
         Raises:
             RequestRefused: It is not stored, or the store does not answer.
         """
+        # Before the upstream is paid: an answer that cannot be stored is lost for the client.
         if self.stores:
             await self._store.check()
         found = await self._store.afind(self._scope, self._turn.lookup)
@@ -317,6 +319,7 @@ class StoredState(ResponseState):
         if not (self.fields and self._is_own(target)):
             return super().request_for(target)
         body = self._edited(target)
+        # A second copy at the provider would outlive its deletion here.
         body = unstored(body, encrypts_reasoning=_reasons(body, target.upstream))
         return self._rewritten(body)
 

@@ -227,6 +227,7 @@ def _key_header(
 def _check_key_owners(config: Config) -> None:
     """Refuse upstreams that would be sent the key with which a client opens the gateway."""
     for name, upstream in config.upstreams.items():
+        # A provider would learn the key of the gateway.
         if upstream.key == _OF_CLIENT:
             raise ConfigError(
                 f"upstreams.{name}.key: the key of the client, which is that of the gateway "
@@ -286,6 +287,8 @@ class ModelNames:
         The first entry that has it counts; its alias is tried before its `match`.
         """
         for at, (entry, pattern) in enumerate(self._entries):
+            # Claude Code lists only models whose ids begin with `claude` or `anthropic`, hence
+            # aliases.
             own = _own_name(name, entry)
             if own and pattern.match(own):
                 return FoundModel(at, own)

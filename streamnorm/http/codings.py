@@ -112,6 +112,7 @@ class ResponseDecoder:
 
     def __init__(self, header: str) -> None:
         codings = content_codings(header)
+        # Only `identity` is asked for; what every client decodes is accepted nevertheless.
         if codings not in (["gzip"], ["deflate"]):
             raise RemoteProtocolError(
                 "a content-encoding other than gzip and deflate, expected none"
@@ -266,10 +267,12 @@ def _coding(name: str) -> _Coding | None:
     """Return a coding; None if it is unknown, or br without its package."""
     match name:
         case "gzip":
+            # RFC 1952, section 2.2: a file is a series of members.
             return _Coding(_gzip, zlib.error, repeats=True)
         case "deflate":
             return _Coding(_deflate, zlib.error, repeats=False)
         case "zstd":
+            # RFC 8878, section 3: frames may follow one another.
             return _zstd()
         case "br":
             return _brotli()

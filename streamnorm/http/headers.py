@@ -47,6 +47,7 @@ def request_headers(
     """
     names = _REQUEST_HEADERS + (upstream.endpoints.vendor_headers if upstream is client else ())
     sent = {name: received[name] for name in names if name in received}
+    # OpenAI refuses a key of one organization beside the name of another.
     if not own.keys().isdisjoint(upstream.endpoints.key_headers):
         sent = {name: sent[name] for name in sent if name not in upstream.endpoints.account_headers}
     elif forwards_key:

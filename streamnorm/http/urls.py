@@ -25,6 +25,7 @@ def check_base_url(url: str) -> str:
         raise ValueError("base_url is no URL, expected http:// or https://") from exc
     if parts.scheme not in ("http", "https") or not has_host:
         raise ValueError("base_url is no http or https URL, expected one")
+    # Clients would send them as Basic authentication, beside or in place of the key.
     if parts.username is not None or parts.password is not None:
         raise ValueError("base_url has a user or a password, expected the key as a header")
     if "?" in url or "#" in url:
@@ -52,6 +53,7 @@ def endpoint_url(base_url: str, path: str, endpoints: Endpoints) -> str:
 
 def path_of(url: str) -> str:
     """Return the path of a URL, decoded, without empty segments: `/v1/messages`."""
+    # Users write base URLs with a slash at the end, and SDKs begin their paths with one.
     return "/" + "/".join(segment for segment in unquote(split_url(url).path).split("/") if segment)
 
 

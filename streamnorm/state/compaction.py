@@ -154,14 +154,17 @@ def summary_request(body: dict[str, Any]) -> dict[str, Any]:
     answered = {string_of(item, "call_id") for item in items if _is_output(item)}
     for item in [*items]:
         output, id = _OUTPUTS.get(_type_of(item)), string_of(item, "call_id")
+        # Most providers refuse a history in which a call has no result.
         if output is not None and id not in answered:
             items.append({"type": output, "call_id": id, "output": _NO_OUTPUT})
     items.append(_message(_INSTRUCTION))
     request = {name: value for name, value in body.items() if name not in _DROPPED}
+    # A JSON schema of the task would forbid the summary.
     if is_object(text := request.get("text")):
         request["text"] = {name: value for name, value in text.items() if name != "format"}
     request |= {"input": items, "stream": True, "store": False}
     if request.get("tools") or any(_type_of(item) in _WITH_TOOLS for item in items):
+        # Tools stay declared: Anthropic refuses a history with calls of tools that are not.
         request["tool_choice"] = "none"
     return request
 

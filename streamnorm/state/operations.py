@@ -23,6 +23,7 @@ _ACTIONS: dict[tuple[str, str | None], Action] = {
     ("POST", "/cancel"): "cancel",
     ("GET", "/input_items"): "list_input",
 }
+# https://platform.openai.com/docs/api-reference/responses/input-items (read 2026-11-23).
 _MAX_LISTED = 100
 _DEFAULT_LISTED = "20"
 
@@ -93,6 +94,7 @@ def _delete(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str
 
 
 def _cancel(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
+    # The vendor cancels responses in the background alone, of which none is stored here.
     raise not_cancellable()
 
 
@@ -103,6 +105,7 @@ def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict
     if items is None:
         raise response_not_found(operation.id)
     items = [*items, *last.input]
+    # The newest first, as at the vendor.
     order, limit = operation.query.get("order", "desc"), _limit_in(operation.query)
     if order not in ("asc", "desc"):
         raise invalid_value("order", "'asc' or 'desc'")

@@ -38,6 +38,7 @@ def previous_not_found(id: str) -> StateError:
     return StateError(
         f"Previous response with id {_quoted(id)} not found. "
         "Send the whole conversation as `input` instead.",
+        # The vendor's status and code, by which agents send their whole input again.
         status=400,
         code="previous_response_not_found",
         param="previous_response_id",
@@ -148,6 +149,7 @@ class Turn:
             if body.get(name) not in (None, False):
                 raise unsupported(name)
         self.id = _PREFIX + uuid4().hex
+        # The vendor stores by default; the AI SDK relies on that (vercel/ai#10060).
         self.stores = get_bool(self._body, "store") is not False
         self._input = items_in(self._body)
         self._references = _references_in(self._input)
@@ -181,6 +183,7 @@ class Turn:
         for id in references:
             if id not in found.items:
                 raise item_not_found(id)
+            # The vendor refuses an item that the input has twice.
             if id in seen:
                 raise duplicate_item(id)
             seen.add(id)
@@ -227,6 +230,7 @@ class Turn:
         # An output beyond the bound of a message is not part of the last event.
         if not (self.stores and response.get("status") in _ENDED and is_array(output)):
             return None
+        # An answer under another id could never be found by the client that read it.
         if response.get("id") != self.id:
             raise LocalProtocolError("answer with another id, expected that of `reply`")
         stem = self.id.removeprefix(_PREFIX)
@@ -303,6 +307,7 @@ def items_in(body: dict[str, Any]) -> list[dict[str, Any]]:
 def _references_in(items: list[dict[str, Any]]) -> dict[int, str]:
     """Return the ids of stored items by the positions of the references to them."""
     references: dict[int, str] = {}
+    # The AI SDK sends references to all items of earlier answers.
     for number, item in enumerate(items):
         kind = item.get("type")
         # The type of a reference may be left out.
@@ -322,6 +327,7 @@ def _items_of(values: Sequence[Any], stem: str) -> tuple[Item, ...]:
             items.append(value)
             continue
         item = as_object(value, f"$.output[{number}]")
+        # Clients list inputs by id, and send most of them without one.
         id = string_of(item, "id") or f"{'msg' if 'role' in item else 'item'}_{stem}_{number}"
         items.append(Item(id, compact(item).encode()))
     return tuple(items)

@@ -211,6 +211,7 @@ class Family(Generic[RequestT, ResponseT]):
 
         A body that is not in memory, such as an upload, is not read.
         """
+        # Reading an upload would use up the stream that the network transport sends.
         body = request.read() if isinstance(request.stream, self._in_memory) else None
         if body is not None and len(body) > MAX_REQUEST_BYTES:
             body = None

@@ -161,6 +161,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     ) -> ResponseT:
         """Record the head of a response, and return it with a body that records itself."""
         writer.begin(response.status_code, response.headers.multi_items())
+        # Mock transports return responses that were read.
         if response.is_closed:
             _write_whole(response, writer)
         else:

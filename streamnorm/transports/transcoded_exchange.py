@@ -97,6 +97,8 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
 
     def starts_stream(self, step: UpstreamRequest | UpstreamCall, response: ResponseT) -> bool:
         """Return whether a response is read as a stream, as errors of messages are, too."""
+        # An error of a message may have any size and form, which the gate of a stream bounds and
+        # judges.
         return step.streams or (isinstance(step, UpstreamRequest) and not response.is_success)
 
     def receive(self, response: ResponseT, body: bytes | StreamError) -> None:
@@ -183,6 +185,7 @@ def _read_request(family: Family[RequestT, ResponseT], request: RequestT) -> Cli
     headers: dict[str, str] = {}
     for name, value in wire.headers:
         known = headers.get(name.lower())
+        # RFC 9110, section 5.3: repeated headers are one list.
         headers[name.lower()] = value if known is None else f"{known}, {value}"
     return ClientRequest(
         method=wire.method,

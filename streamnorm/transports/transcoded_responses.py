@@ -124,6 +124,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
     ) -> ResponseT:
         """Return a response whose body is a stream with its first chunk read."""
         headers = self._headers(response, _STREAM)
+        # Status and length of the provider's response belong to its own body.
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
     def complete(self, answer: Answer, response: ResponseT | None) -> ResponseT:
@@ -156,6 +157,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             Exception: The connection broke: the package's own error.
         """
         match stream.outcome:
+            # The SDKs wrap errors of their package, and send the request again.
             case Truncated() if isinstance(cause := exc.__cause__, self._family.request_error):
                 raise cause
             case Failed(error) | Truncated(error):
@@ -225,6 +227,7 @@ class TranscodedBody(Stream[bytes]):
             case Failed() | Truncated():
                 with suppress(StopAsyncIteration):
                     await self._end()
+            # A client continues an answer as soon as it has read its end.
             case Completed() if self._store is not None:
                 if (put := self._exchange.put_of(data)) is not None:
                     await self._store.aput(put.scope, put.response)
