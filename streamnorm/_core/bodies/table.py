@@ -202,7 +202,7 @@ class Nested(Struct, frozen=True):
         reading.fields |= inner.fields
         if self.is_path:
             reading.unknown |= {f"{self.name}.{name}": it for name, it in inner.unknown.items()}
-        elif inner.unknown:
+        elif inner.unknown or not inner.fields:  # an empty object holds neither
             reading.unknown[self.name] = inner.unknown
 
     def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:

@@ -7,11 +7,7 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.openai_responses.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.openai_responses.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.body.fitting import fit_body
-from streamnorm.dialects.openai_responses.body.request import (
-    FIELD_PARTS,
-    read_request,
-    write_request,
-)
+from streamnorm.dialects.openai_responses.body.request import read_request, write_request
 from streamnorm.dialects.openai_responses.body.response import (
     read_response,
     revise_response,
@@ -35,7 +31,6 @@ def codec() -> BodyCodec:
         revise_response=revise_response,
         count=COUNT,
         models=MODELS,
-        field_parts=FIELD_PARTS,
         fit_body=fit_body,
         answer_fields={"item_id": "id"},
         echoed_fields=echoed_fields,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm.dialects.openai_responses.body.request import FIELD_PARTS
+from streamnorm.dialects.openai_responses.body.request import REQUEST
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _TIERS = ("auto", "default", "fast", "flex", "priority", "scale", "ultrafast")
@@ -12,7 +12,7 @@ _TTLS = {"": "", "5m": "", "30m": "30m", "1h": "12h", "12h": "12h"}
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     messages_field="input",
-    fields=frozenset(field for parts in FIELD_PARTS.values() for field in parts),
+    fields=REQUEST.names,
     roles=frozenset({"user", "assistant", "system", "developer"}),
     system="text",
     inline_system="message",

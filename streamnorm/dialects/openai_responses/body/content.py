@@ -58,10 +58,14 @@ _IMAGE = frozenset({"type", "image_url", "file_id", "detail"})
 _FILE = frozenset({"type", "file_data", "file_url", "file_id", "filename"})
 
 
+def as_extra(fields: dict[str, Any]) -> Extra:
+    """Return unknown fields as the `extra` of a part; None if there are none."""
+    return {DIALECT: fields} if fields else None
+
+
 def unknown_extra(value: dict[str, Any], mapped: Set[str]) -> Extra:
     """Return the fields of a part that are not `mapped`, as `extra`; None if there are none."""
-    rest = unknown_fields(value, mapped)
-    return {DIALECT: rest} if rest else None
+    return as_extra(unknown_fields(value, mapped))
 
 
 def take_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark | None, Extra]:
@@ -74,12 +78,12 @@ def take_cache_mark(part: dict[str, Any], mapped: Set[str]) -> tuple[CacheMark |
         return None, None
     mark = rest.get(_MARK)
     if not is_object(mark) or mark.get("mode") != "explicit" or not mark.keys() <= {"mode", "ttl"}:
-        return None, {DIALECT: rest}
+        return None, as_extra(rest)
     ttl = mark.get("ttl")
     if ttl is not None and not isinstance(ttl, str):
-        return None, {DIALECT: rest}
+        return None, as_extra(rest)
     del rest[_MARK]
-    return CacheMark(ttl), {DIALECT: rest} if rest else None
+    return CacheMark(ttl), as_extra(rest)
 
 
 def mark_to_wire(mark: CacheMark | None) -> dict[str, Any]:
