@@ -153,6 +153,7 @@ class Group(Struct, frozen=True):
         needs: Names of other unified fields that the writer reads.
         required: The expected value, for the error if the first field is missing.
         always: Whether `write` is called for an empty value, too.
+        is_path: Whether unknown fields within the wire's fields are kept by path.
     """
 
     fields: tuple[str, ...]
@@ -162,6 +163,7 @@ class Group(Struct, frozen=True):
     needs: tuple[str, ...] = ()
     required: str = ""
     always: bool = False
+    is_path: bool = False
 
     def read_into(self, reading: Reading) -> None:
         """Read the fields."""
@@ -321,14 +323,21 @@ class RequestTable(Table):
     Args:
         dialect: Name of the dialect.
         rows: The rows, in the order in which they are written.
-        normalize: Function from a body as clients spell it to one with the names of the rows.
+        normalize: Function from a body as clients spell it to one with the names of the rows,
+            in the same order.
+        add: Function that adds unknown fields to a body and returns it.
     """
 
     def __init__(
-        self, dialect: str, *rows: Row, normalize: Callable[[JSONObject], JSONObject] | None = None
+        self,
+        dialect: str,
+        *rows: Row,
+        normalize: Callable[[JSONObject], JSONObject] | None = None,
+        add: Callable[[JSONObject, JSONObject], JSONObject] | None = None,
     ) -> None:
         super().__init__(*rows, normalize=normalize)
         self._dialect = dialect
+        self._add = add or add_unknown
         self._used = [row.fields + (row.needs if isinstance(row, Group) else ()) for row in rows]
 
     def read_request(self, body: JSONObject, context: ReadContext, **fields: Any) -> Request:
@@ -337,14 +346,14 @@ class RequestTable(Table):
         Args:
             body: The body.
             context: Metadata of the body.
-            fields: Unified fields that are not read from the body.
+            fields: Unified fields that do not stand in the body, or not in it alone.
 
         Raises:
             DecodeError: The body is no request of the dialect.
         """
         reading = self.read(body, context)
         extra = {self._dialect: reading.unknown} if reading.unknown else None
-        request = Request(**reading.fields, **fields, extra=extra)
+        request = Request(**reading.fields | fields, extra=extra)
         return structs.replace(request, source=Source(self._dialect, body, request))
 
     def write_request(self, request: Request, context: WriteContext) -> JSONObject:
@@ -360,9 +369,13 @@ class RequestTable(Table):
         writing = Writing(request, context, {}, unknown)
         if not is_same_dialect(request, self._dialect):
             self._write_rows(writing.body, writing)
-            return add_unknown(writing.body, unknown)
+            return self._add(writing.body, unknown)
         source: Source = request.source
-        original = source.value if self.normalize is None else self.normalize(source.value)
+        original: JSONObject = source.value
+        spelt: dict[str, str] = {}  # names in the original body, of what stays as it was read
+        if self.normalize is not None:
+            spelt = dict(zip(self.normalize(original), original, strict=True))
+            original = {name: original[before] for name, before in spelt.items()}
         unknown_before = unknown_of(source.part.extra, self._dialect)
         for (row, field, first, is_always), used in zip(self._writers, self._used, strict=True):
             beside = _unknown_beside(row, unknown)
@@ -378,8 +391,11 @@ class RequestTable(Table):
             elif (value := getattr(request, field)) not in (None, ()) or is_always:
                 name = next((name for name in row.wire_names if name in original), first)
                 row.write_into(writing.body, writing, name, value)
-        body = add_unknown(writing.body, unknown)
-        return {name: body[name] for name in original if name in body} | body
+                for name in row.wire_names:
+                    spelt.pop(name, None)
+        body = self._add(writing.body, unknown)
+        body = {name: body[name] for name in original if name in body} | body
+        return {spelt.get(name, name): value for name, value in body.items()} if spelt else body
 
 
 def add_unknown(written: JSONObject, unknown: JSONObject) -> JSONObject:
@@ -402,8 +418,9 @@ def unknown_of(extra: dict[str, JSONObject] | None, dialect: str) -> JSONObject:
 
 def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
     """Return the unknown fields that were read beside the unified fields of a row."""
-    if isinstance(row, Nested) and row.is_path:
-        return {path: unknown[path] for path in unknown if path.startswith(f"{row.name}.")}
+    if not isinstance(row, Field) and row.is_path:
+        name = f"{row.wire_names[0]}."
+        return {path: unknown[path] for path in unknown if path.startswith(name)}
     return {name: unknown[name] for name in row.wire_names if unknown.get(name) is not None}
 
 

@@ -13,7 +13,6 @@ from streamnorm.dialects.gemini.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.gemini.body.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.body.fitting import fit_body
 from streamnorm.dialects.gemini.body.request import (
-    FIELD_PARTS,
     read_request,
     read_tools,
     write_request,
@@ -35,6 +34,5 @@ def codec() -> BodyCodec:
         revise_response=revise_response,
         count=COUNT,
         models=MODELS,
-        field_parts=FIELD_PARTS,
         fit_body=fit_body,
     )

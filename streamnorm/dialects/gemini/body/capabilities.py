@@ -10,7 +10,7 @@ from streamnorm.dialects.gemini.wire import DIALECT
 CAPABILITIES = BodyCapabilities(
     dialect=DIALECT,
     messages_field="contents",
-    fields=frozenset({*OPTIONS, "service_tier", "stream"}),
+    fields=OPTIONS.names | {"service_tier", "stream"},
     system="blocks",
     inline_system="text",
     prefill=False,

@@ -74,7 +74,12 @@ def extra_of(fields: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
 
 def add_extra(wire: dict[str, Any], extra: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     """Add the unknown fields of `extra` to `wire` and return it; mapped fields stay."""
-    for path, item in extra.get(DIALECT, {}).items() if extra else ():
+    return add_fields(wire, extra.get(DIALECT, {})) if extra else wire
+
+
+def add_fields(wire: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:
+    """Add unknown fields to `wire` and return it; mapped fields stay."""
+    for path, item in unknown.items():
         holder, name = wire, path
         for _ in range(_MAX_STEPS):
             outer, dot, inner = name.partition(".")

@@ -255,15 +255,15 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
     return choice, mode == _VALIDATED, unknown
 
 
-def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | None:
-    """Return the choice of a request as `toolConfig`; None for the API's default."""
+def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any]:
+    """Return the choice of a request as `toolConfig`; {} for the API's default."""
     choice, losses = request.tool_choice, context.losses
     functions = [tool for tool in request.tools if isinstance(tool, Tool)]
     strict = [tool for tool in functions if tool.strict]
     if not functions:  # the API refuses `functionCallingConfig` without functions
         if choice is not None and choice.mode != "auto":
             losses.add("tool_choice", "request", "dropped without functions")
-        return None
+        return {}
     if choice is not None and choice.mode == "named" and choice.kind != "function":
         losses.add("tool_choice_weakened", "request", "server tools cannot be named")
         choice = ToolChoice("auto")
@@ -290,7 +290,7 @@ def choice_to_wire(request: Request, context: WriteContext) -> dict[str, Any] | 
         isinstance(tool, ServerTool) for tool in request.tools
     ):
         config[_SERVER_CALLS] = True
-    return config or None
+    return {TOOL_CONFIG: config} if config else {}
 
 
 def json_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _state_to_wire(writing: Writing) -> _Value:
 def _input_from_wire(reading: Reading) -> _Value:
     """Return messages and tools: items of the input may add tools, and refer to stored items."""
     tools = tools_from_wire(reading.body)
-    items = _items_of(reading.body.get("input"))
+    items = _items_of(reading.body["input"])
     reader = InputReader(items, _declared_names(tools), reading.context.server)
     fields: _Value = {"messages": reader.messages()}
     known = {_tool_key(tool) for tool in tools}
@@ -102,9 +102,9 @@ def _items_of(value: object) -> list[Any]:
     """Return the items of `input`; a string is a user message."""
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
-    if value is not None and not is_array(value):
+    if not is_array(value):
         raise unexpected(value, "a string or an array", "$.input")
-    return value or []
+    return value
 
 
 def _declared_names(tools: list[AnyTool]) -> frozenset[str] | None:
@@ -125,12 +125,19 @@ def _tool_key(tool: AnyTool) -> object:
 
 
 def _input_to_wire(writing: Writing) -> _Value:
-    request: Request = writing.part
-    items = input_to_wire(request.messages, writing.context)
-    body: _Value = {"input": items} if items or not request.state else {}
-    added = _added_tool_keys(request)
-    tools = tools_to_wire([tool for tool in request.tools if _tool_key(tool) not in added])
-    return {**body, "tools": tools} if tools else body
+    items = input_to_wire(writing.part.messages, writing.context)
+    return {"input": items} if items or not writing.part.state else {}
+
+
+def _tools_from_wire(reading: Reading) -> _Value:
+    """Return the tools of a request without input; those of another are read with the input."""
+    return {} if "tools" in reading.fields else {"tools": tuple(tools_from_wire(reading.body))}
+
+
+def _tools_to_wire(writing: Writing) -> _Value:
+    added = _added_tool_keys(writing.part)
+    tools = tools_to_wire([tool for tool in writing.part.tools if _tool_key(tool) not in added])
+    return {"tools": tools} if tools else {}
 
 
 def _added_tool_keys(request: Request) -> set[object]:
@@ -283,7 +290,8 @@ REQUEST = RequestTable(
         _state_from_wire,
         _state_to_wire,
     ),
-    Group(("messages", "tools"), ("input", "tools"), _input_from_wire, _input_to_wire, ("state",)),
+    Group(("messages",), ("input",), _input_from_wire, _input_to_wire, ("state",), always=True),
+    Group(("tools",), ("tools",), _tools_from_wire, _tools_to_wire, ("messages",)),
     Group(("tool_choice",), ("tool_choice",), _choice_from_wire, _choice_to_wire, ("tools",)),
     Field("max_tokens", get_int, wire="max_output_tokens"),
     Field("temperature", get_number),

@@ -74,15 +74,9 @@ def test_a_longer_request_keeps_all_that_did_not_change() -> None:
     request = read(body)
     assert request.model == "gemini-3-pro"
     turn = InputMessage("user", (Text("More"),))
-    longer = Written(structs.replace(request, messages=(*request.messages, turn))).body
+    longer = structs.replace(request, messages=(*request.messages, turn))
     added = {"role": "user", "parts": [{"text": "More"}]}
-    assert longer == {
-        "contents": [*body["contents"], added],
-        "systemInstruction": body["system_instruction"],
-        "tools": body["tools"],
-        "toolConfig": body["tool_config"],
-        "generationConfig": body["generation_config"],
-    }
+    assert Written(longer, typed=False).body == {**body, "contents": [*body["contents"], added]}
     assert "speechConfig" not in body["generation_config"]
 
 
