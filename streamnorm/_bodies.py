@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.fields import keep_fields
 from streamnorm._core.bodies.memo import EncodingMemo
 from streamnorm._core.bodies.parsing import Body, body_object, check_bounds
 from streamnorm._core.bodies.projection import (
@@ -223,8 +222,6 @@ def encode_grown_request(
     context = WriteContext(target, losses, options["arguments"], memo, named=named)
     written = codec.write_request(projected, context)
     body = written.body
-    if target.only_refusals and codec.field_parts:
-        body = keep_fields(body, projected, codec.field_parts)
     if target.only_refusals and target.reasoning_words is not None:
         body = _restore_unread(body, request.source.value, codec.reasoning_fields, target)
     body = codec.fit_body(body, context)

@@ -8,10 +8,9 @@ the object; `prefix_path` puts the path of the object before it.  Objects have p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Set
 from typing import Any, TypeVar
 
-from streamnorm._core.bodies.request import Request, Source
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
 from streamnorm._core.shapes import found
@@ -170,44 +169,4 @@ def unknown_fields(
         name: item
         for name, item in value.items()
         if name not in known or (with_nulls and item is None)
-    }
-
-
-_EXTRA = ("extra",)
-
-
-def keep_fields(
-    body: dict[str, Any], request: Request, parts: Mapping[str, tuple[str, ...]]
-) -> dict[str, Any]:
-    """Return a body whose unchanged fields have the spelling and order that they were read in.
-
-    Args:
-        body: The body written from `request`; it is not changed.
-        request: The request, decoded from the same dialect.
-        parts: Fields of `Request` by the field of the body that holds them; any other field
-            of the body holds `extra`.
-    """
-    source: Source = request.source
-    before = source.value
-    changed = {
-        name
-        for name in request.__struct_fields__
-        if name != "source" and getattr(request, name) is not getattr(source.part, name)
-    }
-    extra: Mapping[str, Mapping[str, Any]] = source.part.extra or {}
-    unknown = extra.get(source.dialect, {})
-    kept: dict[str, Any] = {}
-    for name, value in before.items():
-        held = parts.get(name, _EXTRA)
-        if name in unknown:  # a field such as `tool_choice` may be unified only in part
-            held = (*held, *_EXTRA)
-        if changed.isdisjoint(held):
-            kept[name] = value
-        elif name in body:
-            kept[name] = body[name]
-    added = body.keys() - before.keys()
-    return kept | {
-        name: value
-        for name, value in body.items()
-        if name in added and not changed.isdisjoint(parts.get(name, _EXTRA))
     }

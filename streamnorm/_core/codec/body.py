@@ -153,8 +153,6 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
         read_response: Function from a whole response to the events that its stream would give.
         write_response: Function from a message to a response.  The second argument is the time
             of creation in seconds since 1970; None = as the message says, or 0.
-        field_parts: Fields of `Request` by the field of the body that holds them; any other
-            field of the body holds `extra`.
         read_reasoning: Function from a body to its reasoning options, for servers that read
             only some of the dialect's fields; None if all servers read the same fields.
         reasoning_fields: Fields of a body that `read_reasoning` reads.
@@ -176,7 +174,6 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
     write_request: Callable[[Request, WriteContext], Written]
     read_response: Callable[[dict[str, Any], ReadContext], list[Event]]
     write_response: Callable[[Message, float | None, Losses], dict[str, Any]]
-    field_parts: Mapping[str, tuple[str, ...]] = {}
     read_reasoning: Callable[[dict[str, Any]], ReasoningOptions | None] | None = None
     reasoning_fields: frozenset[str] = frozenset()
     fit_body: Callable[[dict[str, Any], WriteContext], dict[str, Any]] = lambda body, _: body

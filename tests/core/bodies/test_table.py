@@ -104,7 +104,7 @@ def parts(request: Request) -> Request:
             {"owner": {"id": "u", "x": None}},
             {"user": "u", "extra": {"d": {"owner": {"x": None}}}},
         ),
-        ({"owner": {}}, {}),
+        ({"owner": {}}, {"extra": {"d": {"owner": {}}}}),
     ],
 )
 def test_fields_are_read_as_unified_and_unknown_ones(
@@ -169,6 +169,32 @@ def test_unchanged_fields_stay_as_they_were_spelt_in_their_order() -> None:
     without = write(request, max_tokens=None)
     assert "old_limit" not in without
     assert without["config"] is body["config"]
+
+
+def test_unchanged_and_unknown_fields_keep_the_names_of_the_client() -> None:
+    request = read(LIMIT=3, STOP=["a"], OTHER=1)
+    assert write(request, max_tokens=4) == {"messages": [], "limit": 4, "STOP": ["a"], "OTHER": 1}
+
+
+def test_field_from_elsewhere_wins_over_that_of_the_body() -> None:
+    assert TABLE.read_request({"messages": [], "model": "a"}, CONTEXT, model="b").model == "b"
+
+
+def test_rest_of_a_group_may_be_kept_by_path() -> None:
+    def read_store(reading: Reading) -> dict[str, Any]:
+        reading.unknown["keep.x"] = reading.body["keep"]["x"]
+        return {"store": True}
+
+    table = RequestTable(
+        "d",
+        Group(("store",), ("keep",), read_store, lambda _: {"keep": {}}, is_path=True),
+        add=lambda body, unknown: {**body, "unknown": unknown},
+    )
+    request = table.read_request({"keep": {"x": 1}}, CONTEXT)
+    context = WriteContext(BodyCapabilities(dialect="d", fields=table.names), Losses(strict=False))
+    assert table.write_request(request, context) == {"keep": {"x": 1}, "unknown": {}}
+    changed = structs.replace(request, extra={"d": {"keep.x": 2}})
+    assert table.write_request(changed, context) == {"keep": {}, "unknown": {"keep.x": 2}}
 
 
 def test_row_is_written_anew_if_a_field_changed_that_its_writer_reads() -> None:
