@@ -262,10 +262,11 @@ class Table:
         unknown: JSONObject = {}
         getters = self._getters
         for name, value in body.items():
-            if value is None or name not in getters:
+            getter = getters.get(name)
+            if getter is None or value is None:
                 unknown[name] = value
                 continue
-            field, get, is_first = getters[name]
+            field, get, is_first = getter
             if get is None:
                 continue
             found = get(body, name)

@@ -9,16 +9,19 @@ from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
     as_object,
+    as_str,
     get_bool,
     get_object,
     get_objects,
     get_str,
     get_strings,
     prefix_path,
+    read_array,
     require_str,
     unexpected,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
+from streamnorm._core.bodies.table import Field, Reading, Table, WithRest
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object, objects_of, string_of
 from streamnorm._core.tools import (
@@ -32,19 +35,11 @@ from streamnorm._core.tools import (
     ToolChoice,
     location_of,
 )
-from streamnorm.dialects.openai_responses.body.content import unknown_extra, unknown_fields_of
+from streamnorm.dialects.openai_responses.body.content import as_extra, unknown_fields_of
 from streamnorm.dialects.openai_responses.wire import DIALECT
 
 _Value: TypeAlias = dict[str, Any]
 
-_FUNCTION = frozenset(
-    {"type", "name", "description", "parameters", "strict", "defer_loading", "function"}
-)
-_CUSTOM = frozenset({"type", "name", "description", "format", "defer_loading"})
-_GRAMMAR = frozenset({"type", "syntax", "definition"})
-_MCP = frozenset(
-    {"type", "server_label", "server_url", "authorization", "headers", "allowed_tools"}
-)
 _KINDS = {
     "web_search": "web_search",
     "web_search_2025_08_26": "web_search",
@@ -66,6 +61,69 @@ _HOSTED: dict[str, _Value] = {
 }
 """Tools written for server tools of other dialects, by unified kind."""
 _NO_PARAMETERS: _Value = {"type": "object", "properties": {}}
+
+
+def _grammar_from_wire(value: object) -> Grammar | WithRest | None:
+    form = as_object(value)
+    if form == {"type": "text"}:
+        return WithRest(None, None)  # the default
+    if form.get("type") != "grammar" or not form.keys() <= {"type", "syntax", "definition"}:
+        return None
+    return Grammar(require_str(form, "syntax"), require_str(form, "definition"))
+
+
+def _allowed_from_wire(value: object) -> tuple[str, ...] | None:
+    """Return the names of the allowed tools; None for a filter by other properties."""
+    if is_object(value):
+        return get_strings(value, "tool_names") if value.keys() == {"tool_names"} else None
+    return tuple(read_array(value, as_str))
+
+
+def _headers_from_wire(value: object) -> dict[str, str]:
+    headers = as_object(value)
+    for text in headers.values():
+        as_str(text)
+    return headers
+
+
+_NAME = (Field("name", get_str, required="a string"), Field("description", get_str))
+_DEFERRED = Field("deferred", get_bool, wire="defer_loading", write=lambda it, _: it or None)
+_FUNCTION = Table(
+    *_NAME,
+    # `parameters` is required; other dialects have functions without.
+    Field(
+        "input_schema",
+        get_object,
+        wire="parameters",
+        write=lambda schema, _: _NO_PARAMETERS if schema is None else schema,
+        always=True,
+    ),
+    # Without this field the API enforces the schema, and other dialects do not.
+    Field("strict", get_bool, write=lambda strict, _: bool(strict), always=True),
+    _DEFERRED,
+)
+_CUSTOM = Table(
+    *_NAME,
+    Field(
+        "grammar",
+        wire="format",
+        read=_grammar_from_wire,
+        write=lambda grammar, _: {"type": "grammar", **structs.asdict(grammar)},
+    ),
+    _DEFERRED,
+)
+_MCP = Table(
+    Field("name", get_str, wire="server_label", required="a string"),
+    Field("url", get_str, wire="server_url"),
+    Field("authorization", get_str),
+    Field("headers", read=_headers_from_wire, write=lambda headers, _: headers or None),
+    Field("allowed_tools", read=_allowed_from_wire),
+    Field("require_approval", read=lambda value: value if isinstance(value, str) else None),
+)
+_ABSENT_IF_NULL = {
+    name for table in (_FUNCTION, _CUSTOM, _MCP) for row in table.rows for name in row.wire_names
+} - {"parameters", "strict", "require_approval"}
+"""Fields whose null means the same as their absence."""
 
 
 def tools_from_wire(body: _Value) -> list[AnyTool]:
@@ -101,76 +159,29 @@ def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:
     kind = require_str(value, "type")
     part: AnyTool
     if kind == "function":
-        part = _function_from_wire(value, namespace)
+        fields = value
+        if "function" in value:  # some clients nest the fields as in Chat Completions
+            fields = {**(get_object(value, "function") or {}), **value}
+            del fields["function"]
+        tool = _FUNCTION.read(fields)
+        part = Tool(**tool.fields, namespace=namespace, extra=_extra_of(tool))
     elif kind == "custom":
-        part = _custom_from_wire(value, namespace)
+        tool = _CUSTOM.read(value)
+        part = CustomTool(**tool.fields, namespace=namespace, extra=_extra_of(tool))
     elif kind == "mcp":
-        part = _mcp_from_wire(value)
+        tool = _MCP.read(value)
+        part = MCPServer(**tool.fields, extra=_extra_of(tool))
     else:
         part = _hosted_from_wire(value, kind)
     return structs.replace(part, source=Source(DIALECT, value, part))
 
 
-def _function_from_wire(value: _Value, namespace: Namespace | None) -> Tool:
-    """Return a function; some clients nest its fields as in Chat Completions."""
-    fields = {**(get_object(value, "function") or {}), **value}
-    mapped = _FUNCTION - {name for name in ("strict", "parameters") if value.get(name, ...) is None}
-    return Tool(
-        require_str(fields, "name"),
-        get_str(fields, "description"),
-        get_object(fields, "parameters"),
-        get_bool(fields, "strict"),
-        bool(get_bool(fields, "defer_loading")),
-        namespace,
-        extra=unknown_extra(value, mapped),
-    )
-
-
-def _custom_from_wire(value: _Value, namespace: Namespace | None) -> CustomTool:
-    form, grammar = get_object(value, "format"), None
-    mapped = _CUSTOM
-    if form is not None and form.get("type") == "grammar" and form.keys() <= _GRAMMAR:
-        try:
-            grammar = Grammar(require_str(form, "syntax"), require_str(form, "definition"))
-        except DecodeError as exc:
-            raise prefix_path(exc, "$.format") from None
-    elif form is not None and form != {"type": "text"}:
-        mapped -= {"format"}
-    return CustomTool(
-        require_str(value, "name"),
-        get_str(value, "description"),
-        grammar,
-        bool(get_bool(value, "defer_loading")),
-        namespace,
-        extra=unknown_extra(value, mapped),
-    )
-
-
-def _mcp_from_wire(value: _Value) -> MCPServer:
-    mapped, allowed = _MCP, value.get("allowed_tools")
-    names: tuple[str, ...] | None = None
-    if is_object(allowed) and allowed.keys() == {"tool_names"}:
-        names = get_strings(allowed, "tool_names")
-    elif is_object(allowed):
-        mapped -= {"allowed_tools"}
-    else:
-        names = get_strings(value, "allowed_tools")
-    approval = value.get("require_approval")
-    if isinstance(approval, str):
-        mapped |= {"require_approval"}
-    headers = get_object(value, "headers") or {}
-    for text in headers.values():
-        if not isinstance(text, str):
-            raise unexpected(text, "a string", "$.headers")
-    return MCPServer(
-        require_str(value, "server_label"),
-        get_str(value, "server_url"),
-        get_str(value, "authorization"),
-        headers,
-        names,
-        approval if isinstance(approval, str) else None,
-        extra=unknown_extra(value, mapped),
-    )
+def _extra_of(tool: Reading) -> dict[str, _Value] | None:
+    del tool.unknown["type"]
+    if not tool.unknown:
+        return None
+    unknown = tool.unknown.items()
+    return as_extra({k: v for k, v in unknown if v is not None or k not in _ABSENT_IF_NULL})
 
 
 def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:
@@ -217,52 +228,14 @@ def tools_to_wire(tools: Iterable[AnyTool]) -> list[_Value]:
 
 def _tool_to_wire(tool: AnyTool) -> _Value:
     if isinstance(tool, Tool):
-        value = _function_to_wire(tool)
+        value = {"type": "function", **_FUNCTION.write(tool)}
     elif isinstance(tool, CustomTool):
-        value = _custom_to_wire(tool)
+        value = {"type": "custom", **_CUSTOM.write(tool)}
     elif isinstance(tool, MCPServer):
-        value = _mcp_to_wire(tool)
+        value = {"type": "mcp", **_MCP.write(tool)}
     else:
         value = _hosted_to_wire(tool)
     return {**value, **unknown_fields_of(tool.extra)}
-
-
-def _function_to_wire(tool: Tool) -> _Value:
-    value: _Value = {"type": "function", "name": tool.name}
-    if tool.description is not None:
-        value["description"] = tool.description
-    schema = tool.input_schema
-    # `parameters` is required; other dialects have functions without.
-    value["parameters"] = _NO_PARAMETERS if schema is None else schema
-    # Without this field the API enforces the schema, and other dialects do not.
-    value["strict"] = bool(tool.strict)
-    return value | _deferred_to_wire(tool.deferred)
-
-
-def _custom_to_wire(tool: CustomTool) -> _Value:
-    value: _Value = {"type": "custom", "name": tool.name}
-    if tool.description is not None:
-        value["description"] = tool.description
-    if tool.grammar is not None:
-        grammar = {"syntax": tool.grammar.syntax, "definition": tool.grammar.definition}
-        value["format"] = {"type": "grammar", **grammar}
-    return value | _deferred_to_wire(tool.deferred)
-
-
-def _deferred_to_wire(deferred: bool) -> _Value:
-    return {"defer_loading": True} if deferred else {}
-
-
-def _mcp_to_wire(server: MCPServer) -> _Value:
-    fields: _Value = {
-        "server_url": server.url,
-        "authorization": server.authorization,
-        "headers": server.headers or None,
-        "allowed_tools": None if server.allowed_tools is None else [*server.allowed_tools],
-        "require_approval": server.require_approval,
-    }
-    said = {name: field for name, field in fields.items() if field is not None}
-    return {"type": "mcp", "server_label": server.name, **said}
 
 
 def _hosted_to_wire(tool: ServerTool) -> _Value:
