@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamnorm import DecodeError
-from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel
+from streamnorm.dialects.gemini.wire import add_extra, extra_of, to_camel
 
 
 def test_both_spellings_are_read_as_one() -> None:

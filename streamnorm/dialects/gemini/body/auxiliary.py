@@ -17,8 +17,7 @@ from streamnorm._core.bodies.token_count import TokenCount
 from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import count_of
-from streamnorm.dialects.gemini.body.fields import to_camel
-from streamnorm.dialects.gemini.wire import DIALECT
+from streamnorm.dialects.gemini.wire import DIALECT, to_camel
 
 _REQUEST, _CACHED = "generateContentRequest", "cachedContentTokenCount"
 _VERSION = "/v1beta/"

@@ -45,7 +45,6 @@ from streamnorm._core.failures import Fatal
 from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, is_object, json_value, objects_of, string_of
 from streamnorm._core.limits import Limits, StoredBytes
-from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel
 from streamnorm.dialects.gemini.reasoning import (
     is_decodable,
     redacted_from_wire,
@@ -53,7 +52,14 @@ from streamnorm.dialects.gemini.reasoning import (
     signature_from_wire,
 )
 from streamnorm.dialects.gemini.tool_calls import PartialArguments, server_call_from_wire
-from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
+from streamnorm.dialects.gemini.wire import (
+    DIALECT,
+    RawPart,
+    add_extra,
+    data_field,
+    extra_of,
+    to_camel,
+)
 
 _NO_RAW = RawPart()
 _THOUGHT_FIELDS = frozenset({"thought", "thoughtSignature"})

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.json import is_array, is_object
-from streamnorm.dialects.gemini.body.fields import to_camel
+from streamnorm.dialects.gemini.wire import to_camel
 
 _CONTENTS, _PARTS = "contents", "parts"
 _SIGNATURE = "thoughtSignature"

@@ -32,8 +32,7 @@ from streamnorm.dialects.gemini.body.content import (
     read_part,
     result_to_wire,
 )
-from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel, wrap_singles
-from streamnorm.dialects.gemini.wire import DIALECT
+from streamnorm.dialects.gemini.wire import DIALECT, add_extra, extra_of, to_camel, wrap_singles
 
 _MAPPED = frozenset({"role", "parts"})
 # Results had the role `function` in former revisions; SDKs of third parties still send it.

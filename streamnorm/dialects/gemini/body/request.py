@@ -45,13 +45,6 @@ from streamnorm._core.codec import ReadContext, WriteContext, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import clean
 from streamnorm._core.tools import AnyTool
-from streamnorm.dialects.gemini.body.fields import (
-    add_extra,
-    add_fields,
-    extra_of,
-    to_camel,
-    wrap_singles,
-)
 from streamnorm.dialects.gemini.body.messages import ContentsWriter, message_from_wire
 from streamnorm.dialects.gemini.body.tools import (
     TOOL_CONFIG,
@@ -63,7 +56,14 @@ from streamnorm.dialects.gemini.body.tools import (
     tools_to_wire,
 )
 from streamnorm.dialects.gemini.endpoints import ENDPOINTS
-from streamnorm.dialects.gemini.wire import DIALECT
+from streamnorm.dialects.gemini.wire import (
+    DIALECT,
+    add_extra,
+    add_fields,
+    extra_of,
+    to_camel,
+    wrap_singles,
+)
 
 _THINKING = "thinkingConfig"
 _LEVELS = frozenset({"MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})

@@ -29,8 +29,7 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice
-from streamnorm.dialects.gemini.body.fields import add_extra, extra_of, to_camel, wrap_singles
-from streamnorm.dialects.gemini.wire import DIALECT
+from streamnorm.dialects.gemini.wire import DIALECT, add_extra, extra_of, to_camel, wrap_singles
 
 TOOL_CONFIG, _CALLING = "toolConfig", "functionCallingConfig"
 _SERVER_CALLS = "includeServerSideToolInvocations"
