@@ -127,7 +127,8 @@ class ChoiceBlocks:
         # begins.
         if not text:
             return
-        # Baseten's thinking models send `stop` before the text (baseten/finish-before-the-text).
+        # Baseten's thinking models send `stop` before the text (baseten/finish-before-the-text): a
+        # cut in that text must be seen.
         self.is_finished = False
         if self._pending:
             self._pending.add_text(kind, text)
@@ -181,8 +182,8 @@ class ChoiceBlocks:
         state = self._state
         known = len(self.calls.all)
         call = self.calls.resolve(fragment, state.chunk_id)
-        # Together and GLM set `tool_calls` on the first call, before the second
-        # (together/call-after-the-finish).
+        # Together and GLM set `tool_calls` on the first call (together/call-after-the-finish): a
+        # cut in the second must be seen.
         if len(self.calls.all) > known:
             self.is_finished = False
             state.count_call(call.name, fragment.id or "")

@@ -136,8 +136,7 @@ class ChatDecoder(Decoder):
             return
         try:
             value = decode_any(data, max_depth=self._limits.max_json_depth, pieces=wire.PIECES)
-            # Groq and LM Studio name the frame `error`; the payload may lack all that an error
-            # usually has (groq/error-event, lmstudio/error-event-without-a-type).
+            # The name of the frame decides, for its payload may be of any type.
             if frame.event == "error":
                 raise Fatal(named_error(data, self.json_of(data)))
             # Gemini's compatible endpoint sends a list of one error (gemini/error-array).  In an
@@ -160,8 +159,9 @@ class ChatDecoder(Decoder):
         value: dict[str, Any] = {}
         if is_last or not self._started or chunk.error or frame.event == "error":
             value = self._json_object(frame.data)
-        # Beside choices `error` waits for the end of the chunk
-        # (openrouter/error-mid-stream-with-finish-error).
+        # Groq and LM Studio name the frame `error` (groq/error-event,
+        # lmstudio/error-event-without-a-type).  Beside choices an error waits for the end of the
+        # chunk (openrouter/error-mid-stream-with-finish-error).
         if not choices or frame.event == "error":
             error = find_error(value)
             if error is None and frame.event == "error":

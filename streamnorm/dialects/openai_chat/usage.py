@@ -41,8 +41,8 @@ def usage_from_wire(before: Usage, reported: dict[str, Any]) -> Usage:
     reasoning = _pop_count(rest, _REASONING)
     # Values of `total_tokens` that show that `completion_tokens` excludes the reasoning.
     totals = {(prompt or 0) + (completion or 0) + (reasoning or 0)}
-    # litellm-proxy/cache-under-the-names-of-anthropic, Helicone/helicone#5652: Anthropic's input
-    # excludes what the cache holds.
+    # Some of xAI's servers, and proxies before Anthropic, leave the cache out
+    # (xai/citations-on-the-last-chunk, Helicone/helicone#5652).
     if prompt is not None and (read or 0) + (write or 0) > prompt:
         prompt += (read or 0) + (
             write or 0
