@@ -118,7 +118,7 @@ class Admission:
         return asked
 
     @contextmanager
-    def entered(self) -> Generator[None]:
+    def enter(self) -> Generator[None]:
         """Count a request as one that is being answered.
 
         Raises:

@@ -31,7 +31,7 @@ from streamnorm.gateway.admission import (
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compaction import Compactor, sealer_of
-from streamnorm.gateway.config import Config, ConfigError, checked, read_config
+from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
 from streamnorm.gateway.draining import Draining, chain_signals, stopping
 from streamnorm.gateway.messages import MessageEndpoint
 from streamnorm.gateway.network import Network
@@ -82,7 +82,7 @@ class Gateway:
         observers: tuple[Observer, ...] = (),
         store: ResponseStore | None = None,
     ) -> None:
-        self._config = config = checked(config)
+        self._config = config = check_config(config)
         self._network = Network(config)
         self._environ = environ = os.environ if environ is None else environ
         self._admission = Admission(config, environ)
@@ -230,7 +230,7 @@ class Gateway:
         try:
             asked = self._admission.check(scope, received, client)
             call.operation, call.model = asked.operation, asked.model
-            with self._admission.entered():
+            with self._admission.enter():
                 whole = await self._admission.read(receive, received)
                 if whole is None:
                     call.outcome = Abandoned()

@@ -291,10 +291,10 @@ class Attempts:
                 self._client.name,
                 upstream,
                 missing_tools=target.options.missing_tools,
-                adjust=self._adjusted(target),
+                adjust=self._build_adjust(target),
                 limits=limits,
             )
-            sent = turn.answered(sent, target)
+            sent = turn.set_answer_fields(sent, target)
         for loss in sent.losses:
             self._report(loss)
         read = sent.request
@@ -302,7 +302,7 @@ class Attempts:
         # It would be held as long as the answer lasts.
         return structs.replace(sent, request=None)
 
-    def _adjusted(self, target: Target) -> Callable[[Request], Request]:
+    def _build_adjust(self, target: Target) -> Callable[[Request], Request]:
         """Return the function that changes a translated request."""
         adjust = apply_options(target.options, self._report)
         if target.upstream.dialect != self._client.name:

@@ -267,7 +267,7 @@ class AuxiliaryEndpoints:
                 return _Result(stream.outcome.error, headers, upstream.dialect, reason)
             call.status = 200
             sent = ClientStream(exchange, stream.ping, self._config.keepalive_s, lambda _: True)
-            with sent.watched(self._config.keepalive_s, self._config.idle_s):
+            with sent.watch(self._config.keepalive_s, self._config.idle_s):
                 await sent.start(headers)
                 await sent.send(first)
                 await sent.send_all(stream)

@@ -38,7 +38,7 @@ class Balancer:
     def __init__(self) -> None:
         self._asked: dict[tuple[str, int], int] = {}  # requests so far, by entry and group
 
-    def ordered(
+    def order(
         self, targets: tuple[Target, ...], headers: Mapping[str, str], body: Mapping[str, Any]
     ) -> tuple[Target, ...]:
         """Return the upstreams for a request, the first to ask first.

@@ -36,12 +36,12 @@ from streamnorm.gateway.routing import Target
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.state.compaction import (
     Sealer,
+    add_trigger,
     asks_for_compaction,
-    compacted,
-    compacted_response,
-    opened,
+    compact_answer,
+    compact_response,
+    open_summaries,
     summary_request,
-    triggered,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Compactor:
         body = turn.body
         if is_whole:
             with refusals():
-                turn.rewrite(triggered(body))
+                turn.rewrite(add_trigger(body))
         compaction = Compaction(turn, client, body, self._sealer, self._limits, is_whole=is_whole)
         turn.edit = compaction.edit
         return compaction
@@ -206,7 +206,9 @@ class Compaction:
         finally:
             call.partial_usage = begun.stream.usage
             await begun.stream.aclose()
-        answer = message if isinstance(message, StreamError) else compacted(message, self._sealer)
+        answer = (
+            message if isinstance(message, StreamError) else compact_answer(message, self._sealer)
+        )
         if isinstance(answer, StreamError):
             call.outcome = error_outcome(answer)
             await self._fail(answer, writer, stream, call)
@@ -242,7 +244,7 @@ class Compaction:
         """Return the body of an answer."""
         reply = Reply(response=self._turn.fields)
         body = encode_message(answer, self._client.name, reply=reply, created=time.time()).body
-        return compacted_response(body, self._body) if self._is_whole else body
+        return compact_response(body, self._body) if self._is_whole else body
 
     async def _fail(
         self, error: StreamError, writer: Encoder, stream: ClientStream, call: CallRecord
@@ -257,4 +259,4 @@ class Compaction:
 
 def _open_seals(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
     with state_refusals():
-        return opened(body, sealer, passes_others=passes_others)
+        return open_summaries(body, sealer, passes_others=passes_others)

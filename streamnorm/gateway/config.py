@@ -230,7 +230,7 @@ def config_of(value: dict[str, Any], name: str) -> Config:
         raise ConfigError(f"{name}: {exc}") from exc
 
 
-def checked(config: Config) -> Config:
+def check_config(config: Config) -> Config:
     """Return a configuration whose values have the types and bounds of their keys.
 
     Raises:

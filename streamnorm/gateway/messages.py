@@ -72,7 +72,7 @@ class MessageEndpoint:
             received.release()  # which is a fifth of the memory that its translation takes
         is_whole = asked.operation == "compact"
         turn = await self._states.begin(received, client, body)
-        targets = self._balancer.ordered(targets, received.headers, turn.body)
+        targets = self._balancer.order(targets, received.headers, turn.body)
         compaction = await self._bodies.run(
             received.size, partial(self._services.compactor.begin, turn, client, is_whole=is_whole)
         )
@@ -104,9 +104,7 @@ class MessageEndpoint:
         )
         is_stream = asked.operation == "stream"
         watched = (
-            stream.watched(self._poll_interval_s, self._config.idle_s)
-            if is_stream
-            else nullcontext()
+            stream.watch(self._poll_interval_s, self._config.idle_s) if is_stream else nullcontext()
         )
         with watched:
             try:

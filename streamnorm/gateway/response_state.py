@@ -48,7 +48,7 @@ from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.sse import SSEDecoder, encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
-from streamnorm.state.turn import CheckedTurn, unstored
+from streamnorm.state.turn import CheckedTurn, forbid_storing
 
 _FRAME_END = b"\n\n"
 
@@ -165,7 +165,7 @@ class ResponseState:
         self.body = body
         self._is_unchanged = False
         if added_bytes:  # both together are held against the bounds of a request, once decoded
-            self._request = self._rewritten(body, added_bytes)
+            self._request = self._replace_body(body, added_bytes)
             self._written, self._is_expanded = body, True
 
     def request_for(self, target: Target) -> ClientRequest:
@@ -174,11 +174,11 @@ class ResponseState:
         Raises:
             RequestRefused: This upstream cannot: the request needs what is not stored.
         """
-        body = self._edited(target)
+        body = self._edit_body(target)
         if body is self._written:
             return self._request
         if self._is_own(target) or self._is_expanded:
-            return self._rewritten(body)
+            return self._replace_body(body)
         # Its bytes would be written to be decoded again, which is half of the memory in all.
         return structs.replace(self._request, decoded=body)
 
@@ -187,7 +187,7 @@ class ResponseState:
         """Bytes of the request."""
         return self._request.size
 
-    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+    def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         """Return a translated request whose answer is written with `fields`."""
         return sent
 
@@ -216,10 +216,10 @@ class ResponseState:
             return False  # what it is is the upstream's affair
         return disown_foreign_turns(request, upstream) is not request
 
-    def _edited(self, target: Target) -> dict[str, Any]:
+    def _edit_body(self, target: Target) -> dict[str, Any]:
         return self.body if self.edit is None else self.edit(self.body, target)
 
-    def _rewritten(self, body: dict[str, Any], added_bytes: int = 0) -> ClientRequest:
+    def _replace_body(self, body: dict[str, Any], added_bytes: int = 0) -> ClientRequest:
         """Return the request with another body."""
         return self._request.with_body(encode_pieces(body, self.size + added_bytes))
 
@@ -245,7 +245,7 @@ class UnstoredState(ResponseState):
             self._refuse_state()
         return super().request_for(target)
 
-    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+    def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         if self._is_own(target):
             return sent
         return _mark_unstored(sent, is_asked=self._is_asked_to_store)
@@ -318,12 +318,12 @@ class StoredState(ResponseState):
     def request_for(self, target: Target) -> ClientRequest:
         if not (self.fields and self._is_own(target)):
             return super().request_for(target)
-        body = self._edited(target)
+        body = self._edit_body(target)
         # A second copy at the provider would outlive its deletion here.
-        body = unstored(body, encrypts_reasoning=_reasons(body, target.upstream))
-        return self._rewritten(body)
+        body = forbid_storing(body, encrypts_reasoning=_reasons(body, target.upstream))
+        return self._replace_body(body)
 
-    def answered(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
+    def set_answer_fields(self, sent: UpstreamRequest, target: Target) -> UpstreamRequest:
         fields = self.fields
         if not fields:
             if self._is_own(target):

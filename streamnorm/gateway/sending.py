@@ -60,7 +60,7 @@ class ClientStream(EventSender):
         await send_json(self._exchange, status, encode_headers({**headers, **_JSON}), body)
 
     @contextmanager
-    def watched(self, poll_interval_s: float, idle_s: float) -> Generator[None]:
+    def watch(self, poll_interval_s: float, idle_s: float) -> Generator[None]:
         """Send pings while the stream is silent, and cut off a client that reads nothing.
 
         Such a client would hold its upstream, and its place among the requests, for as long as

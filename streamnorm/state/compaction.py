@@ -5,10 +5,10 @@ it with an item `compaction_trigger` at the end of its input, or with `POST /res
 and gets an item `compaction`, opaque to it, that stands for the conversation in its further
 requests.  Here the provider is asked for a summary, which is that item, sealed:
 
-    body = opened(body, sealer, passes_others=False)       # the summaries of earlier turns
+    body = open_summaries(body, sealer, passes_others=False)  # the summaries of earlier turns
     if asks_for_compaction(body):
         message = ...                                      # the answer to summary_request(body)
-        answer = compacted(message, sealer)                # a message of one item, or an error
+        answer = compact_answer(message, sealer)           # a message of one item, or an error
 
 The prefix of the conversation is not changed, so that prompt caches serve it: the instruction
 to summarize stands behind it.  Tools stay declared, since the history has calls of them, but
@@ -92,7 +92,7 @@ def asks_for_compaction(body: dict[str, Any]) -> bool:
     return bool(items) and _is(items[-1], _TRIGGER)
 
 
-def triggered(body: dict[str, Any]) -> dict[str, Any]:
+def add_trigger(body: dict[str, Any]) -> dict[str, Any]:
     """Return a request that asks for compaction; for `/responses/compact`, where all do.
 
     Raises:
@@ -101,7 +101,7 @@ def triggered(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "input": [*items_in(body), {"type": _TRIGGER}]}
 
 
-def opened(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
+def open_summaries(body: dict[str, Any], sealer: Sealer, *, passes_others: bool) -> dict[str, Any]:
     """Return a request with the summaries that `compaction` items hold as messages of the user.
 
     Answers, calls and results before the last summary are left out: it stands for them, as at
@@ -169,7 +169,7 @@ def summary_request(body: dict[str, Any]) -> dict[str, Any]:
     return request
 
 
-def compacted(message: Message, sealer: Sealer) -> Message | StreamError:
+def compact_answer(message: Message, sealer: Sealer) -> Message | StreamError:
     """Return the answer that is a compacted conversation, or why there is none.
 
     A summary that is cut, refused, empty or no text at all would let an agent forget its task.
@@ -203,7 +203,7 @@ def compacted(message: Message, sealer: Sealer) -> Message | StreamError:
     )
 
 
-def compacted_response(response: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+def compact_response(response: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of `/responses/compact`: the user's messages and the compaction.
 
     Args:

@@ -259,7 +259,7 @@ class CheckedTurn(Turn):
         self._read(body)
 
 
-def unstored(body: dict[str, Any], *, encrypts_reasoning: bool) -> dict[str, Any]:
+def forbid_storing(body: dict[str, Any], *, encrypts_reasoning: bool) -> dict[str, Any]:
     """Return a request whose answer its provider does not store, although it could.
 
     Args:

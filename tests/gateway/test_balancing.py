@@ -38,7 +38,7 @@ def asked(
     body: Mapping[str, Any],
     headers: Mapping[str, str] | None = None,
 ) -> list[str]:
-    return [target.name for target in balancer.ordered(targets, headers or {}, body)]
+    return [target.name for target in balancer.order(targets, headers or {}, body)]
 
 
 def said(text: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ async def test_no_ping_is_sent_while_a_chunk_is_blocked() -> None:
     server = SlowServer(CHUNK)
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        with stream.watched(KEEPALIVE_S, IDLE_S):
+        with stream.watch(KEEPALIVE_S, IDLE_S):
             await stream.start({})
             sending = asyncio.create_task(stream.send(CHUNK))
             await server.is_blocked.wait()
@@ -68,7 +68,7 @@ async def test_chunk_waits_for_a_blocked_ping() -> None:
     server = SlowServer(PING)
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        with stream.watched(KEEPALIVE_S, IDLE_S):
+        with stream.watch(KEEPALIVE_S, IDLE_S):
             await stream.start({})
             await server.is_blocked.wait()
             sending = asyncio.create_task(stream.send(CHUNK, more=False))
@@ -107,7 +107,7 @@ async def test_client_that_reads_nothing_is_cut_off(blocked: bytes) -> None:
     server = SlowServer(blocked)
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        with stream.watched(KEEPALIVE_S, KEEPALIVE_S):
+        with stream.watch(KEEPALIVE_S, KEEPALIVE_S):
             await stream.start({})
             if blocked is CHUNK:
                 await stream.send(CHUNK)
@@ -125,7 +125,7 @@ async def test_client_that_reads_slowly_is_not_cut_off() -> None:
 
     async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
         stream = ClientStream(exchange, lambda: b"", 60.0, lambda _: True)
-        with stream.watched(60.0, idle_s):
+        with stream.watch(60.0, idle_s):
             await stream.start({})
             for _ in range(8):
                 await stream.send(CHUNK)
@@ -137,7 +137,7 @@ async def test_nothing_is_left_of_a_request_that_ends_early(blocked: bytes) -> N
     server, before = SlowServer(blocked), asyncio.all_tasks()
     async with open_exchange(server.receive, server.send) as exchange:
         stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-        with stream.watched(KEEPALIVE_S, IDLE_S):
+        with stream.watch(KEEPALIVE_S, IDLE_S):
             await stream.start({})
             with anyio.move_on_after(20 * KEEPALIVE_S):
                 if blocked is CHUNK:
@@ -158,7 +158,7 @@ async def test_fault_of_the_server_in_a_ping_ends_the_request() -> None:
     async def wait_for_a_ping() -> None:
         async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
             stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-            with stream.watched(KEEPALIVE_S, IDLE_S):
+            with stream.watch(KEEPALIVE_S, IDLE_S):
                 await stream.start({})
                 await asyncio.Event().wait()
 
@@ -177,7 +177,7 @@ def test_pings_are_sent_on_an_event_loop_that_anyio_has_not_started() -> None:
     async def wait_for_pings() -> None:
         async with open_exchange(asyncio.Event().wait, send) as exchange:  # type: ignore[arg-type]
             stream = ClientStream(exchange, lambda: PING, KEEPALIVE_S, lambda _: True)
-            with stream.watched(KEEPALIVE_S, IDLE_S):
+            with stream.watch(KEEPALIVE_S, IDLE_S):
                 for _ in range(3):
                     await pings.acquire()
 

@@ -17,9 +17,9 @@ from streamnorm.state.compaction import (
     MAX_SEALED_BYTES,
     Sealer,
     asks_for_compaction,
-    compacted,
-    compacted_response,
-    opened,
+    compact_answer,
+    compact_response,
+    open_summaries,
     summary_request,
 )
 
@@ -39,12 +39,12 @@ def shown(text: str) -> dict[str, Any]:
 
 def refused(body: dict[str, Any], *, passes_others: bool = False) -> StateError:
     with pytest.raises(StateError) as caught:
-        opened(body, SEALER, passes_others=passes_others)
+        open_summaries(body, SEALER, passes_others=passes_others)
     return caught.value
 
 
 def input_of(*items: Any) -> Any:
-    return opened({"input": [*items]}, SEALER, passes_others=False)["input"]
+    return open_summaries({"input": [*items]}, SEALER, passes_others=False)["input"]
 
 
 def summarized(*items: Any, **fields: Any) -> dict[str, Any]:
@@ -97,13 +97,13 @@ def test_sealed_summary_becomes_a_message_of_the_user() -> None:
 @pytest.mark.parametrize("input", [[ASKED], [], "Hi", None, {"type": "compaction"}, [5, "x"]])
 def test_request_without_sealed_items_is_not_changed(input: Any) -> None:
     body = {"model": "m", "input": input}
-    assert opened(body, SEALER, passes_others=False) is body
+    assert open_summaries(body, SEALER, passes_others=False) is body
 
 
 def test_body_of_the_caller_is_not_changed() -> None:
     body = {"input": [ASKED, sealed("It snows."), TRIGGER]}
     before = json.dumps(body)
-    summary_request(opened(body, SEALER, passes_others=False))
+    summary_request(open_summaries(body, SEALER, passes_others=False))
     assert json.dumps(body) == before
 
 
@@ -155,7 +155,7 @@ def test_item_that_was_not_sealed_here_is_refused(content: str, *, passes_others
     is_other = not content.startswith("sn1.compaction.")
     body = {"input": [ASKED, {"type": "compaction", "encrypted_content": content}]}
     if passes_others and is_other:  # the provider may have sealed it
-        assert opened(body, SEALER, passes_others=True) is body
+        assert open_summaries(body, SEALER, passes_others=True) is body
         return
     error = refused(body, passes_others=passes_others)
     assert (error.status, error.code) == (400, "invalid_encrypted_content")
@@ -169,7 +169,7 @@ def test_item_that_was_not_sealed_here_is_refused(content: str, *, passes_others
 def test_item_of_the_provider_stays_beside_one_of_ours() -> None:
     theirs = {"type": "compaction", "encrypted_content": "gAAAAA", "id": "cmp_1"}
     body = {"input": [theirs, sealed("a")]}
-    found = opened(body, SEALER, passes_others=True)
+    found = open_summaries(body, SEALER, passes_others=True)
     assert found == {"input": [theirs, shown(OPENED + "a")]}
 
 
@@ -288,7 +288,7 @@ def answer(*blocks: Any, stop: StopReason | None = "end_turn") -> Message:
 @pytest.mark.parametrize("stop", ["end_turn", "stop_sequence"])
 def test_summary_becomes_one_sealed_item(stop: StopReason) -> None:
     blocks = (Reasoning("Hm."), Text("\n1. Task: "), Text("snow.\n"))
-    found = compacted(answer(*blocks, stop=stop), SEALER)
+    found = compact_answer(answer(*blocks, stop=stop), SEALER)
     assert isinstance(found, Message)
     [item] = found.blocks
     assert isinstance(item, ServerToolCall)
@@ -316,11 +316,11 @@ def test_summary_becomes_one_sealed_item(stop: StopReason) -> None:
 )
 def test_what_is_no_summary_is_an_error(made: Message, problem: str) -> None:
     message = f"{problem}, expected a summary of the conversation"
-    assert compacted(made, SEALER) == StreamError("upstream", message)
+    assert compact_answer(made, SEALER) == StreamError("upstream", message)
 
 
 def test_too_long_a_summary_is_an_error() -> None:
-    found = compacted(answer(Text("a" * (MAX_SEALED_BYTES + 1))), SEALER)
+    found = compact_answer(answer(Text("a" * (MAX_SEALED_BYTES + 1))), SEALER)
     text = "1048577 bytes of text, expected at most 1048576"
     assert found == StreamError("too_large", text, "max_summary_bytes")
 
@@ -341,7 +341,7 @@ def test_whole_answer_repeats_the_messages_of_the_user() -> None:
         ]
     }
     fields = {"type": "message", "status": "completed", "role": "user"}
-    assert compacted_response(response, body) == {
+    assert compact_response(response, body) == {
         "id": "resp_1",
         "object": "response.compaction",
         "created_at": 5.0,

@@ -10,7 +10,7 @@ from support.operation_counts import operations
 from support.stored_responses import response
 
 from streamnorm.state import Lookup, MemoryStore, Turn
-from streamnorm.state.compaction import Sealer, asks_for_compaction, opened, summary_request
+from streamnorm.state.compaction import Sealer, asks_for_compaction, open_summaries, summary_request
 
 COUNT = 80
 
@@ -67,7 +67,7 @@ def compact(store: MemoryStore, count: int) -> None:
     results = [{"type": "function_call_output", "call_id": str(number)} for number in range(count)]
     body = {"input": [*calls, *results, sealed("It snows."), *[said] * count, TRIGGER]}
     assert asks_for_compaction(body)
-    found = opened(body, Sealer([KEY]), passes_others=False)
+    found = open_summaries(body, Sealer([KEY]), passes_others=False)
     assert len(summary_request(found)["input"]) == count + 2
 
 

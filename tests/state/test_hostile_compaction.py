@@ -13,11 +13,11 @@ from streamnorm import DecodeError
 from streamnorm.state import StateError
 from streamnorm.state.compaction import (
     Sealer,
+    add_trigger,
     asks_for_compaction,
-    compacted_response,
-    opened,
+    compact_response,
+    open_summaries,
     summary_request,
-    triggered,
 )
 
 NAMES = st.sampled_from(["type", "role", "id", "call_id", "content", "encrypted_content"])
@@ -64,11 +64,11 @@ def test_any_request_is_summarized_or_refused(
 ) -> None:
     before = json.dumps(body)
     try:
-        request = triggered(body) if is_whole else body
+        request = add_trigger(body) if is_whole else body
         asks = asks_for_compaction(request)
-        found = opened(request, SEALER, passes_others=passes_others)
+        found = open_summaries(request, SEALER, passes_others=passes_others)
         summary = summary_request(found)
-        answer = compacted_response({"output": []}, body)
+        answer = compact_response({"output": []}, body)
     except (DecodeError, StateError) as exc:
         refusal = str(exc)
     else:

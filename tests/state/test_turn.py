@@ -11,7 +11,7 @@ from support.stored_responses import answered, asked, call, message, output, rea
 from streamnorm import DecodeError, LocalProtocolError, Reply
 from streamnorm._core.bodies.request import ToolName
 from streamnorm.state import Found, Item, Lookup, MemoryStore, StateError, StoredResponse, Turn
-from streamnorm.state.turn import CheckedTurn, unstored
+from streamnorm.state.turn import CheckedTurn, forbid_storing
 
 ENCRYPTED = "reasoning.encrypted_content"
 ASKED = said("Snow?")
@@ -392,7 +392,7 @@ def test_request_for_a_provider_that_stores_nothing(
     asked_for: dict[str, Any], included: list[str]
 ) -> None:
     body = {"input": "Hi", "store": True, **asked_for}
-    sent = unstored(body, encrypts_reasoning=True)
+    sent = forbid_storing(body, encrypts_reasoning=True)
     assert sent == {"input": "Hi", "store": False, "include": included}
-    assert unstored(body, encrypts_reasoning=False) == {**body, "store": False}
+    assert forbid_storing(body, encrypts_reasoning=False) == {**body, "store": False}
     assert body == {"input": "Hi", "store": True, **asked_for}

@@ -132,8 +132,8 @@ class AnthropicDecoder(Decoder):
             kind = frame.event
         if frame.event != kind and kind in self._READERS:
             self._note_event_line(frame)
-        # Proxies name the frame and send any text, or send the type in an unnamed frame
-        # (proxy/error-as-plain-text, proxy/crlf-without-event-lines).
+        # Either is enough: some proxies drop the event lines, others wrap the error of another
+        # vendor in a named frame.
         if kind == "error" or frame.event == "error":
             raise Fatal(named_error(data, self.json_of(data)))
         if kind == "ping":

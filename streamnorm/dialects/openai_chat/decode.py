@@ -229,8 +229,8 @@ class ChatDecoder(Decoder):
             blocks = self._choices[number] = ChoiceBlocks(number, self._state)
         delta = choice.delta
         if delta is None and choice.message is not None and blocks.is_empty:
-            # MiniMax ends with a `message` alone (minimax/whole-message-in-place-of-a-delta),
-            # Perplexity sends the text so far in one beside every delta.
+            # Whole responses have messages alone.  Perplexity repeats the text so far in one beside
+            # every delta, and MiniMax ends with one (minimax/whole-message-in-place-of-a-delta).
             delta = self._message_as_delta(choice.message)  # after deltas it repeats them
         if delta is not None:
             self._read_delta(delta, blocks, events)
