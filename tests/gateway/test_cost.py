@@ -47,7 +47,7 @@ async def send_directly(chunks: Chunks) -> None:
 async def send_to_client(chunks: Chunks) -> None:
     async with open_exchange(receive, send) as exchange:
         stream = ClientStream(exchange, lambda: b": ping\n\n", 15.0, lambda _: True)
-        with stream.watched(15.0, 120.0):
+        with stream.watch(15.0, 120.0):
             await stream.start({})
             await stream.send_all(chunks)
 
