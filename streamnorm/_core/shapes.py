@@ -136,6 +136,7 @@ def object_of(required: Mapping[str, Shape], optional: Mapping[str, Shape] | Non
 
     def inside(value: dict[str, object], where: str) -> Iterator[str]:
         path = where and where + "."
+        # Unknown fields are legal: all four vendors add fields without a new version.
         for name, shape in known.items():
             if name in value:
                 yield from problems(shape, value[name], path + name)
@@ -156,6 +157,7 @@ def tagged(shapes: Mapping[str, Shape]) -> Shape:
         elif not isinstance(tag, str):
             yield f"{path}type is {found(tag)}, expected a string"
         elif tag not in shapes:
+            # By its length alone: a tag that is wrong may be any text of the payload.
             yield f"{path}type is unknown in {len(tag)} characters, expected one of the protocol"
         else:
             yield from problems(shapes[tag], value, where)
@@ -242,6 +244,7 @@ def parse_object(text: str) -> tuple[dict[str, Any] | None, list[str]]:
     wrong: list[str] = []
     if not is_standard:
         wrong.append("NaN or Infinity in the payload, expected numbers")
+    # msgspec and the parsers of other languages refuse half a pair.
     if "\\u" in text and lone_surrogate_path(value) is not None:
         wrong.append("escape of a lone surrogate in the payload, expected pairs")
     return value, wrong
@@ -262,6 +265,7 @@ def _parse(text: str) -> tuple[object, bool]:
         return 0.0
 
     try:
+        # msgspec refuses a payload with NaN as a whole, and with it all other problems.
         return json.loads(text, parse_constant=note), not constants
     except (ValueError, RecursionError):
         return _NO_JSON, False

@@ -88,6 +88,7 @@ class Tool(_Tool, frozen=True, tag="function"):
         value: dict[str, Any] = {"name": qualified_name(self.name, self.namespace)}
         if self.description is not None:
             value["description"] = self.description
+        # MCP requires an object at the root (specification of 2026-07-28, `Tool`).
         value["inputSchema"] = {"type": "object", **(self.input_schema or {})}
         return {**value, **(self.extra or {}).get(MCP, {})}
 
@@ -173,6 +174,7 @@ def location_of(value: object) -> dict[str, str] | None:
     Args:
         value: A location; Anthropic's and OpenAI's have `"type": "approximate"`.
     """
+    # The only type that the vendors define; another would mean something else.
     if not is_object(value) or value.get("type", "approximate") != "approximate":
         return None
     fields = {name: item for name, item in value.items() if name != "type" and item is not None}

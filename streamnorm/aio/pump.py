@@ -159,6 +159,7 @@ class Pump(ABC, Generic[T]):
         """How the stream ended; None before its last item was returned."""
         if self._abandoned:
             return Abandoned()
+        # The consumer has not seen the end that the decoder has.
         if self.pending:
             return None
         return self._core.outcome if self._refusal is None else error_outcome(self._refusal)

@@ -387,6 +387,7 @@ class AuxiliaryEndpoints:
             except StateError as error:
                 await self._refuse(error, exchange, call)
                 return
+        # Behind the answer, which needs the response that it deletes.
         if operation.deletes:
             await store.adelete(scope, operation.id)
         call.status = 200

@@ -176,15 +176,20 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state: _Name | None = None
     state_ttl_s: _Seconds = DEFAULT_TTL_S
     on_disconnect: Literal["cancel", "drain"] = "cancel"
+    # Below the 20 s after which Claude Code gives up, and the 60 s of nginx and load balancers.
     keepalive_s: _Seconds = 15.0
     commit_after_s: _Delay | None = None
+    # The timeout of the official SDKs: reasoning models are silent for minutes.
     first_byte_s: _Seconds = 600.0
     idle_s: _Seconds = 120.0
     progress_s: _Seconds = 600.0
     finish_grace_s: _Seconds = 5.0
+    # Kubernetes kills after 30 s.
     drain_grace_s: _Delay = 25.0
+    # SDKs retry twice by themselves: retries on both sides multiply.
     retries: Annotated[int, Meta(ge=0)] = 0
     max_streams: _Bound = 1000
+    # Anthropic refuses larger requests with 413.
     max_body_bytes: _Bound = 32 * 1024 * 1024
     max_event_bytes: _Bound = 16 * 1024 * 1024
 

@@ -70,6 +70,7 @@ class Draining:
         self.has_begun = True
         loop = asyncio.get_running_loop()
         end = loop.time() + grace_s
+        # A second signal may shorten the grace, and none prolongs it.
         if self._timer is None or end < self._timer.when():
             if self._timer is not None:
                 self._timer.cancel()
@@ -110,12 +111,14 @@ def chain_signals(
         begin: Called in the running loop.
         end: Called in its place if the same signal comes again; None for `begin`.
     """
+    # Python sets handlers in the main thread alone.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
     set_here: list[tuple[signal.Signals, _Handler, _Handler]] = []
     for number in _SIGNALS:
+        # hypercorn handles signals in its event loop, where there is no handler to chain.
         before = signal.getsignal(number)
         if callable(before):
             handler = _chain_handler(before, loop, begin, end or begin)
@@ -140,6 +143,7 @@ def _chain_handler(
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal repeated_from
         now = monotonic()
+        # A handler runs between any two instructions: the loop's state is not safe here.
         loop.call_soon_threadsafe(begin if now < repeated_from else end)
         repeated_from = min(repeated_from, now + _REPEAT_S)
         handler(number, frame)

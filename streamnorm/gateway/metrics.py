@@ -140,6 +140,8 @@ class Metrics:
             ("cache_write", usage.cache_write_tokens),
             ("reasoning", usage.reasoning_tokens),
         ):
+            # A counter that never counted is not shown: 0 tokens of a cache would look like a
+            # cache.
             if tokens:
                 self._tokens.labels(kind).inc(tokens)
         for feature, count in call.losses.items():
@@ -148,6 +150,7 @@ class Metrics:
     def _model_label(self, model: str) -> str:
         """Return what the configuration calls a model: clients can name any number of others."""
         found = self._names.find(model)
+        # Each value of a label is a series of its own, which Prometheus stores for weeks.
         return _OTHER if found is None else self._matches[found.entry]
 
     def _feature_label(self, feature: str) -> str:

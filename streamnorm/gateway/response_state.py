@@ -379,6 +379,8 @@ class ResponseStates:
         Raises:
             RequestRefused: The request refers to what is not stored.
         """
+        # Only the Responses API has stored answers
+        # (https://platform.openai.com/docs/guides/conversation-state, read 2026-11-23).
         if not stores_responses(client):
             return ResponseState(received, client, body)
         if self._store is None:
@@ -403,6 +405,7 @@ class ResponseStates:
         """
         if self._store is None or not stores_responses(client):
             return body
+        # A count or a compaction answers for the conversation and stores nothing.
         whole = (await self.begin(received, client, {**body, "store": False})).body
         return {name: value for name, value in whole.items() if name != "store"}
 
@@ -412,6 +415,7 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
     profiles = upstream.profiles or shipped_profiles()
     base = codec_of(upstream.dialect).capabilities
     model = upstream.upstream_model(string_of(body, "model"))
+    # OpenAI answers 400 if `reasoning.encrypted_content` is asked of a model that does not reason.
     return "reasoning" in profiles.resolve(base, server=upstream.server, model=model).fields
 
 

@@ -46,6 +46,7 @@ class ClientStream(EventSender):
     async def start(self, headers: Mapping[str, str]) -> None:
         """Send status 200, unless that was done."""
         self._is_sending = True
+        # A ping has sent status 200 or is about to.
         if self._pinged is not None:
             await self._pinged.wait()
         await self._start(headers)
@@ -116,6 +117,7 @@ class ClientStream(EventSender):
     def _cut_off(self, idle_s: float, blocked_since: float | None) -> None:
         """Cancel the request if its client has read nothing since the last check."""
         is_blocked = self._is_sending or self._pinged is not None
+        # A send that began before the last check still waits: TCP's window has been full since.
         if is_blocked and self._sent_at == blocked_since:
             self._exchange.has_left = True
             self._exchange.tasks.cancel_scope.cancel()
@@ -127,6 +129,7 @@ class ClientStream(EventSender):
         await self._start({})
 
     async def _start(self, headers: Mapping[str, str]) -> None:
+        # A ping may have sent the status, and headers go out once.
         if not self.is_started:
             self.is_started = True
             await self._exchange.start(200, encode_headers({**headers, **EVENT_STREAM_HEADERS}))

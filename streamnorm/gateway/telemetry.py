@@ -88,6 +88,7 @@ class Telemetry:
         is_in_span = trace.get_current_span().get_span_context().is_valid
         span = self._tracer.start_span(
             f"{operation} {call.model_name}".rstrip(),
+            # The span of an instrumented server already has the client's as its parent.
             context=None if is_in_span else propagate.extract(call.trace),
             kind=SpanKind.CLIENT,
             attributes=self._attributes(call, operation),

@@ -37,6 +37,7 @@ def server_of(url: str) -> str | None:
     labels = host.split(".")
     if len(labels) < 2 or labels[-1] in _NOT_PUBLIC or labels[-2] == "example":
         return None
+    # A private address may be any server that speaks the dialect.
     if _is_address(host):
         return None
     for servers in (*(known.endpoints.servers for known in DIALECTS.values()), _SERVERS):

@@ -333,6 +333,7 @@ def _id_of(key: bytes) -> str:
 
 
 def _tag(key: bytes, id: str, payload: str) -> str:
+    # The id of the key and the prefix are signed as well: no tag holds for another version.
     return _base64(hmac.digest(key, f"{_PREFIX}{id}.{payload}".encode(), "sha256"))
 
 

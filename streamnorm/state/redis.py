@@ -323,6 +323,7 @@ def _client(url: str, timeout_s: float) -> Redis:
             socket_connect_timeout=timeout_s,
             # A connection that the server has closed since its last use is opened again.
             retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
+            # RESP2, which every server and proxy has.
             protocol=2,
         )
         # Fails where the URL has an unknown option; redis-py declares no type of it.
@@ -335,6 +336,7 @@ def _client(url: str, timeout_s: float) -> Redis:
 
 def _prefix(scope: str) -> bytes:
     """Return what all keys of a scope begin with; a digest, so that none contains another."""
+    # In braces, so that all keys of a scope would have one slot of a cluster.
     return b"streamnorm:{%b}:" % sha256(key_of(scope)).hexdigest().encode()
 
 
@@ -346,6 +348,7 @@ def _failures() -> Generator[None]:
     try:
         yield
     except (RedisError, ValueError, RecursionError) as exc:  # the last two by its parser
+        # Errors of scripts begin with a code in capitals.
         word = str(exc).partition(" ")[0]
         bases = [base.__name__ for base in type(exc).__mro__ if base.__name__ in _FAILURES]
         reason = _FAILURES[bases[0]] if bases else _REFUSALS.get(word, "refuses a command")
@@ -454,6 +457,7 @@ def found_in(entries: Sequence[Entry], length: int, holders: Mapping[str, int]) 
         unpacked.append(unpack(id_of(entry.id), previous, entry.content))
     chain: list[StoredResponse] = []
     for response in unpacked[:length]:
+        # Expired between two scripts: the chain ends here, as if it had been shorter.
         if response is None:
             break
         chain.append(response)

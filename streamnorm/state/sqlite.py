@@ -162,6 +162,7 @@ class SQLiteStore:
         with self._connection() as connection, self._writing(connection):
             connection.execute("DELETE FROM responses WHERE scope = :scope AND id = :id", key)
             connection.execute(_CLEAN, {"now": now})
+            # Behind the deletion: an older response of the id must not answer in its place.
             if response.size + RESPONSE_BYTES > self._max_chain_bytes:
                 return
             previous = None if response.previous is None else key_of(response.previous)
@@ -259,6 +260,8 @@ class SQLiteStore:
         if not lock.acquire(timeout=self._timeout_s):
             raise StoreError("the store is locked by another thread")
         try:
+            # A transaction that begins by reading cannot wait for another writer
+            # (https://www.sqlite.org/lang_transaction.html, read 2026-11-23).
             with transaction(connection, "BEGIN IMMEDIATE"):
                 yield
         finally:
@@ -294,6 +297,7 @@ class _Reader:
             for key, previous, expires, content in rows:
                 earlier = None if previous is None else id_of(previous)
                 response = self._counted(unpack(id_of(key), earlier, content))
+                # A chain without its start is refused: reading on would be for nothing.
                 if response is None:
                     break
                 if not chain:

@@ -102,6 +102,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         )
         self._inner = inner
         self._last = ExchangeStatus()
+        # SDKs store by default: without a store the second step of an agent would fail.
         stores = stores_responses(known) and known.name != provider.dialect
         self._store = MemoryStore() if store is None and stores else store
         self._options = ExchangeOptions(
@@ -138,6 +139,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                         store.delete(step.scope, step.id)
                     case _:
                         response = self._network.handle_request(exchange.build_request(step))
+                        # The body belongs to the client's response from here on, and is closed with
+                        # it.
                         if exchange.starts_stream(step, response):
                             return exchange.stream(step, response, store)
                         exchange.receive(response, read_whole(response))

@@ -118,6 +118,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         if (found := self._find(method, path)) is None:
             return None
         operation, match = found
+        # Gemini has a path for streams, all others a field of the body.
         if operation == "message" and _wants_stream(body):
             operation = "stream"
         model = _group(match, "model") or _model_in(body)

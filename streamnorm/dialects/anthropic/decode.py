@@ -170,11 +170,12 @@ class AnthropicDecoder(Decoder):
         if max(len(id), len(model)) > self._limits.max_id_chars:
             raise too_large("max_id_chars", self._limits.max_id_chars)
         if self._id is not None:
-            # Gateways that retry may splice a second message into the stream.
+            # Gateways that retry may splice a second message into the stream
+            # (proxy/another-message-spliced-in).
             if id and self._id and id != self._id:
                 raise self.malformed("second message_start with another id, expected one message")
             # A gateway that has switched servers repeats the start (proxy/message-start-twice);
-            # other content is another answer (proxy/another-message-spliced-in).
+            # with other content it is another answer.
             if (message.get("content") or None) != self._content:
                 raise self.malformed("second message_start with other content, expected the same")
             self.note("repeated_message_start", "message")
