@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
 from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter, as_utf8
-from streamnorm._core.events import Completed, Event, Outcome, StreamError, Usage, UsageUpdate
+from streamnorm._core.codec.framing import SSE, FrameWriter, Framing
+from streamnorm._core.codec.invoke_chunks import InvokeChunksSplitter, MessagePassthrough
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    Failed,
+    Outcome,
+    StreamError,
+    Truncated,
+    Usage,
+    UsageUpdate,
+)
 from streamnorm._core.failures import error_outcome, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
@@ -40,6 +51,8 @@ class TranscodeOptions(TypedDict, total=False):
     reasoning: ReasoningField | None
     keep_message: bool
     reply: Reply | None
+    framing: Framing
+    to_framing: Framing
 
 
 class Transcoder:
@@ -80,6 +93,9 @@ class Transcoder:
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
             client's fields.
+        framing: How the events stand in the bytes that are read.
+        to_framing: How they stand in the bytes that are written.  Original bytes are returned
+            if it is `framing`, too.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
@@ -103,9 +119,16 @@ class Transcoder:
         reasoning: ReasoningField | None = "reasoning_content",
         keep_message: bool = True,
         reply: Reply | None = None,
+        framing: Framing = SSE,
+        to_framing: Framing = SSE,
     ) -> None:
         self._decoder = decoder(
-            dialect, server=server, think_tags=think_tags, limits=limits, on_note=on_note
+            dialect,
+            server=server,
+            think_tags=think_tags,
+            limits=limits,
+            on_note=on_note,
+            framing=framing,
         )
         self._encoder = encoder(
             to,
@@ -124,12 +147,22 @@ class Transcoder:
             self._encoder.response_fields = reply.response
             if reply.tools:
                 self._restore(reply, limits)
+        self._frame_writer: FrameWriter | None = None
+        if to_framing.writer is not None:
+            self._frame_writer = to_framing.writer()
+            # A check in each `feed` would cost all other streams some of their time.
+            self.feed = self._feed_framed  # type: ignore[method-assign]
+        self._keeps_framing = framing is to_framing
         self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         changes = changes or bool(self._encoder.response_fields)
+        # Another framing needs the terminal, which some servers leave out.
+        changes = changes or (to_framing is not SSE and to_framing is not framing)
         self._verbatim = verbatim and not changes and self._restorer is None
-        self._passthrough: Passthrough | None = None  # where the original bytes are passed on
+        self._passthrough: Passthrough | MessagePassthrough | None = (
+            None  # where the original bytes are passed on
+        )
         self._is_decided = False  # whether the source is known
         self._has_ended = False  # `close` or `abort` was called
         self._withheld = 0  # events read last that a client would fail at, or take for success
@@ -161,6 +194,19 @@ class Transcoder:
             if self._decoder.is_plain:
                 return [written] if (written := passthrough.take(data)) else []
         return self._read_in_full(data, frames, position, parts)
+
+    def _feed_framed(self, data: bytes) -> list[bytes]:
+        return self._in_frames(Transcoder.feed(self, data))
+
+    def _in_frames(self, pieces: list[bytes]) -> list[bytes]:
+        """Return events in the framing of the target; original messages are in theirs."""
+        writer = self._frame_writer
+        if writer is None or not pieces or isinstance(self._passthrough, MessagePassthrough):
+            return pieces
+        outcome = self.outcome
+        failure = outcome.error if isinstance(outcome, Failed | Truncated) else None
+        framed = writer.write(pieces[0], failure)
+        return [framed] if framed else []
 
     def _read_in_full(
         self, data: bytes, frames: list[RawFrame], position: int, parts: list[bytes]
@@ -207,15 +253,17 @@ class Transcoder:
 
     def close(self) -> list[bytes]:
         """Return the bytes that are known now that the source has ended; later calls none."""
-        return self._end(self._decoder.close)
+        return self._in_frames(self._end(self._decoder.close))
 
     def abort(self, cause: BaseException) -> list[bytes]:
         """Return the bytes that are known now that the source has failed; later calls none."""
-        return self._end(lambda: self._decoder.abort(cause))
+        return self._in_frames(self._end(lambda: self._decoder.abort(cause)))
 
     def ping(self) -> bytes:
-        """Return a keep-alive for the client; nothing after the stream has ended."""
-        return b"" if self.outcome is not None else self._encoder.ping()
+        """Return a keep-alive for the client; nothing after the end, or without one."""
+        if self.outcome is not None or self._frame_writer is not None:
+            return b""
+        return self._encoder.ping()
 
     @property
     def outcome(self) -> Outcome | None:
@@ -312,7 +360,13 @@ class Transcoder:
             # Unknown fields of the dialect itself lose nothing when they are written back.
             self._encoder.extras = True
             if self._verbatim:
-                self._passthrough = Passthrough(self._decoder.framing)
+                self._passthrough = self._pass_through()
+
+    def _pass_through(self) -> Passthrough | MessagePassthrough:
+        splitter = self._decoder.framing
+        if self._keeps_framing and isinstance(splitter, InvokeChunksSplitter):
+            return MessagePassthrough(splitter)
+        return Passthrough(splitter)
 
     def _read(self, raw: RawFrame) -> bytes:
         """Read a frame in full, and return the bytes to write."""
@@ -336,7 +390,8 @@ class Transcoder:
             if error is None:
                 return b""
             # The provider's own error event has passed: a second one would be another error.
-            is_shown = error.kind == "upstream" and not self._decoder.error_outside_stream
+            is_outside = self._decoder.error_outside_stream and not self._passthrough.shows_failures
+            is_shown = error.kind == "upstream" and not is_outside
             if is_shown:
                 return b""
             has_completed = isinstance(self._decoder.outcome, Completed)
@@ -380,7 +435,10 @@ class Transcoder:
         self._encoder.resume_after_passthrough(
             self._accumulator.start, self._decoder.next_sequence_number
         )
-        return self._encoder.render(error)
+        written = self._encoder.render(error)
+        if self._frame_writer is not None and isinstance(self._passthrough, MessagePassthrough):
+            return self._frame_writer.write(written, error)
+        return written
 
     def _end(self, end: Callable[[], list[Event]]) -> list[bytes]:
         """Return the bytes of the last events, once."""

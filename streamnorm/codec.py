@@ -17,6 +17,8 @@ from streamnorm._core.codec import (
     Feed,
     FormatSniffer,
 )
+from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
@@ -24,7 +26,7 @@ from streamnorm._core.losses import Note, OnNote
 from streamnorm._registry import DIALECTS, decoder_of, detect_frame, encoder, lookup
 from streamnorm.sse import Frame, RawFrame
 
-__all__ = ["Decoder", "Encoder", "Feed", "decoder", "encoder"]
+__all__ = ["INVOKE_CHUNKS", "SSE", "Decoder", "Encoder", "Feed", "Framing", "decoder", "encoder"]
 
 _MAX_DETECTION_FRAMES = 16
 _UNKNOWN = "no stream of a known dialect"
@@ -37,6 +39,7 @@ def decoder(
     think_tags: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     on_note: OnNote | None = None,
+    framing: Framing = SSE,
 ) -> Decoder:
     """Return a decoder: bytes of one stream in, events out.
 
@@ -46,11 +49,17 @@ def decoder(
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
         limits: Bounds.
         on_note: Called with each note as it happens.
+        framing: How the events stand in the bytes.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
     """
-    shared: DecodeOptions = {"server": server, "limits": limits, "on_note": on_note}
+    shared: DecodeOptions = {
+        "server": server,
+        "limits": limits,
+        "on_note": on_note,
+        "framing": framing,
+    }
     own = {"think_tags": think_tags}
     if dialect is None:
         return _UnnamedDecoder(own, **shared)

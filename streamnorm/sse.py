@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 
 __all__ = ["Fragment", "Frame", "RawFrame", "SSEDecoder", "StrayLine", "encode_frame", "is_whole"]
@@ -88,6 +89,7 @@ class SSEDecoder:
             before it.  The owner may clear the list.
         stray_lines: How many stray lines were read, those that were dropped included.
         overflowed: Whether an event passed `max_event_bytes`.
+        failure: None: no other failure is possible.
         carries: Whether the next bytes go on with what was read before, as they do at the start
             of the stream, within an event, and behind a CR.
         held: The beginning of an event, which is not looked into before its end is there.
@@ -109,6 +111,7 @@ class SSEDecoder:
         self.strays: list[tuple[int, bytes]] = []
         self.stray_lines = 0
         self.overflowed = False
+        self.failure: StreamError | None = None
         self.carries = True
         self.holds_original = False
         self.safe_bytes = max_event_bytes - 1
@@ -184,6 +187,10 @@ class SSEDecoder:
         if not out or type(out[-1]) is not Frame:
             self.frames -= 1
         return out
+
+    def as_event_stream(self, data: bytes) -> bytes:
+        """Return the bytes of the last read as an event stream, which they are."""
+        return data
 
     @property
     def unfinished_bytes(self) -> int:

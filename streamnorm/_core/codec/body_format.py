@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from streamnorm._core.codec.framing import Splitter
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame, SSEDecoder
 
@@ -130,7 +131,7 @@ def one_line_each(data: bytes) -> bytes:
     return _NEXT_LINE.sub(b" ", data)
 
 
-def holds_no_field(sse: SSEDecoder) -> bool:
+def holds_no_field(sse: Splitter) -> bool:
     """Return whether a source that has ended is text or binary data, not an event stream.
 
     A last line without its end may be a field whose name was cut.

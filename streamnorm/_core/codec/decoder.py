@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from streamnorm._core.codec.body_format import Body, BodyFormat, FormatSniffer, holds_no_field
 from streamnorm._core.codec.delta_run import DeltaRun
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm._core.events import Completed, Event, Opaque, Outcome, Ping, StreamError, Usage
 from streamnorm._core.failures import (
@@ -25,7 +26,7 @@ from streamnorm._core.failures import (
 from streamnorm._core.json import InvalidJSON, clean, compact, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
-from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
+from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
 
 ALL_EVENTS = sys.maxsize
 """Value of `Decoder.refused` if the stream failed in an event before its dialect was detected."""
@@ -41,6 +42,7 @@ class Decoder(ABC):
         server: Name of the server; enables its quirks in the dialects that have some.
         limits: Bounds.
         on_note: Called with each note as it happens, with a count of 1.
+        framing: How the events stand in the bytes.
 
     Attributes:
         dialect: Name of the dialect; empty while it is not detected.
@@ -48,7 +50,7 @@ class Decoder(ABC):
         outcome: Outcome of the stream; None until it has ended.
         first_usage: Usage of the frame that started the message, for the encoder's own start.
         split: Cuts the next bytes into frames; the state of the decoder is which function it is.
-        framing: The SSE decoder of the stream.
+        framing: The reading half of the stream's framing.
         is_plain: Whether the original bytes are an event stream; if not, `as_event_stream`
             converts them.
         run: The fast path; None before the stream has begun and after it has ended.
@@ -70,6 +72,7 @@ class Decoder(ABC):
         server: str | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         on_note: OnNote | None = None,
+        framing: Framing = SSE,
     ) -> None:
         self.outcome: Outcome | None = None
         self.run: DeltaRun | None = None
@@ -77,12 +80,15 @@ class Decoder(ABC):
         self.is_plain = True
         self._limits = limits
         self._idle_frames = 0  # idle frames that were read in full
-        self.framing = SSEDecoder(
-            max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
-        )
+        self.framing = framing.splitter(limits)
         self._on_note = on_note
         self._notes: dict[Note, int] = {}
         self.split: Callable[[bytes], list[RawFrame]] = self._split_start
+        # Compatible servers that leave the terminal out send server-sent events.
+        self._may_lack_terminal = framing is SSE
+        if framing is not SSE:  # whose bytes no other body can be taken for
+            self.split = self._split_framed
+            self.is_plain = False
         self._blank = False  # white space came before the first other byte
         self._body: Body | None = None  # JSON or HTML: another format, or judged at its end
         self._strays = b""  # lines outside events
@@ -133,7 +139,7 @@ class Decoder(ABC):
                         return events
                     self._idle_frames += len(events) == before or type(events[-1]) is Ping
             if self.framing.overflowed:
-                raise too_large("max_event_bytes", self._limits.max_event_bytes)
+                raise self._broken_framing()
         except Fatal as fatal:
             # A frame that failed is withheld from a client in passthrough: it would fail at the
             # frame before it reads our error.
@@ -234,7 +240,9 @@ class Decoder(ABC):
 
         b"" while the source may still be a body that is no stream.
         """
-        return data if self._body is None else self._body.last_events()
+        if self._body is not None:
+            return self._body.last_events()
+        return self.framing.as_event_stream(data)
 
     @property
     def frames(self) -> int:
@@ -283,7 +291,7 @@ class Decoder(ABC):
             self.note("unterminated", "last frame")
             lenient = ("unterminated",)
             self.read(rest, events)
-        if self.outcome is None:
+        if self.outcome is None and self._may_lack_terminal:
             lenient = (*self.complete_without_terminal(events), *lenient)
         if lenient and isinstance(self.outcome, Completed):
             lenient = (*lenient, *self.outcome.lenient)
@@ -356,6 +364,13 @@ class Decoder(ABC):
             return too_large("max_json_depth", self._limits.max_json_depth)
         return self.malformed(str(problem))
 
+    def _broken_framing(self) -> Fatal:
+        failure = self.framing.failure
+        if failure is None:
+            return too_large("max_event_bytes", self._limits.max_event_bytes)
+        self.error_outside_stream = True
+        return Fatal(failure)
+
     def _fail(self, error: StreamError, events: list[Event]) -> None:
         self.outcome, self.run = error_outcome(error), None
         events.append(error)
@@ -378,6 +393,10 @@ class Decoder(ABC):
         self._body = Body(self.sniffer(start), b"\n\n" * self._blank)
         self.split = partial(self._split_body, self._body)
         return self.split(start)
+
+    def _split_framed(self, data: bytes) -> list[RawFrame]:
+        self._begin_stream()
+        return self.split(data)
 
     def _begin_stream(self) -> None:
         self.split = self.framing.split

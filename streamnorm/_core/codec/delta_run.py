@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from streamnorm._core.codec.framing import Splitter
 from streamnorm._core.errors import LimitExceeded
 from streamnorm._core.events import (
     Delta,
@@ -49,14 +50,14 @@ class DeltaRun(ABC):
             frame is read in full.
         reports_usage: Whether frames of the run may report usage.
         reads_are_events: Whether the last read was exactly one event, as the next may be.
-        framing: The SSE decoder of the stream; one that never starts if the body has
+        framing: The reading half of the stream's framing; one that never starts if the body has
             another format.
         idle_frames: Number of frames that gave no text.
     """
 
     prefix: bytes = b"data: "
     delta: Delta
-    framing: SSEDecoder = _NO_FRAMING
+    framing: Splitter = _NO_FRAMING
     reports_usage: bool = False
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ from streamnorm._core.codec.checker import Checker, RequestCheck, RequestViolati
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Endpoints
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, OnNote
@@ -26,6 +27,7 @@ class DecodeOptions(TypedDict, total=False):
     server: str | None
     limits: Limits
     on_note: OnNote | None
+    framing: Framing
 
 
 class EncodeOptions(TypedDict, total=False):

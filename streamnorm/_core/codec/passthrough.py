@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from streamnorm.sse import SSEDecoder
+from streamnorm._core.codec.framing import Splitter
 
 # The end of an event: the end of its last line, and a blank line.  A CR alone ends a line (WHATWG
 # HTML, section 9.2.5).
@@ -41,7 +41,9 @@ class Passthrough:
         framing: SSE decoder that splits the same bytes.
     """
 
-    def __init__(self, framing: SSEDecoder) -> None:
+    shows_failures = False  # of the framing, which no event holds
+
+    def __init__(self, framing: Splitter) -> None:
         self._framing = framing
         self._held = b""  # beginning of an event, equal to the bytes that the framing holds
         self._behind: list[bytes] = []  # later reads, of which the framing holds other bytes

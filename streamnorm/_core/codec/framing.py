@@ -1,0 +1,104 @@
+"""Framings: how the events of a dialect stand in the bytes of a stream.
+
+Every dialect is defined on server-sent events, and its decoder and encoder know no other form.
+Another framing turns its bytes into the lines of such events, and back:
+
+    bytes -> Splitter.split -> raw frames -> the decoder of the dialect
+    the encoder of the dialect -> server-sent events -> FrameWriter.write -> bytes
+
+A framing is chosen by the route or the caller, never guessed from the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from streamnorm._core.events import StreamError
+from streamnorm._core.limits import Limits
+from streamnorm.sse import Frame, RawFrame, SSEDecoder, StrayLine
+
+
+class Splitter(Protocol):
+    """The reading half of a framing; `SSEDecoder` says what the members are.
+
+    Attributes:
+        failure: Why the stream cannot be read any further, or how the server ended it; None while
+            it goes on.  `overflowed` is set with it.
+    """
+
+    carries: bool
+    failure: StreamError | None
+    frames: int
+    held: bytes
+    holds_original: bool
+    is_irregular: bool
+    overflowed: bool
+    safe_bytes: int
+    stray_lines: int
+    strays: list[tuple[int, bytes]]
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of the event that has begun and not ended."""
+        ...
+
+    def split(self, data: bytes) -> list[RawFrame]:
+        """Return the events that `data` completes, each once, in order."""
+        ...
+
+    def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
+        """Return the frame that `split` returned."""
+        ...
+
+    def as_event_stream(self, data: bytes) -> bytes:
+        """Return the events of the last read, whose bytes are `data`, as server-sent events."""
+        ...
+
+    def unterminated(self) -> Frame | None:
+        """Return what the source left of an event, if that can be read."""
+        ...
+
+
+class FrameWriter(Protocol):
+    """The writing half of a framing."""
+
+    def write(self, data: bytes, failure: StreamError | None) -> bytes:
+        """Return server-sent events in the framing.
+
+        Args:
+            data: Whole events, as the encoder of the dialect writes them.
+            failure: The error that ends the stream with them; None if none does.
+        """
+        ...
+
+
+class Framing(Struct, frozen=True):
+    """How the events of a dialect stand in the bytes of a stream.
+
+    Attributes:
+        name: Name of the framing.
+        media_type: `content-type` of a stream.
+        splitter: Factory of the reading half.
+        writer: Factory of the writing half; None where encoders write the framing themselves.
+    """
+
+    name: str
+    media_type: str
+    splitter: Callable[[Limits], Splitter]
+    writer: Callable[[], FrameWriter] | None = None
+
+    def __repr__(self) -> str:
+        return f"Framing({self.name!r})"
+
+
+def _sse_splitter(limits: Limits) -> SSEDecoder:
+    return SSEDecoder(
+        max_event_bytes=limits.max_event_bytes, max_stray_bytes=limits.max_error_body_bytes
+    )
+
+
+SSE = Framing("sse", "text/event-stream", _sse_splitter)
+"""Server-sent events."""

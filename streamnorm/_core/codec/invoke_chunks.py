@@ -1,0 +1,304 @@
+"""Amazon Bedrock's `InvokeModelWithResponseStream`: events of another dialect in an event stream.
+
+Each event of the model is the base64 in a message of type `chunk`.  What fails is a message of
+another type, which ends the stream (botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json`
+and `eventstream.py`, read 2026-11-23).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.codec.framing import Framing
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import NOT_A_STREAM
+from streamnorm._core.json import FAST_ERRORS, dumps, object_in, string_of
+from streamnorm._core.limits import Limits
+from streamnorm.eventstream import EventStreamDecoder, Message, encode_message
+from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
+
+_FAILED = Fragment(b"")  # has the decoder look at `failure`
+_LINE_ENDS = re.compile(rb"[\r\n]+")
+_TYPE = re.compile(rb'\{"type":"([a-z_]{1,64})"')
+
+# HTTP status and whether another request may succeed, by exception (the same model, `errors`).
+_EXCEPTIONS: dict[str, tuple[int, bool]] = {
+    "validationException": (400, False),
+    "modelTimeoutException": (408, True),
+    "modelStreamErrorException": (424, True),
+    "throttlingException": (429, True),
+    "internalServerException": (500, True),
+    "serviceUnavailableException": (503, True),
+}
+_BY_STATUS = {status: name for name, (status, _) in _EXCEPTIONS.items()} | {
+    504: "modelTimeoutException",
+    529: "throttlingException",
+}
+
+# What the other families of models write, by a field that no other family has.
+_FAMILIES = {
+    "completion": "text completions",
+    "outputText": "Amazon Titan",
+    "generation": "Meta Llama",
+    "outputs": "Mistral",
+    "event_type": "Cohere",
+    "generations": "Cohere",
+    "is_finished": "Cohere",
+    "messageStart": "Amazon Nova",
+    "contentBlockDelta": "Amazon Nova",
+}
+
+
+class _Chunk(Struct, rename={"data": "bytes"}):
+    """The payload of a `chunk`, without the padding `p` that hides the length of the text."""
+
+    data: bytes
+
+
+class _Typed(Struct):
+    type: str | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_decode_type = msgspec.json.Decoder(_Typed).decode
+
+
+class InvokeChunksSplitter:
+    """Cuts a stream into the events in its chunks; see `Splitter`.
+
+    Args:
+        limits: Bounds; `max_event_bytes` bounds a message.
+    """
+
+    carries = True  # a read is never one event as it stands
+    held = b""
+    holds_original = False
+    is_irregular = False
+    stray_lines = 0
+    strays: list[tuple[int, bytes]]
+
+    def __init__(self, limits: Limits) -> None:
+        self.failure: StreamError | None = None
+        self.frames = 0
+        self.overflowed = False
+        self.safe_bytes = limits.max_event_bytes - 1
+        self.strays = []
+        self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
+        self._last: list[RawFrame] = []  # the events of the last read
+        self._originals: list[bytes] = []  # the messages that hold them, or end the stream
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of the message that has begun and not ended."""
+        return self._messages.unfinished_bytes
+
+    def split(self, data: bytes) -> list[RawFrame]:
+        """Return the events in the chunks that `data` completes, each as the lines of one event."""
+        frames: list[RawFrame] = []
+        self._last, self._originals = frames, []
+        if self.failure is not None:
+            return frames
+        for message in self._messages.feed(data):
+            event = self._event_of(message)
+            if event is None:
+                if self.failure is not None and self.failure.kind == "upstream":
+                    self._originals.append(message.raw)
+                break
+            frames.append(event)
+            self._originals.append(message.raw)
+            self.frames += 1
+        self.failure = self.failure or self._messages.failure
+        if self.failure is not None:
+            frames.append(_FAILED)
+        return frames
+
+    def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
+        """Return the frame of an event that `split` returned."""
+        if isinstance(raw, Fragment):
+            self.overflowed = True  # all events before the failure are read
+            return []
+        name, _, payload = raw.partition(b"\ndata: ")
+        text = payload.decode(errors="replace")
+        return [Frame(name.removeprefix(b"event: ").decode(), text)]
+
+    def as_event_stream(self, data: bytes) -> bytes:
+        """Return the events of the last read as server-sent events."""
+        return b"".join([b"%b\n\n" % raw for raw in self._last if isinstance(raw, bytes)])
+
+    def take_originals(self, unread: int) -> bytes:
+        """Return the messages of the last read, once.
+
+        Args:
+            unread: Number of messages at the end that are left out.
+        """
+        originals, self._originals = self._originals, []
+        return b"".join(originals[:-unread] if unread else originals)
+
+    def unterminated(self) -> Frame | None:
+        """Return None: half a message cannot be checked, and is a cut."""
+        return None
+
+    def _event_of(self, message: Message) -> bytes | None:
+        """Return the event in a message as lines; None if the stream ends with it."""
+        kind = message.text(":message-type")
+        if kind != "event":
+            self.failure = _error_of(message, kind)
+            return None
+        if message.text(":event-type") != "chunk":
+            self.failure = _malformed(
+                f"an event {message.text(':event-type')!r:.64}, expected chunk"
+            )
+            return None
+        try:
+            payload = _decode_chunk(message.payload).data
+            if b"\n" in payload or b"\r" in payload:
+                payload = _LINE_ENDS.sub(b" ", payload)  # of JSON, which has none in its strings
+            named = _TYPE.match(payload)
+            name = named[1] if named else (_decode_type(payload).type or "").encode()
+        except FAST_ERRORS:
+            self.failure = _malformed("a chunk that holds no event, expected base64 of JSON")
+            return None
+        if not name or b"\n" in name or b"\r" in name:
+            self.failure = _foreign(payload)
+            if self.failure is not None:
+                return None
+            name = b"message"
+        return b"event: %b\ndata: %b" % (name, payload)
+
+
+def _malformed(message: str) -> StreamError:
+    return StreamError("malformed", message)
+
+
+def _foreign(payload: bytes) -> StreamError | None:
+    """Return the error for an event of a family of models that no dialect reads; None otherwise."""
+    value = object_in(payload.decode(errors="replace"))
+    family = next((_FAMILIES[name] for name in value if name in _FAMILIES), None)
+    if family is None:
+        return None
+    return StreamError(
+        "malformed", f"a stream of {family}, expected events of a known dialect", NOT_A_STREAM
+    )
+
+
+def _error_of(message: Message, kind: str) -> StreamError:
+    """Return the error that an exception or an error message reports."""
+    if kind == "error":  # which no model describes
+        text = message.text(":error-message") or "the server ended the stream"
+        return StreamError("upstream", text, message.text(":error-code") or None)
+    if kind != "exception":
+        return _malformed(f"a message of type {kind!r:.64}, expected an event")
+    name = message.text(":exception-type")
+    fields: dict[str, Any] = object_in(message.payload.decode(errors="replace"))
+    status, retryable = _EXCEPTIONS.get(name, (None, None))
+    original = fields.get("originalStatusCode")
+    if type(original) is int and 400 <= original <= 599:
+        status, retryable = original, original in (408, 409, 429) or original >= 500
+    extra: dict[str, Any] = {
+        key: fields[key] for key in ("originalStatusCode", "originalMessage") if key in fields
+    }
+    # Both spellings are read by botocore.
+    text = string_of(fields, "message") or string_of(fields, "Message") or name or "an exception"
+    return StreamError("upstream", text, name or None, status, retryable, extra or None)
+
+
+class MessagePassthrough:
+    """Returns the original messages of a stream; see `Passthrough`.
+
+    Args:
+        splitter: The splitter of the same bytes.
+    """
+
+    shows_failures = True  # an exception passes as it came
+
+    def __init__(self, splitter: InvokeChunksSplitter) -> None:
+        self._splitter = splitter
+
+    def take(self, data: bytes, unread: int = 0) -> bytes:
+        """Return the messages that the last read completed."""
+        return self._splitter.take_originals(unread)
+
+    take_other = take
+
+    def rest(self) -> bytes:
+        """Return nothing: half a message cannot be read."""
+        return b""
+
+
+_EVENT = {":content-type": "application/json", ":message-type": "event"}
+
+
+class InvokeChunksWriter:
+    """Writes server-sent events as chunks.
+
+    A client takes the end of the bytes for success (botocore), so a failure is an exception, and
+    an `error` event, which clients of the operation do not read, is never in a chunk.
+    """
+
+    def __init__(self) -> None:
+        self._sse = SSEDecoder()
+        self._usage: dict[str, Any] = {}
+
+    def write(self, data: bytes, failure: StreamError | None) -> bytes:
+        """Return whole events as messages; see `FrameWriter`."""
+        # No recording of the operation has a ping.
+        frames = [frame for frame in self._sse.feed(data) if frame.event not in ("ping", "error")]
+        out = [self._encode_chunk(frame) for frame in frames]
+        if failure is not None:
+            out.append(_encode_exception(failure))
+        return b"".join(out)
+
+    def _encode_chunk(self, frame: Frame) -> bytes:
+        text = frame.data
+        if frame.event in ("message_start", "message_delta"):
+            self._note_usage(object_in(text))
+        elif frame.event == "message_stop":
+            text = self._with_metrics(object_in(text))
+        payload = msgspec.json.encode(_Chunk(text.encode("utf-8", "replace")))
+        return encode_message({":event-type": "chunk", **_EVENT}, payload)
+
+    def _note_usage(self, event: dict[str, Any]) -> None:
+        usage = event.get("message", event)["usage"]
+        self._usage |= {name: count for name, count in usage.items() if count is not None}
+
+    def _with_metrics(self, event: dict[str, Any]) -> str:
+        """Return the last event with its metrics, in which clients of Bedrock look for tokens."""
+        counts = {
+            "inputTokenCount": "input_tokens",
+            "outputTokenCount": "output_tokens",
+            "cacheReadInputTokenCount": "cache_read_input_tokens",
+            "cacheWriteInputTokenCount": "cache_creation_input_tokens",
+        }
+        metrics = {name: self._usage.get(field, 0) for name, field in counts.items()}
+        metrics |= {"invocationLatency": 0, "firstByteLatency": 0}  # which only a clock knows
+        return dumps({"amazon-bedrock-invocationMetrics": metrics, **event}).decode()
+
+
+def _encode_exception(error: StreamError) -> bytes:
+    status = error.status_hint
+    name = error.code if error.code in _EXCEPTIONS else None
+    if name is None and error.kind == "upstream" and status is not None:
+        name = _BY_STATUS.get(status)
+        if name is None and 400 <= status < 500:
+            name = "validationException"
+        elif name is None and status >= 500:
+            name = "internalServerException"
+    name = name or "modelStreamErrorException"
+    fields: dict[str, Any] = {"message": error.message}
+    if name == "modelStreamErrorException":
+        fields |= {"originalStatusCode": status or 424, "originalMessage": error.message}
+    headers = {":exception-type": name, ":content-type": "application/json"}
+    return encode_message({**headers, ":message-type": "exception"}, dumps(fields))
+
+
+INVOKE_CHUNKS = Framing(
+    "invoke_chunks",
+    "application/vnd.amazon.eventstream",
+    InvokeChunksSplitter,
+    InvokeChunksWriter,
+)
+"""Events of another dialect in the chunks of Amazon Bedrock's `InvokeModelWithResponseStream`."""

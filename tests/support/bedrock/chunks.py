@@ -1,0 +1,68 @@
+"""Streams of `InvokeModelWithResponseStream`, framed here and not by the package."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from botocore.eventstream import EventStreamBuffer
+
+from streamnorm.eventstream import encode_message
+from streamnorm.sse import SSEDecoder
+
+__all__ = ["Invoked", "chunk", "exception", "invoked", "of_sse", "sse_of"]
+
+
+def chunk(event: object, padding: str = "abcdefg") -> bytes:
+    """Return the message of one event, with the padding that Bedrock adds."""
+    data = event if isinstance(event, bytes) else json.dumps(event, separators=(",", ":")).encode()
+    payload = json.dumps({"bytes": b64encode(data).decode(), "p": padding}).encode()
+    headers = {":event-type": "chunk", ":content-type": "application/json"}
+    return encode_message({**headers, ":message-type": "event"}, payload)
+
+
+def exception(kind: str, **fields: Any) -> bytes:
+    """Return the message of an exception."""
+    headers = {":exception-type": kind, ":content-type": "application/json"}
+    return encode_message({**headers, ":message-type": "exception"}, json.dumps(fields).encode())
+
+
+def of_sse(data: bytes) -> bytes:
+    """Return the events of an Anthropic stream as Bedrock sends them."""
+    frames = SSEDecoder().feed(data)
+    return b"".join([chunk(frame.data.encode()) for frame in frames if frame.event != "ping"])
+
+
+class Invoked(NamedTuple):
+    """What botocore's parser reads of a stream.
+
+    Attributes:
+        events: The events in the chunks.
+        exceptions: Type and fields of the exceptions.
+    """
+
+    events: list[dict[str, Any]]
+    exceptions: list[tuple[str, dict[str, Any]]]
+
+
+def invoked(data: bytes) -> Invoked:
+    """Read a stream with botocore's parser; it drops half a message at the end in silence."""
+    buffer = EventStreamBuffer()
+    buffer.add_data(data)
+    found = Invoked([], [])
+    for message in buffer:
+        fields = json.loads(message.payload)
+        if message.headers[":message-type"] == "exception":
+            found.exceptions.append((message.headers[":exception-type"], fields))
+        else:
+            found.events.append(json.loads(b64decode(fields["bytes"])))
+    return found
+
+
+def sse_of(events: Iterable[dict[str, Any]]) -> bytes:
+    """Return events as Anthropic's own API sends them."""
+    return b"".join(
+        [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+    )

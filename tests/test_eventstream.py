@@ -1,0 +1,197 @@
+"""AWS event streams, by vectors of the format and with botocore's parser as an oracle."""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import pack
+from typing import NamedTuple
+from zlib import crc32
+
+import pytest
+from botocore.eventstream import EventStreamBuffer
+from hypothesis import given
+from hypothesis import strategies as st
+from support.operation_counts import operations, peak
+
+from streamnorm.eventstream import EventStreamDecoder, Message, encode_message
+
+# The smallest message, as aws-c-event-stream's tests have it: no headers, no payload.
+EMPTY = bytes.fromhex("00000010 00000000 05c248eb 7d98c8ff")
+TEXTS = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+
+
+def framed(headers: bytes, payload: bytes = b"", *, total: int | None = None) -> bytes:
+    """Return a message with right checksums, whatever its lengths say."""
+    total = len(headers) + len(payload) + 16 if total is None else total
+    lengths = pack(">II", total, len(headers))
+    data = lengths + pack(">I", crc32(lengths)) + headers + payload
+    return data + pack(">I", crc32(data))
+
+
+class Reading(NamedTuple):
+    """A decoder that has read some bytes, and the messages in them."""
+
+    decoder: EventStreamDecoder
+    messages: list[Message]
+
+
+def read(data: bytes, size: int | None = None, **bounds: int) -> Reading:
+    """Read bytes, in pieces of a size or at once."""
+    reader = EventStreamDecoder(**bounds)
+    step = size or len(data) or 1
+    pieces = (data[start : start + step] for start in range(0, len(data), step))
+    return Reading(reader, [message for piece in pieces for message in reader.feed(piece)])
+
+
+def failure(data: bytes, **bounds: int) -> str:
+    error = read(data, **bounds).decoder.failure
+    assert error is not None
+    return error.message
+
+
+def test_smallest_message() -> None:
+    reader, found = read(EMPTY)
+    assert found == [Message({}, b"", EMPTY)]
+    assert (reader.messages, reader.failure, reader.unfinished_bytes) == (1, None, 0)
+    assert encode_message({}, b"") == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        (b"\x00", True),
+        (b"\x01", False),
+        (b"\x02\xff", -1),
+        (b"\x03\x01\x00", 256),
+        (b"\x04\xff\xff\xff\xfe", -2),
+        (b"\x05\x00\x00\x00\x01\x00\x00\x00\x00", 2**32),
+        (b"\x06\x00\x02\xff\x00", b"\xff\x00"),
+        (b"\x07\x00\x02\xc3\xa9", "é"),
+        (b"\x08\x00\x00\x01\x8b\xcf\xe5\x68\x00", 1_700_000_000_000),
+        (b"\x09" + bytes(range(16)), bytes(range(16))),
+    ],
+)
+def test_type_of_a_header(header: bytes, value: object) -> None:
+    (message,) = read(framed(b"\x01a" + header, b"{}")).messages
+    assert message.headers == {"a": value}
+    assert message.payload == b"{}"
+    assert message.text("a") == (value if isinstance(value, str) else "")
+    assert message.text("b") == ""
+
+
+def test_written_message_is_read_by_botocore() -> None:
+    data = encode_message(TEXTS, '{"é": 1}'.encode())
+    buffer = EventStreamBuffer()
+    buffer.add_data(data)
+    (message,) = buffer
+    assert message.headers == TEXTS
+    assert message.payload == '{"é": 1}'.encode()
+    assert read(data).messages[0].headers == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (EMPTY[:8] + b"\x00" + EMPTY[9:], "lengths that do not match their checksum"),
+        (EMPTY[:-1] + b"\x00", "bytes that do not match their checksum"),
+        (framed(b"", total=15), "0 bytes of headers in 15 bytes"),
+        (framed(b"\x01a\x00", total=18), "3 bytes of headers in 18 bytes"),
+        (framed(bytes(128 * 1024 + 1)), "131073 bytes of headers in 131089 bytes"),
+        (framed(b"\x01a\x0a"), "a header of type 10"),
+        (framed(b"\x00\x00"), "a header without a name, or with that of another"),
+        (framed(b"\x01a\x00\x01a\x01"), "a header without a name, or with that of another"),
+        (framed(b"\x01a\x07\x00\x05b"), "a header that is cut off, or no UTF-8"),
+        (framed(b"\x01a\x04\x00"), "a header that is cut off, or no UTF-8"),
+        (framed(b"\x01a\x07\x00"), "a header that is cut off, or no UTF-8"),
+        (framed(b"\x05a"), "a header that is cut off, or no UTF-8"),
+        (framed(b"\x01\xff\x00"), "a header that is cut off, or no UTF-8"),
+        (framed(b"\x01a\x07\x00\x01\xff"), "a header that is cut off, or no UTF-8"),
+    ],
+)
+def test_message_that_breaks_the_format_ends_the_stream(data: bytes, problem: str) -> None:
+    assert failure(data) == f"{problem}, in the message at byte 0"
+    assert failure(EMPTY + data) == f"{problem}, in the message at byte 16"
+    assert [message.raw for message in read(EMPTY + data).messages] == [EMPTY]
+
+
+def test_nothing_is_read_behind_a_failure() -> None:
+    reader, _ = read(EMPTY[:-1] + b"\x00" + EMPTY)
+    assert reader.feed(EMPTY) == []
+    assert reader.unfinished_bytes == 0
+
+
+def test_length_beyond_the_bound_waits_for_no_byte_of_it() -> None:
+    lengths = pack(">II", 2**32 - 1, 0)
+    reader, _ = read(lengths + pack(">I", crc32(lengths)), max_message_bytes=1000)
+    assert reader.failure is not None
+    assert (reader.failure.kind, reader.failure.code) == ("too_large", "max_event_bytes")
+    assert "4294967295 bytes, expected at most 1000" in reader.failure.message
+
+
+def test_message_of_as_many_bytes_as_the_bound_is_read() -> None:
+    data = encode_message({}, bytes(100))
+    assert read(data, max_message_bytes=len(data)).decoder.failure is None
+    assert read(data, max_message_bytes=len(data) - 1).decoder.failure is not None
+
+
+@pytest.mark.parametrize("size", range(1, 16))
+def test_message_without_its_end_is_held(size: int) -> None:
+    reader, _ = read(EMPTY + EMPTY[:size])
+    assert (reader.messages, reader.unfinished_bytes, reader.failure) == (1, size, None)
+
+
+messages = st.builds(
+    encode_message,
+    st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=9), max_size=3),
+    st.binary(max_size=40),
+)
+streams = st.lists(messages, max_size=5).map(b"".join)
+
+
+@given(streams, st.binary(max_size=60), st.integers(0, 400), st.integers(1, 40))
+def test_any_bytes_are_read_the_same_in_any_chunks(
+    stream: bytes, noise: bytes, position: int, size: int
+) -> None:
+    data = stream[:position] + noise + stream[position:]
+    whole, found = read(data)
+    small, again = read(data, size)
+    assert found == again
+    assert whole.failure == small.failure
+    assert whole.unfinished_bytes == small.unfinished_bytes
+    assert data.startswith(b"".join([message.raw for message in found]))
+
+
+@given(streams, st.data())
+def test_a_changed_byte_never_changes_a_message(stream: bytes, choose: st.DataObject) -> None:
+    """The checksums find it, or it is in the length, and the message does not end."""
+    if not stream:
+        return
+    position = choose.draw(st.integers(0, len(stream) - 1))
+    bit = 1 << choose.draw(st.integers(0, 7))
+    before = read(stream).messages
+    changed = bytes([stream[position] ^ bit])
+    after = read(stream[:position] + changed + stream[position + 1 :]).messages
+    assert before[: len(after)] == after
+    assert len(after) < len(before)
+
+
+@pytest.mark.parametrize("size", [1, 64, 10**9])
+def test_steps_grow_with_the_bytes(size: int) -> None:
+    def work(count: int) -> None:
+        assert read(encode_message(TEXTS, b"x" * 100) * count, size).decoder.messages == count
+
+    few, many = (operations(partial(work, count)) for count in (50, 200))
+    assert many < 4.2 * few
+
+
+def test_a_message_is_held_once() -> None:
+    large = encode_message({}, bytes(10**6))
+    assert peak(lambda: read(large, 4096)) < 8 * 10**6
+
+
+def test_botocore_reads_the_same_headers() -> None:
+    buffer = EventStreamBuffer()
+    data = framed(b"\x01a\x04\x00\x00\x00\x07\x01b\x01", b"p")
+    buffer.add_data(data)
+    (theirs,) = buffer
+    assert read(data).messages[0].headers == theirs.headers == {"a": 7, "b": False}
