@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import Struct, structs
 
 from streamnorm._core.blocks import CacheMark, InputBlock, Text, ToolCall, ToolResult
+from streamnorm._core.json import is_object
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool, ToolChoice
 
@@ -254,7 +255,7 @@ def drop_foreign_fields(part: S, dialect: str, losses: Losses, where: str) -> S:
     Args:
         part: A request, or a part of one, with a field `extra`.
         dialect: Name of the target dialect.
-        losses: Counter of the dropped fields; a null is not counted.
+        losses: Counter of the dropped fields; nulls are not counted.
         where: Field of the request that holds the part, for the losses.
     """
     extra: dict[str, dict[str, Any]] | None = getattr(part, "extra")  # noqa: B009 - of any struct
@@ -263,9 +264,16 @@ def drop_foreign_fields(part: S, dialect: str, losses: Losses, where: str) -> S:
     for other, fields in extra.items():
         if other != dialect:
             for name, value in fields.items():
-                if value is not None:
+                if not _is_null(value):
                     losses.add(name, where, "dropped")
     return structs.replace(part, extra={dialect: extra[dialect]} if dialect in extra else None)
+
+
+def _is_null(value: object) -> bool:
+    """Return whether an unknown field is null, or an object whose fields all are."""
+    if is_object(value):
+        return bool(value) and all(item is None for item in value.values())
+    return value is None
 
 
 class ToolName(NamedTuple):

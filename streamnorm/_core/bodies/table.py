@@ -32,7 +32,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm._core.bodies.fields import get_object, prefix_path
+from streamnorm._core.bodies.fields import (
+    get_bool,
+    get_int,
+    get_number,
+    get_object,
+    get_str,
+    prefix_path,
+)
 from streamnorm._core.bodies.request import Request, Source, is_same_dialect
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object
@@ -92,6 +99,10 @@ class WithRest(NamedTuple):
     rest: Any
 
 
+def leave_out(value: Any, writing: Writing) -> None:
+    """Writer of a field that is only read, such as the older of two forms."""
+
+
 def _get_value(body: JSONObject, name: str) -> Any:
     return body[name]
 
@@ -131,14 +142,6 @@ class Field(Struct, frozen=True):
         """The fields of the object that the row reads."""
         return (self.wire or self.name,) if isinstance(self.wire, str) else self.wire
 
-    def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:
-        """Write a value of the field under one of its names."""
-        if self.write is not None:
-            value = self.write(value, writing)
-            if value is None:
-                return
-        body[name] = [*value] if type(value) is tuple else value
-
 
 class Group(Struct, frozen=True):
     """Fields of an object that are read together, or written together.
@@ -148,8 +151,8 @@ class Group(Struct, frozen=True):
         wire_names: Names on the wire.
         read: Function that returns the unified fields; called if a wire field has a value.  A
             value that they cannot hold is kept in `Reading.unknown`.
-        write: Function that returns the fields of the object; not called if one unified field is
-            all that the row has, and is empty.
+        write: Function that returns the fields of the object; not called if the row has a single
+            unified field, and that is empty.
         needs: Names of other unified fields that the writer reads.
         required: The expected value, for the error if the first field is missing.
         always: Whether `write` is called for an empty value, too.
@@ -169,9 +172,15 @@ class Group(Struct, frozen=True):
         """Read the fields."""
         reading.fields |= self.read(reading)
 
-    def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:
+    def write_into(self, body: JSONObject, writing: Writing) -> None:
         """Write the fields."""
-        body |= self.write(writing)
+        if self.always or len(self.fields) != 1 or _is_set(getattr(writing.part, self.fields[0])):
+            body |= self.write(writing)
+
+
+def constant(name: str, value: Any) -> Group:
+    """Return the row of a field with one value, such as `type`, which no unified field holds."""
+    return Group((), (name,), lambda _: {}, lambda _: {name: value})
 
 
 class Nested(Struct, frozen=True):
@@ -200,20 +209,29 @@ class Nested(Struct, frozen=True):
 
     def read_into(self, reading: Reading) -> None:
         """Read the object."""
-        inner = self.table.read_field(reading.body, self.name, reading.context)
-        reading.fields |= inner.fields
+        fields, unknown = self.table.read_field(reading.body, self.name, reading.context)
+        reading.fields |= fields
         if self.is_path:
-            reading.unknown |= {f"{self.name}.{name}": it for name, it in inner.unknown.items()}
-        elif inner.unknown or not inner.fields:  # an empty object holds neither
-            reading.unknown[self.name] = inner.unknown
+            reading.unknown |= {f"{self.name}.{name}": it for name, it in unknown.items()}
+        elif unknown or not fields:  # an empty object holds neither
+            reading.unknown[self.name] = unknown
 
-    def write_into(self, body: JSONObject, writing: Writing, name: str, value: Any) -> None:
+    def write_into(self, body: JSONObject, writing: Writing) -> None:
         """Write the object, unless it has no field."""
         if inner := self.table.write_fields(writing):
-            body[name] = inner
+            body[self.name] = inner
 
 
 Row: TypeAlias = Field | Group | Nested
+
+# A value of this very type is what the getter returns; calling it costs more than the check.
+_EXACT: dict[Getter | None, type] = {
+    get_str: str,
+    get_bool: bool,
+    get_int: int,
+    get_number: float,
+    get_object: dict,
+}
 
 
 class Table:
@@ -230,43 +248,47 @@ class Table:
     ) -> None:
         self.names = frozenset(name for row in rows for name in row.fields)
         self.rows = rows
-        self.normalize = normalize
-        self._getters: dict[str, tuple[str, Getter | None, bool]] = {}
+        self._columns = [_column_of(row, row.wire_names[0]) for row in rows]
+        self._normalize = normalize
+        self._readers: dict[str, tuple[str, type | None, Getter | None, bool]] = {}
         self._others: list[tuple[tuple[str, ...], Group | Nested]] = []
         self._required: list[tuple[str, str]] = []
-        self._writers: list[tuple[Row, str, str, bool]] = []
         for row in rows:
-            field, first = row.fields[0], row.wire_names[0]
-            is_always = len(row.fields) > 1 or (not isinstance(row, Nested) and row.always)
-            self._writers.append((row, field, first, is_always))
+            first = row.wire_names[0]
             if not isinstance(row, Field):
                 self._others.append((row.wire_names, row))
             if not isinstance(row, Nested) and row.required:
                 self._required.append((first, row.required))
             for name in row.wire_names:
-                get = _getter_of(row) if isinstance(row, Field) else None
-                self._getters[name] = (field, get, name == first)
+                if isinstance(row, Field):
+                    get, is_first = _getter_of(row), name == first
+                    exact = _EXACT.get(get) if is_first else None
+                    self._readers[name] = (row.name, exact, get, is_first)
+                else:
+                    self._readers[name] = ("", None, None, False)
 
-    def read(self, body: JSONObject, context: ReadContext = NO_CONTEXT) -> Reading:
-        """Read an object: its unified fields, and its unknown fields.
+    def read(
+        self, body: JSONObject, context: ReadContext = NO_CONTEXT
+    ) -> tuple[JSONObject, JSONObject]:
+        """Return the unified fields of an object by name, and its unknown fields.
 
         Raises:
             DecodeError: A field has another type than the vendor's, or a required one is missing.
         """
-        if self.normalize is not None:
-            body = self.normalize(body)
-        for name, expected in self._required:
-            if body.get(name) is None:
-                raise DecodeError(f"missing, expected {expected}", path=f"$.{name}")
+        if self._normalize is not None:
+            body = self._normalize(body)
         fields: JSONObject = {}
         unknown: JSONObject = {}
-        getters = self._getters
+        readers = self._readers
         for name, value in body.items():
-            getter = getters.get(name)
-            if getter is None or value is None:
+            reader = readers.get(name)
+            if reader is None or value is None:
                 unknown[name] = value
                 continue
-            field, get, is_first = getter
+            field, exact, get, is_first = reader
+            if type(value) is exact:
+                fields[field] = value
+                continue
             if get is None:
                 continue
             found = get(body, name)
@@ -279,15 +301,21 @@ class Table:
                     unknown[name] = rest
             if is_first or field not in fields:
                 fields[field] = found
-        reading = Reading(body, context, fields, unknown)
-        for names, row in self._others:
-            for name in names:
-                if body.get(name) is not None:
-                    row.read_into(reading)
-                    break
-        return reading
+        for name, expected in self._required:
+            if body.get(name) is None:
+                raise DecodeError(f"missing, expected {expected}", path=f"$.{name}")
+        if self._others:
+            reading = Reading(body, context, fields, unknown)
+            for names, row in self._others:
+                for name in names:
+                    if body.get(name) is not None:
+                        row.read_into(reading)
+                        break
+        return fields, unknown
 
-    def read_field(self, body: JSONObject, name: str, context: ReadContext = NO_CONTEXT) -> Reading:
+    def read_field(
+        self, body: JSONObject, name: str, context: ReadContext = NO_CONTEXT
+    ) -> tuple[JSONObject, JSONObject]:
         """Read the object in a field of `body`.
 
         An absent field is an empty object, unless a row is required.
@@ -307,15 +335,8 @@ class Table:
     def write_fields(self, writing: Writing) -> JSONObject:
         """Return the object of the part that is written, without unknown fields."""
         body: JSONObject = {}
-        self._write_rows(body, writing)
+        _write_rows(self._columns, body, writing)
         return body
-
-    def _write_rows(self, body: JSONObject, writing: Writing) -> None:
-        part = writing.part
-        for row, field, name, is_always in self._writers:
-            value = getattr(part, field)
-            if is_always or (value is not None and value != ()):
-                row.write_into(body, writing, name, value)
 
 
 class RequestTable(Table):
@@ -339,7 +360,6 @@ class RequestTable(Table):
         super().__init__(*rows, normalize=normalize)
         self._dialect = dialect
         self._add = add or add_unknown
-        self._used = [row.fields + (row.needs if isinstance(row, Group) else ()) for row in rows]
 
     def read_request(self, body: JSONObject, context: ReadContext, **fields: Any) -> Request:
         """Return the request of a body.
@@ -352,9 +372,9 @@ class RequestTable(Table):
         Raises:
             DecodeError: The body is no request of the dialect.
         """
-        reading = self.read(body, context)
-        extra = {self._dialect: reading.unknown} if reading.unknown else None
-        request = Request(**reading.fields | fields, extra=extra)
+        found, unknown = self.read(body, context)
+        extra = {self._dialect: unknown} if unknown else None
+        request = Request(**found | fields, extra=extra)
         return structs.replace(request, source=Source(self._dialect, body, request))
 
     def write_request(self, request: Request, context: WriteContext) -> JSONObject:
@@ -369,34 +389,68 @@ class RequestTable(Table):
         unknown = {**unknown_of(request.extra, self._dialect)}
         writing = Writing(request, context, {}, unknown)
         if not is_same_dialect(request, self._dialect):
-            self._write_rows(writing.body, writing)
+            _write_rows(self._columns, writing.body, writing)
             return self._add(writing.body, unknown)
         source: Source = request.source
         original: JSONObject = source.value
         spelt: dict[str, str] = {}  # names in the original body, of what stays as it was read
-        if self.normalize is not None:
-            spelt = dict(zip(self.normalize(original), original, strict=True))
+        if self._normalize is not None:
+            spelt = dict(zip(self._normalize(original), original, strict=True))
             original = {name: original[before] for name, before in spelt.items()}
         unknown_before = unknown_of(source.part.extra, self._dialect)
-        for (row, field, first, is_always), used in zip(self._writers, self._used, strict=True):
+        changed: list[_Column] = []
+        for row in self.rows:
+            used = row.fields + (row.needs if isinstance(row, Group) else ())
             beside = _unknown_beside(row, unknown)
-            if beside == _unknown_beside(row, unknown_before) and all(
+            if beside != _unknown_beside(row, unknown_before) or not all(
                 getattr(request, name) is getattr(source.part, name) for name in used
             ):
-                for name in row.wire_names:
-                    # A null is an unknown field, which may have been dropped.
-                    if name in original and (original[name] is not None or name in unknown):
-                        writing.body[name] = original[name]
-                for name in beside:
-                    del unknown[name]
-            elif (value := getattr(request, field)) not in (None, ()) or is_always:
+                first = row.wire_names[0]
                 name = next((name for name in row.wire_names if name in original), first)
-                row.write_into(writing.body, writing, name, value)
+                changed.append(_column_of(row, name))
                 for name in row.wire_names:
                     spelt.pop(name, None)
+                continue
+            for name in row.wire_names:
+                # A null is an unknown field, which may have been dropped.
+                if name in original and (original[name] is not None or name in unknown):
+                    writing.body[name] = original[name]
+            for name in beside:
+                del unknown[name]
+        _write_rows(changed, writing.body, writing)
         body = self._add(writing.body, unknown)
         body = {name: body[name] for name in original if name in body} | body
         return {spelt.get(name, name): value for name, value in body.items()} if spelt else body
+
+
+_Column: TypeAlias = tuple[str, str, Callable[[Any, Writing], Any] | None, bool, Any]
+
+
+def _column_of(row: Row, name: str) -> _Column:
+    """Return what writes a row, as plain values, which are faster to read than attributes."""
+    if isinstance(row, Field):
+        return row.name, name, row.write, row.always, None
+    return "", name, None, False, row
+
+
+def _write_rows(columns: list[_Column], body: JSONObject, writing: Writing) -> None:
+    part = writing.part
+    for field, name, write, is_always, row in columns:
+        if row is not None:
+            row.write_into(body, writing)
+            continue
+        value = getattr(part, field)
+        if (value is None or value == ()) and not is_always:
+            continue
+        if write is not None:
+            value = write(value, writing)
+            if value is None:
+                continue
+        body[name] = [*value] if type(value) is tuple else value
+
+
+def _is_set(value: object) -> bool:
+    return value is not None and value != ()
 
 
 def add_unknown(written: JSONObject, unknown: JSONObject) -> JSONObject:

@@ -79,6 +79,7 @@ def parts(request: Request) -> Request:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
+        ({"model": "m"}, {"model": "m"}),
         ({"limit": 3}, {"max_tokens": 3}),
         ({"old_limit": 4}, {"max_tokens": 4}),
         ({"old_limit": 4, "limit": 3}, {"max_tokens": 3}),

@@ -20,14 +20,14 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
-from streamnorm._core.bodies.table import Writing
+from streamnorm._core.bodies.table import Writing, unknown_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_array
 from streamnorm.dialects.anthropic.body.content import (
+    as_extra,
     blocks_from_wire,
     content_to_wire,
-    dialect_fields,
     text_from_wire,
 )
 from streamnorm.dialects.anthropic.wire import DIALECT
@@ -56,8 +56,7 @@ def _message_from_wire(entry: object, server: str | None) -> InputMessage:
     if "content" not in value:
         raise DecodeError("missing, expected a string or an array", path="$.content")
     blocks = blocks_from_wire(value["content"], server)
-    unknown = unknown_fields(value, _MESSAGE)
-    extra = {DIALECT: unknown} if unknown else None
+    extra = None if len(value) == 2 else as_extra(unknown_fields(value, _MESSAGE))
     message = InputMessage(role, blocks, extra=extra)
     return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
 
@@ -114,7 +113,7 @@ def _message_to_wire(
     if not content or (isinstance(content, str) and not content.strip()):
         context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None
-    return {"role": message.role, "content": content, **dialect_fields(message.extra)}
+    return {"role": message.role, "content": content, **unknown_of(message.extra, DIALECT)}
 
 
 def _strip_prefill(prefill: InputMessage, context: WriteContext) -> InputMessage:

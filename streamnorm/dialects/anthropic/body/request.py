@@ -40,6 +40,7 @@ from streamnorm._core.bodies.table import (
     WithRest,
     Writing,
     add_unknown,
+    leave_out,
     unknown_of,
 )
 from streamnorm._core.codec import ReadContext, WriteContext, Written
@@ -93,8 +94,8 @@ _THINKING = Table(
 
 
 def _thinking_from_wire(value: object) -> ReasoningOptions:
-    thinking = _THINKING.read(as_object(value))
-    return ReasoningOptions(**thinking.fields, extra=as_extra(thinking.unknown))
+    fields, unknown = _THINKING.read(as_object(value))
+    return ReasoningOptions(**fields, extra=as_extra(unknown))
 
 
 def _thinking_to_wire(reasoning: ReasoningOptions, writing: Writing) -> _Body | None:
@@ -129,17 +130,17 @@ _CONFIG = Table(Field("effort", get_str), Field("output", wire="format", read=_f
 
 def _config_from_wire(reading: Reading) -> _Body:
     """Return the output format, and the reasoning options with the effort."""
-    config = _CONFIG.read_field(reading.body, "output_config")
-    if config.unknown:
-        reading.unknown["output_config"] = config.unknown
+    config, unknown = _CONFIG.read_field(reading.body, "output_config")
+    if unknown:
+        reading.unknown["output_config"] = unknown
     output, reasoning = (reading.fields.get(name) for name in ("output", "reasoning"))
-    if "output" in config.fields:
+    if "output" in config:
         if output is not None:
             reading.unknown["output_format"] = reading.body["output_format"]
-        output = config.fields["output"]
-    if "effort" in config.fields:
+        output = config["output"]
+    if "effort" in config:
         reasoning = reasoning or ReasoningOptions()
-        reasoning = structs.replace(reasoning, effort=config.fields["effort"])
+        reasoning = structs.replace(reasoning, effort=config["effort"])
     return {"output": output, "reasoning": reasoning}
 
 
@@ -227,7 +228,7 @@ REQUEST = RequestTable(
     ),
     Field("reasoning", wire="thinking", read=_thinking_from_wire, write=_thinking_to_wire),
     # The beta `structured-outputs` had it before `output_config.format` replaced it.
-    Field("output", wire="output_format", read=_format_from_wire, write=lambda _, __: None),
+    Field("output", wire="output_format", read=_format_from_wire, write=leave_out),
     Group(("output", "reasoning"), ("output_config",), _config_from_wire, _config_to_wire),
     Field("temperature", get_number),
     Field("top_p", get_number),
@@ -250,12 +251,7 @@ REQUEST = RequestTable(
         required="an array",
         always=True,
     ),
-    Field(
-        "cache",
-        wire="cache_control",
-        read=mark_from_wire,
-        write=lambda mark, _: mark_to_wire(mark),
-    ),
+    Field("cache", wire="cache_control", read=mark_from_wire, write=mark_to_wire),
     Field(
         "compact_at_tokens",
         wire="context_management",

@@ -14,24 +14,38 @@ from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
     as_object,
-    get_array,
     get_bool,
     get_int,
     get_object,
-    get_objects,
     get_str,
     get_strings,
-    prefix_path,
+    read_array,
     require_str,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, is_same_dialect, unchanged_source
-from streamnorm._core.bodies.table import Field, Reading, Table, Writing
+from streamnorm._core.bodies.table import (
+    Field,
+    Reading,
+    Table,
+    Writing,
+    add_unknown,
+    constant,
+    leave_out,
+    unknown_of,
+)
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import AnyTool, MCPServer, ServerTool, Tool, ToolChoice, location_of
-from streamnorm.dialects.anthropic.body.content import add_extra, dialect_fields, split_cache_mark
+from streamnorm.dialects.anthropic.body.content import (
+    add_extra,
+    as_extra,
+    drop_untyped,
+    mark_from_wire,
+    mark_to_wire,
+    split_cache_mark,
+)
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 # Types without their date by unified kind; the first matching prefix counts.
@@ -53,11 +67,9 @@ _TYPES = {
     "tool_search": ("tool_search_tool_bm25_20251119", "tool_search_tool_bm25"),
 }
 _FIELDS = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
-_MARK = frozenset({"cache_control"})
+_MARK = "cache_control"
 _TOOLSET = frozenset({"type", "mcp_server_name"})
 _FILTER = frozenset({"default_config", "configs"})
-_SERVER = frozenset({"type", "name", "url", "authorization_token"})
-_TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "defer_loading"})
 _MODES: dict[str, Literal["auto", "required", "none", "named"]] = {
     "auto": "auto",
     "any": "required",
@@ -86,6 +98,25 @@ _EDITS = ("view", "create", "str_replace", "insert")
 _EDITOR = "View, create and edit files."
 
 
+def _schema_to_wire(schema: dict[str, Any] | None, writing: Writing) -> dict[str, Any]:
+    return {"type": "object", **(schema or {})}
+
+
+_FUNCTION = Table(
+    Field("name", get_str, required="a string"),
+    Field("description", get_str),
+    Field(
+        "input_schema",
+        get_object,
+        write=_schema_to_wire,
+        always=True,
+    ),
+    Field("strict", get_bool, write=lambda strict, _: strict or None),
+    Field("deferred", get_bool, wire="defer_loading", write=lambda deferred, _: deferred or None),
+    Field("cache", wire="cache_control", read=mark_from_wire, write=mark_to_wire),
+)
+
+
 def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
     """Return the tools of a request; MCP servers without a toolset come last.
 
@@ -93,53 +124,33 @@ def tools_from_wire(body: dict[str, Any]) -> tuple[AnyTool, ...]:
         DecodeError: A tool or a server has a field of another type.
     """
     servers = _mcp_servers_from_wire(body)
-    values = get_array(body, "tools") or ()
-    tools: list[AnyTool] = []
-    try:
-        for value in values:
-            tool = as_object(value, "$")
-            if tool.get("type") == "mcp_toolset":
-                tools.append(_mcp_toolset_from_wire(tool, servers))
-            else:
-                tools.append(_tool_from_wire(tool))
-    except DecodeError as exc:
-        raise prefix_path(exc, f"$.tools[{len(tools)}]") from None
-    return (*tools, *servers.values())
+
+    def read_tool(entry: object) -> AnyTool:
+        value = as_object(entry)
+        if value.get("type") == "mcp_toolset":
+            return _mcp_toolset_from_wire(value, servers)
+        return _tool_from_wire(value)
+
+    return (*read_array(body.get("tools"), read_tool, "$.tools"), *servers.values())
 
 
 def _tool_from_wire(value: dict[str, Any]) -> Tool | ServerTool:
     kind = get_str(value, "type")
     typed = None if kind is None else _client_tool_schema(kind)
     tool: Tool | ServerTool
+    if typed is None and kind not in (None, "custom") and not is_object(value.get("input_schema")):
+        tool = _server_tool_from_wire(str(kind), value)
+        return structs.replace(tool, source=Source(DIALECT, value, tool))
+    fields, unknown = _FUNCTION.read(value)
     if typed is not None:
         description, schema = typed
-        tool = _function_from_wire(value, description, schema, kind)
-    elif kind is None or kind == "custom" or is_object(value.get("input_schema")):
-        schema = as_object(value.get("input_schema"), "$.input_schema")
-        tool = _function_from_wire(value, get_str(value, "description"), schema, None)
+        fields |= {"description": description, "input_schema": schema, "vendor_type": kind}
     else:
-        tool = _server_tool_from_wire(kind, value)
+        as_object(value.get("input_schema"), "$.input_schema")
+    if typed is not None or kind in (None, "custom"):
+        unknown.pop("type", None)
+    tool = Tool(**fields, extra=as_extra(unknown))
     return structs.replace(tool, source=Source(DIALECT, value, tool))
-
-
-def _function_from_wire(
-    value: dict[str, Any],
-    description: str | None,
-    schema: dict[str, Any],
-    vendor_type: str | None,
-) -> Tool:
-    is_mapped = vendor_type is not None or value.get("type") in (None, "custom")
-    mark, extra = split_cache_mark(value, _TOOL if is_mapped else _TOOL - {"type"})
-    return Tool(
-        require_str(value, "name"),
-        description,
-        schema,
-        get_bool(value, "strict"),
-        get_bool(value, "defer_loading") is True,
-        vendor_type=vendor_type,
-        cache=mark,
-        extra=extra,
-    )
 
 
 def tools_to_wire(writing: Writing) -> dict[str, Any]:
@@ -191,19 +202,12 @@ def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None
         return _server_tool_to_wire(tool, context)
     if not isinstance(tool, Tool):
         raise AssertionError(f"{type(tool).__name__} passed the projection")
-    value: dict[str, Any]
+    value = _FUNCTION.write(tool)
     if tool.vendor_type is not None and _client_tool_schema(tool.vendor_type) is not None:
-        value = {"type": tool.vendor_type, "name": tool.name}
-    else:
-        value = {"name": tool.name}
-        if tool.description is not None:
-            value["description"] = tool.description
-        value["input_schema"] = {"type": "object", **(tool.input_schema or {})}
-    if tool.strict:
-        value["strict"] = True
-    if tool.deferred:
-        value["defer_loading"] = True
-    add_extra(value, tool.cache, dialect_fields(tool.extra))
+        fields = unknown_fields(value, {"description", "input_schema"})
+        value = {"type": tool.vendor_type, **fields}
+    if tool.extra is not None:
+        drop_untyped(add_unknown(value, unknown_of(tool.extra, DIALECT)), _MARK)
     return value
 
 
@@ -265,7 +269,7 @@ _TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def _server_tool_from_wire(kind: str, value: dict[str, Any]) -> ServerTool:
     """Return a tool that the provider executes, or a tool of an unknown type."""
-    data = unknown_fields(value, _MARK)
+    data = unknown_fields(value, {_MARK})
     mark, extra = split_cache_mark(value, data.keys())
     return ServerTool(
         _unified_kind(kind),
@@ -300,7 +304,7 @@ def _server_tool_to_wire(tool: ServerTool, context: WriteContext) -> dict[str, A
         value["max_uses"] = tool.max_uses
     if tool.user_location is not None and tool.dialect != DIALECT:
         value["user_location"] = {"type": "approximate", **tool.user_location}
-    add_extra(value, tool.cache, dialect_fields(tool.extra))
+    add_extra(value, tool.cache, unknown_of(tool.extra, DIALECT))
     return value
 
 
@@ -324,14 +328,14 @@ def _mcp_servers_from_wire(body: dict[str, Any]) -> dict[str, MCPServer]:
         DecodeError: An entry has a field of another type, or the name of an earlier entry.
     """
     servers: dict[str, MCPServer] = {}
-    for path, value in get_objects(body, "mcp_servers"):
-        try:
-            server = _server_from_wire(value)
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
+
+    def read_server(entry: object) -> None:
+        server = _server_from_wire(as_object(entry))
         if server.name in servers:
-            raise DecodeError("name of another server, expected one of its own", path=path)
+            raise DecodeError("name of another server, expected one of its own")
         servers[server.name] = server
+
+    read_array(body.get("mcp_servers"), read_server, "$.mcp_servers")
     return servers
 
 
@@ -347,35 +351,37 @@ class _MCPParts(TypedDict):
     server: dict[str, Any] | None
 
 
-def _server_from_wire(value: dict[str, Any]) -> MCPServer:
-    unknown = unknown_fields(value, _SERVER)
-    allowed = None
+def _filter_from_wire(value: object) -> tuple[str, ...] | None:
+    """Return the tools that a `tool_configuration` enables; None if it says more than that."""
+    configuration = as_object(value)
+    others = unknown_fields(configuration, {"allowed_tools"})
+    if "allowed_tools" not in configuration or others not in ({}, {"enabled": True}):
+        return None
+    return get_strings(configuration, "allowed_tools")
+
+
+_SERVER = Table(
+    constant("type", "url"),
+    Field("name", get_str, required="a string"),
+    Field("url", get_str),
+    Field("authorization", get_str, wire="authorization_token"),
     # In the first revision of the beta, 2025-04-04, a server names its tools itself.
-    configuration = get_object(value, "tool_configuration")
-    if configuration is not None and _is_filter(configuration):
-        del unknown["tool_configuration"]
-        try:
-            allowed = get_strings(configuration, "allowed_tools")
-        except DecodeError as exc:
-            raise prefix_path(exc, "$.tool_configuration") from None
-    server = MCPServer(
-        require_str(value, "name"),
-        get_str(value, "url"),
-        get_str(value, "authorization_token"),
-        allowed_tools=allowed,
-        require_approval="never",
-        extra={DIALECT: {"mcp_server": unknown}} if unknown else None,
-    )
+    Field(
+        "allowed_tools",
+        wire="tool_configuration",
+        read=_filter_from_wire,
+        write=leave_out,
+    ),
+)
+
+
+def _server_from_wire(value: dict[str, Any]) -> MCPServer:
+    fields, unknown = _SERVER.read(value)
+    extra = as_extra({"mcp_server": unknown} if unknown else {})
+    server = MCPServer(**fields, require_approval="never", extra=extra)
     return structs.replace(
         server, source=Source(DIALECT, _MCPParts(toolset=None, server=value), server)
     )
-
-
-def _is_filter(configuration: dict[str, Any]) -> bool:
-    """Return whether a `tool_configuration` only names the enabled tools."""
-    return "allowed_tools" in configuration and {
-        name: value for name, value in configuration.items() if name != "allowed_tools"
-    } in ({}, {"enabled": True})
 
 
 def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer]) -> MCPServer:
@@ -387,7 +393,7 @@ def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer])
     name = require_str(value, "mcp_server_name")
     entry = servers.pop(name, None)
     mark, extra = split_cache_mark(value, _TOOLSET)
-    toolset = dialect_fields(extra)
+    toolset = unknown_of(extra, DIALECT)
     allowed = _enabled_tools(toolset)
     if allowed is not None:
         toolset = unknown_fields(toolset, _FILTER)
@@ -397,13 +403,13 @@ def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer])
         parts = _MCPParts(toolset=value, server=None)
     else:
         server = entry
-        unknown = dialect_fields(entry.extra) | ({"mcp_toolset": toolset} if toolset else {})
+        unknown = unknown_of(entry.extra, DIALECT) | ({"mcp_toolset": toolset} if toolset else {})
         parts = _MCPParts(toolset=value, server=entry.source.value["server"])
     server = structs.replace(
         server,
         allowed_tools=server.allowed_tools if allowed is None else allowed,
         cache=mark,
-        extra={DIALECT: unknown} if unknown else None,
+        extra=as_extra(unknown),
         source=None,
     )
     return structs.replace(server, source=Source(DIALECT, parts, server))
@@ -411,7 +417,7 @@ def _mcp_toolset_from_wire(value: dict[str, Any], servers: dict[str, MCPServer])
 
 def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | None:
     """Return both parts of an MCP server; None if it has no URL, which is counted as a loss."""
-    unknown = dialect_fields(tool.extra)
+    unknown = unknown_of(tool.extra, DIALECT)
     toolset: dict[str, Any] = {"type": "mcp_toolset", "mcp_server_name": tool.name}
     if tool.allowed_tools is not None:
         toolset["default_config"] = {"enabled": False}
@@ -424,10 +430,7 @@ def _mcp_server_to_wire(tool: MCPServer, context: WriteContext) -> _MCPParts | N
             return _MCPParts(toolset=toolset, server=None)
         context.losses.add("mcp_server_dropped", "tools", "without a URL")
         return None
-    server: dict[str, Any] = {"type": "url", "name": tool.name, "url": tool.url}
-    if tool.authorization is not None:
-        server["authorization_token"] = tool.authorization
-    add_extra(server, None, unknown.get("mcp_server") or {})
+    server = add_unknown(_SERVER.write(tool), unknown.get("mcp_server") or {})
     return _MCPParts(toolset=toolset, server=server)
 
 
@@ -454,10 +457,10 @@ def tool_choice_from_wire(reading: Reading) -> dict[str, Any]:
     Raises:
         DecodeError: `tool_choice` has an unknown type, or a field of another type.
     """
-    choice = _CHOICE.read_field(reading.body, "tool_choice")
-    if choice.unknown:
-        reading.unknown["tool_choice"] = choice.unknown
-    word, name, is_serial = (choice.fields.get(name) for name in ("mode", "name", "is_serial"))
+    choice, unknown = _CHOICE.read_field(reading.body, "tool_choice")
+    if unknown:
+        reading.unknown["tool_choice"] = unknown
+    word, name, is_serial = (choice.get(name) for name in ("mode", "name", "is_serial"))
     if word not in _MODES:
         problem = "a choice of another type, expected auto, any, tool or none"
         raise DecodeError(problem, path="$.tool_choice")

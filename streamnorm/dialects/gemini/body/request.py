@@ -179,10 +179,10 @@ _REASONING = Table(
 
 
 def _reasoning_from_wire(value: object) -> ReasoningOptions:
-    wire = _REASONING.read(as_object(value))
-    budget, shown, effort = (wire.fields.get(name) for name in ("budget", "shown", "effort"))
+    fields, unknown = _REASONING.read(as_object(value))
+    budget, shown, effort = (fields.get(name) for name in ("budget", "shown", "effort"))
     show = None if shown is None else "auto" if shown else "none"
-    extra = extra_of(wire.unknown)
+    extra = extra_of(unknown)
     if budget is None:
         return ReasoningOptions(None, effort, None, show, extra)
     if budget > 0:

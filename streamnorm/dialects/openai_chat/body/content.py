@@ -171,9 +171,9 @@ def _read_inner(
     value = part.get(name)
     if text and isinstance(value, str):
         value = {text: value}
-    inner = table.read_field({name: as_object(value, f"$.{name}")}, name)
-    mark, extra = take_cache_mark(part, {"type", name}, {name: inner.unknown})
-    return inner.fields, mark, extra
+    fields, unknown = table.read_field({name: as_object(value, f"$.{name}")}, name)
+    mark, extra = take_cache_mark(part, {"type", name}, {name: unknown})
+    return fields, mark, extra
 
 
 def _image_from_wire(part: dict[str, Any]) -> Image:

@@ -248,14 +248,14 @@ def _output_from_wire(value: object) -> OutputFormat | None:
     if kind != "json_schema":
         return None
     try:
-        schema = _SCHEMA.read(as_object(form.get(kind)))
+        fields, unknown = _SCHEMA.read(as_object(form.get(kind)))
     except DecodeError as exc:
         raise prefix_path(exc, "$.json_schema") from None
-    if schema.unknown:
-        extra[kind] = schema.unknown
-    if schema.fields.get("name") in _NO_NAMES:
-        del schema.fields["name"]
-    return OutputFormat(kind, **schema.fields, extra=as_extra(extra))
+    if unknown:
+        extra[kind] = unknown
+    if fields.get("name") in _NO_NAMES:
+        del fields["name"]
+    return OutputFormat(kind, **fields, extra=as_extra(extra))
 
 
 def _output_to_wire(output: OutputFormat, writing: Writing) -> _Fields:

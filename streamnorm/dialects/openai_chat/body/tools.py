@@ -21,7 +21,7 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
-from streamnorm._core.bodies.table import Field, Reading, Table, WithRest, Writing
+from streamnorm._core.bodies.table import Field, Table, WithRest, Writing
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.tools import (
@@ -58,7 +58,7 @@ def _grammar_from_wire(value: object) -> Grammar | WithRest:
     form = as_object(value)
     if form.get("type") != "grammar":
         return WithRest(None, None)
-    return Grammar(**_GRAMMAR.read_field(form, "grammar").fields)
+    return Grammar(**_GRAMMAR.read_field(form, "grammar")[0])
 
 
 def _grammar_to_wire(grammar: Grammar, writing: Writing) -> dict[str, Any]:
@@ -122,30 +122,32 @@ def _tool_from_wire(entry: object) -> AnyTool:
     kind = get_str(value, "type") or "function"
     tool: AnyTool
     if kind == "custom":
-        custom = _CUSTOM.read_field(value, kind)
-        tool = CustomTool(**custom.fields, extra=_extra_of(value, kind, custom))
+        fields, unknown = _CUSTOM.read_field(value, kind)
+        tool = CustomTool(**fields, extra=_extra_of(value, kind, unknown))
     elif kind != "function":
         tool = ServerTool(kind, DIALECT, value)
     elif value.get(kind) is None:  # Cursor sends the flat form of Responses
         tool = _function_from_wire({k: v for k, v in value.items() if k != "type"})
     else:
-        function = _FUNCTION.read_field(value, kind)
-        function.fields.setdefault("input_schema", _NO_PARAMETERS)
-        tool = Tool(**function.fields, extra=_extra_of(value, kind, function))
+        fields, unknown = _FUNCTION.read_field(value, kind)
+        fields.setdefault("input_schema", _NO_PARAMETERS)
+        tool = Tool(**fields, extra=_extra_of(value, kind, unknown))
     return structs.replace(tool, source=Source(DIALECT, value, tool))
 
 
 def _function_from_wire(entry: object) -> Tool:
     """Return a function whose fields are not nested."""
-    function = _FUNCTION.read(as_object(entry))
-    function.fields.setdefault("input_schema", _NO_PARAMETERS)
-    return Tool(**function.fields, extra=_extra_of({}, "function", function))
+    fields, unknown = _FUNCTION.read(as_object(entry))
+    fields.setdefault("input_schema", _NO_PARAMETERS)
+    return Tool(**fields, extra=_extra_of({}, "function", unknown))
 
 
-def _extra_of(value: dict[str, Any], kind: str, inner: Reading) -> Extra:
+def _extra_of(value: dict[str, Any], kind: str, inner: dict[str, Any]) -> Extra:
     """Return the unknown fields of a tool, with those of its inner object under its name."""
+    if len(value) == 2 and not inner:
+        return None
     rest = unknown_fields(value, {"type", kind}, with_nulls=True)
-    return as_extra(rest | {kind: inner.unknown} if inner.unknown else rest)
+    return as_extra(rest | {kind: inner} if inner else rest)
 
 
 def tools_to_wire(tools: Sequence[AnyTool]) -> dict[str, Any]:

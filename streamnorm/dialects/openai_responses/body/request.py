@@ -188,8 +188,8 @@ _FORMAT = Table(
 
 
 def _format_from_wire(value: object) -> OutputFormat:
-    form = _FORMAT.read(as_object(value))
-    return OutputFormat(**form.fields, extra=as_extra(form.unknown))
+    fields, unknown = _FORMAT.read(as_object(value))
+    return OutputFormat(**fields, extra=as_extra(unknown))
 
 
 def _format_to_wire(output: OutputFormat, writing: Writing) -> _Value:
@@ -206,10 +206,8 @@ _REASONING = Table(Field("effort", get_str), Field("show", get_str, wire="summar
 
 
 def _reasoning_from_wire(value: object) -> ReasoningOptions | None:
-    options = _REASONING.read(as_object(value))
-    if not options.fields:
-        return None
-    return ReasoningOptions(**options.fields, extra=as_extra(options.unknown))
+    fields, unknown = _REASONING.read(as_object(value))
+    return ReasoningOptions(**fields, extra=as_extra(unknown)) if fields else None
 
 
 def _reasoning_to_wire(options: ReasoningOptions, writing: Writing) -> _Value | None:

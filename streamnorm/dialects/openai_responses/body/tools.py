@@ -21,7 +21,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
 )
 from streamnorm._core.bodies.request import Source, unchanged_source
-from streamnorm._core.bodies.table import Field, Reading, Table, WithRest
+from streamnorm._core.bodies.table import Field, Table, WithRest
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object, objects_of, string_of
 from streamnorm._core.tools import (
@@ -159,29 +159,29 @@ def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:
     kind = require_str(value, "type")
     part: AnyTool
     if kind == "function":
-        fields = value
+        nested = value
         if "function" in value:  # some clients nest the fields as in Chat Completions
-            fields = {**(get_object(value, "function") or {}), **value}
-            del fields["function"]
-        tool = _FUNCTION.read(fields)
-        part = Tool(**tool.fields, namespace=namespace, extra=_extra_of(tool))
+            nested = {**(get_object(value, "function") or {}), **value}
+            del nested["function"]
+        fields, unknown = _FUNCTION.read(nested)
+        part = Tool(**fields, namespace=namespace, extra=_extra_of(unknown))
     elif kind == "custom":
-        tool = _CUSTOM.read(value)
-        part = CustomTool(**tool.fields, namespace=namespace, extra=_extra_of(tool))
+        fields, unknown = _CUSTOM.read(value)
+        part = CustomTool(**fields, namespace=namespace, extra=_extra_of(unknown))
     elif kind == "mcp":
-        tool = _MCP.read(value)
-        part = MCPServer(**tool.fields, extra=_extra_of(tool))
+        fields, unknown = _MCP.read(value)
+        part = MCPServer(**fields, extra=_extra_of(unknown))
     else:
         part = _hosted_from_wire(value, kind)
     return structs.replace(part, source=Source(DIALECT, value, part))
 
 
-def _extra_of(tool: Reading) -> dict[str, _Value] | None:
-    del tool.unknown["type"]
-    if not tool.unknown:
+def _extra_of(unknown: _Value) -> dict[str, _Value] | None:
+    del unknown["type"]
+    if not unknown:
         return None
-    unknown = tool.unknown.items()
-    return as_extra({k: v for k, v in unknown if v is not None or k not in _ABSENT_IF_NULL})
+    items = unknown.items()
+    return as_extra({k: v for k, v in items if v is not None or k not in _ABSENT_IF_NULL})
 
 
 def _hosted_from_wire(value: _Value, kind: str) -> ServerTool:

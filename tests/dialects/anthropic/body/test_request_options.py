@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.anthropic.bodies import Body, asked, read, rewritten, write
 
-from streamnorm import DecodeError, OutputFormat, ReasoningOptions, Request
+from streamnorm import DecodeError, OutputFormat, ReasoningOptions, Request, encode_request
 
 SCHEMA: Body = {"type": "object", "properties": {}, "additionalProperties": False}
 CLEARS: Body = {"type": "clear_thinking_20251015", "keep": "all"}
@@ -250,3 +250,9 @@ def test_broken_option_is_refused_with_its_path(fields: Body, path: str) -> None
     with pytest.raises(DecodeError) as error:
         read(**fields)
     assert error.value.path == f"$.{path}"
+
+
+def test_null_of_an_inner_field_is_no_loss() -> None:
+    request = read(metadata={"user_id": None})
+    assert request.extra == {"anthropic": {"metadata": {"user_id": None}}}
+    assert encode_request(request, "openai_chat").losses == ()
