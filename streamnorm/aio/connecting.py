@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, Protocol, TypedDict, Unpack, cast, overload
 
 from streamnorm._core.bodies.request import Reply
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
@@ -56,12 +57,21 @@ class Connection:
         method: HTTP method.
         url: URL of the request.
         options: Further arguments of the client's `stream`.
+        framing: Framing of the stream that is asked for.
     """
 
-    def __init__(self, client: AsyncClient, method: str, url: str, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        method: str,
+        url: str,
+        options: dict[str, Any],
+        framing: Framing = SSE,
+    ) -> None:
         self.status: int | None = None
         self.content_type: str | None = None
         self._request = (client, method, url, options)
+        self._framing = framing
         self._exits = AsyncExitStack()
         self._reader: AsyncReader | None = None
 
@@ -91,15 +101,19 @@ class Connection:
         # compressed bytes to a gigabyte, and SSE gains little by compression.
         headers = httpx.Headers(options.pop("headers", None))
         headers.setdefault("accept-encoding", "identity")
-        source = await self._exits.enter_async_context(
-            aconnect_sse(
+        response: AbstractAsyncContextManager[Any]
+        if self._framing is SSE:
+            response = aconnect_sse(
                 cast("httpx.AsyncClient", client),  # or httpx2's: only `stream` is used
                 method,
                 url,
                 headers=headers,
                 **options,
             )
-        )
+        else:
+            headers.setdefault("accept", self._framing.media_type)
+            response = client.stream(method, url, headers=headers, **options)
+        source = await self._exits.enter_async_context(response)
         self._reader = reader = AsyncReader(source)
         self.status, self.content_type = reader.status, reader.content_type
         return await reader.read()
@@ -118,6 +132,7 @@ def connect(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     errors: Errors = "raise",
     on_note: OnNote | None = None,
+    framing: Framing = SSE,
     on_end: OnEnd | None = None,
     **options: Unpack[RequestOptions],
 ) -> Stream[Event]: ...
@@ -144,6 +159,8 @@ def connect(
     reasoning: ReasoningField | None = "reasoning_content",
     keep_message: bool = True,
     reply: Reply | None = None,
+    framing: Framing = SSE,
+    to_framing: Framing = SSE,
     on_end: OnEnd | None = None,
     **options: Unpack[RequestOptions],
 ) -> Stream[bytes]: ...
@@ -190,7 +207,7 @@ def connect(
     own = {name: options.pop(name) for name in names & options.keys()}
     # The first read would report a misspelt option as a failure of the connection.
     signature(client.stream).bind(method, url, **options)
-    connection = Connection(client, method, url, options)
+    connection = Connection(client, method, url, options, own.get("framing", SSE))
     if to is not None:
         return Stream(TranscodePump(connection, dialect, to, on_end=on_end, **own), connection)
     errors: Errors = own.pop("errors", "raise")

@@ -91,3 +91,24 @@ async def test_chunks_become_the_stream_of_another_dialect_and_back() -> None:
 def test_events_of_a_synchronous_source() -> None:
     stream = streamnorm.iter_events(iter([STREAM]), dialect="anthropic", framing=INVOKE_CHUNKS)
     assert TextDelta(0, "It snows.") in list(stream)
+
+
+@pytest.mark.parametrize("accept", [None, "*/*"])
+async def test_connect_asks_for_the_framing(accept: str | None) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["accept"] == (accept or HEADERS["content-type"])
+        assert request.headers["accept-encoding"] == "identity"
+        return response(STREAM)
+
+    headers = {} if accept is None else {"accept": accept}
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        stream = streamnorm.connect(
+            client,
+            "POST",
+            "https://h/model/m/invoke-with-response-stream",
+            json={},
+            headers=headers,
+            dialect="anthropic",
+            framing=INVOKE_CHUNKS,
+        )
+        assert TextDelta(0, "It snows.") in [event async for event in stream]
