@@ -16,7 +16,7 @@ from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
 from streamnorm._transcoder import Ordering, TranscodeOptions
 from streamnorm.aio.pump import Errors, OnEnd, ReadOptions
 from streamnorm.aio.reading import EventPump
-from streamnorm.aio.sources import AsyncReader, AsyncResponse
+from streamnorm.aio.sources import AsyncEventSource, AsyncReader, AsyncResponse
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import TranscodePump
 
@@ -101,7 +101,7 @@ class Connection:
         # compressed bytes to a gigabyte, and SSE gains little by compression.
         headers = httpx.Headers(options.pop("headers", None))
         headers.setdefault("accept-encoding", "identity")
-        response: AbstractAsyncContextManager[Any]
+        response: AbstractAsyncContextManager[AsyncEventSource | AsyncResponse]
         if self._framing is SSE:
             response = aconnect_sse(
                 cast("httpx.AsyncClient", client),  # or httpx2's: only `stream` is used
