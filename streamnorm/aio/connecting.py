@@ -16,7 +16,7 @@ from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
 from streamnorm._transcoder import Ordering, TranscodeOptions
 from streamnorm.aio.pump import Errors, OnEnd, ReadOptions
 from streamnorm.aio.reading import EventPump
-from streamnorm.aio.sources import AsyncEventSource, AsyncReader, AsyncResponse
+from streamnorm.aio.sources import AsyncReader, AsyncResponse, AsyncSource
 from streamnorm.aio.stream import Stream
 from streamnorm.aio.transcoding import TranscodePump
 
@@ -101,19 +101,22 @@ class Connection:
         # compressed bytes to a gigabyte, and SSE gains little by compression.
         headers = httpx.Headers(options.pop("headers", None))
         headers.setdefault("accept-encoding", "identity")
-        response: AbstractAsyncContextManager[AsyncEventSource | AsyncResponse]
+        source: AsyncSource
         if self._framing is SSE:
-            response = aconnect_sse(
-                cast("httpx.AsyncClient", client),  # or httpx2's: only `stream` is used
-                method,
-                url,
-                headers=headers,
-                **options,
+            source = await self._exits.enter_async_context(
+                aconnect_sse(
+                    cast("httpx.AsyncClient", client),  # or httpx2's: only `stream` is used
+                    method,
+                    url,
+                    headers=headers,
+                    **options,
+                )
             )
         else:
             headers.setdefault("accept", self._framing.media_type)
-            response = client.stream(method, url, headers=headers, **options)
-        source = await self._exits.enter_async_context(response)
+            source = await self._exits.enter_async_context(
+                client.stream(method, url, headers=headers, **options)
+            )
         self._reader = reader = AsyncReader(source)
         self.status, self.content_type = reader.status, reader.content_type
         return await reader.read()
