@@ -58,15 +58,14 @@ class TranscodeOptions(TypedDict, total=False):
 class Transcoder:
     """Turn the stream of one dialect into the stream of another.
 
-    All bytes that are known are returned by the same `feed`, as one piece.  A stream that
-    fails ends with the target's error event, never with its terminal.
+    Each `feed` returns all bytes known by then, as one piece.  A stream that fails ends with
+    the target's error event, never with its terminal.
 
     With equal dialects the original bytes are returned unchanged, event by event, and only
-    observed; a JSON array is returned as the events that it is, and bytes that are no UTF-8 as
-    U+FFFD.  A failure that they do not show (a cut, a limit, an error outside an event) is
-    appended as an error event.  An event that cannot be read (no JSON, nested too deep, against
-    the protocol) is withheld, and an error event returned in its place: a client would fail at
-    it before it reads the error.
+    observed; a JSON array is returned as server-sent events, and invalid UTF-8 as U+FFFD.  A
+    failure that the bytes do not show (a cut, a limit, an error outside an event) is appended
+    as an error event.  An event that cannot be read (no JSON, nested too deep, against the
+    protocol) is replaced by an error event: a client would fail at it before it reads the error.
 
     `verbatim=False` re-encodes the stream, as does a `model`, `include_usage` or `reasoning`
     other than the default, and a `reply` that is not empty: names and ids once, indexes dense, one
@@ -153,7 +152,7 @@ class Transcoder:
             # A check in each `feed` would cost all other streams some of their time.
             self.feed = self._feed_framed  # type: ignore[method-assign]
         self._keeps_framing = framing is to_framing
-        self._forwarder: DeltaForwarder | None = None  # of the delta run, once that is known
+        self._forwarder: DeltaForwarder | None = None  # of the delta run; None outside one
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
         changes = changes or bool(self._encoder.response_fields)
@@ -163,16 +162,16 @@ class Transcoder:
         self._passthrough: Passthrough | MessagePassthrough | None = (
             None  # where the original bytes are passed on
         )
-        self._is_decided = False  # whether the source is known
+        self._is_decided = False  # whether the source dialect is known
         self._has_ended = False  # `close` or `abort` was called
-        self._withheld = 0  # events read last that a client would fail at, or take for success
+        self._withheld = 0  # last events that a client would fail at, or read as success
         self._max_undecided_bytes = limits.max_held_bytes
-        self._undecided = b""  # original bytes that were read before the source was known
+        self._undecided = b""  # original bytes before the source dialect was known
         if self._decoder.dialect:
             self._decide()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the bytes that are known with `data`, as one piece, or nothing.
+        """Return the bytes known after `data`, as one piece, or nothing.
 
         Raises:
             LossyEncoding: `strict`, and the target cannot carry something.
@@ -216,8 +215,8 @@ class Transcoder:
         Args:
             data: The bytes of the read.
             frames: Its frames.
-            position: The first that is to be read in full.
-            parts: The bytes of those before it, and where to append.
+            position: Index of the first frame to read in full.
+            parts: Bytes of the frames before it; the list to append to.
         """
         if self._writer.failure is not None:
             return []
@@ -252,11 +251,11 @@ class Transcoder:
         return [written] if (written := b"".join([original, *parts])) else []
 
     def close(self) -> list[bytes]:
-        """Return the bytes that are known now that the source has ended; later calls none."""
+        """Return the remaining bytes, since the source has ended; later calls return none."""
         return self._in_frames(self._end(self._decoder.close))
 
     def abort(self, cause: BaseException) -> list[bytes]:
-        """Return the bytes that are known now that the source has failed; later calls none."""
+        """Return the remaining bytes, since the source has failed; later calls return none."""
         return self._in_frames(self._end(lambda: self._decoder.abort(cause)))
 
     def ping(self) -> bytes:
@@ -273,7 +272,7 @@ class Transcoder:
 
     @property
     def dialect(self) -> str:
-        """Name of the dialect that is read; empty while that is not known."""
+        """Name of the source dialect; empty while it is not detected."""
         return self._decoder.dialect
 
     @property
@@ -293,9 +292,9 @@ class Transcoder:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the next read may make work of, however small it is.
+        """Bytes that the next read, however small, may have to process.
 
-        Those of the event that has begun and not ended, and those that the target's last events
+        These are the bytes of the unfinished event, and those that the target's last events
         repeat or hold.
         """
         return self._decoder.unfinished_bytes + self._encoder.stored_bytes
@@ -323,13 +322,13 @@ class Transcoder:
             LimitExceeded: It is larger than `max_accumulated_bytes`.
             LocalProtocolError: `keep_message` is false.
         """
-        self._take_pending_usage()
+        self._write_pending_usage()
         return self._accumulator.message()
 
     @property
     def usage(self) -> Usage:
-        """The last snapshot of the tokens."""
-        self._take_pending_usage()
+        """The last usage snapshot."""
+        self._write_pending_usage()
         return self._accumulator.usage
 
     @property
@@ -347,14 +346,14 @@ class Transcoder:
         from streamnorm._core.bodies.restoring import RestoringSinks, ToolCallRestorer
 
         def note(kind: str, where: str) -> None:
-            self._decoder.note(kind, where)  # which is another one once the source is detected
+            self._decoder.note(kind, where)  # detection replaces the decoder
 
         losses = self._encoder.loss_counter
         self._restorer = ToolCallRestorer(reply, losses, note=note, limits=limits)
         self._sinks = RestoringSinks(self._restorer, self._accumulator, self._writer)
 
     def _decide(self) -> None:
-        """Choose between passing through and re-encoding, now that the source is known."""
+        """Choose between passthrough and re-encoding, once the source dialect is known."""
         self._is_decided = True
         if self._decoder.dialect == self._encoder.dialect:
             # Unknown fields of the dialect itself lose nothing when they are written back.
@@ -370,7 +369,7 @@ class Transcoder:
 
     def _read(self, raw: RawFrame) -> bytes:
         """Read a frame in full, and return the bytes to write."""
-        self._take_pending_usage()
+        self._write_pending_usage()
         events = self._decoder.read_raw(raw)
         self._decoder = self._decoder.active
         if not self._is_decided and self._decoder.dialect:
@@ -380,11 +379,11 @@ class Transcoder:
         return written
 
     def _write(self, events: list[Event]) -> bytes:
-        """Accumulate events and return their bytes; in a passthrough, only those of a failure."""
+        """Accumulate events and return their bytes; in a passthrough, only an error event."""
         if self._restorer is not None and not (events := self._restorer.take(events)):
             return b""
-        kept = self._accumulator.take(events)
-        last = kept[-1]
+        accepted = self._accumulator.take(events)
+        last = accepted[-1]
         error = last if isinstance(last, StreamError) else None
         if self._passthrough is not None:
             if error is None:
@@ -401,16 +400,18 @@ class Transcoder:
         if not self._wrote_first_usage and self._decoder.first_usage is not None:
             self._wrote_first_usage = True
             self._encoder.render(UsageUpdate(self._decoder.first_usage))
-        is_ours = kept is not events or (self._restorer is not None and self._restorer.has_failed)
+        is_ours = accepted is not events or (
+            self._restorer is not None and self._restorer.has_failed
+        )
         if error is not None and is_ours:
-            return b"".join([*self._writer.write(kept[:-1]), self._fail(error)])
-        parts = self._writer.write(kept)
-        if self._decoder.outcome is not None:  # of which these are the last events
+            return b"".join([*self._writer.write(accepted[:-1]), self._fail(error)])
+        parts = self._writer.write(accepted)
+        if self._decoder.outcome is not None:  # these were the last events
             parts.append(self._encoder.close())
         return b"".join(parts)
 
     def _renew_forwarder(self, events: list[Event]) -> None:
-        """Follow the decoder's delta run, which starts and ends with the stream."""
+        """Set the forwarder of the decoder's delta run, which starts and ends with the stream."""
         run = None if self._writer.failure is not None else self._decoder.run
         if self._forwarder is not None and self._forwarder.run is run:
             self._forwarder.invalidate(events)
@@ -427,7 +428,7 @@ class Transcoder:
 
     def _fail(self, error: StreamError) -> bytes:
         """End the stream with an error of ours, and return its bytes."""
-        self._take_pending_usage()
+        self._write_pending_usage()
         self._forwarder = None
         if self._passthrough is None:
             return self._writer.fail(error)
@@ -445,7 +446,7 @@ class Transcoder:
         if self._has_ended:
             return []
         self._has_ended = True
-        self._take_pending_usage()
+        self._write_pending_usage()
         self._forwarder = None
         events = end()
         if self._writer.failure is not None:
@@ -460,8 +461,8 @@ class Transcoder:
             written = original + rest + written
         return [written] if written else []
 
-    def _take_pending_usage(self) -> None:
-        """Pass on the usage that frames of the delta run have reported."""
+    def _write_pending_usage(self) -> None:
+        """Accumulate and write the usage that frames of the delta run have reported."""
         usage = None if self._forwarder is None else self._forwarder.run.pending_usage()
         if usage is not None:
             self._accumulator.take([usage])

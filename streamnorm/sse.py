@@ -1,8 +1,8 @@
 """Server-sent events: bytes to frames, and back.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html (read 2026-11-21),
-sections 9.2.5 and 9.2.6, followed to the letter, with bounds.  Time is linear in
-bytes whatever the size of the reads.
+sections 9.2.5 and 9.2.6, all of whose rules hold here, with bounds.  Time is linear in
+bytes for reads of any size.
 
 `SSEDecoder.split` cuts whole events out of a read without parsing them, and
 `SSEDecoder.parse` parses their lines, so that the fast path can decode an event without
@@ -34,10 +34,10 @@ class Frame(Struct, frozen=True, gc=False):
     """One server-sent event.
 
     Attributes:
-        event: Its type; `message` where none was named.
-        data: Its `data` lines, joined by LF.
-        id: The last event id at the time it was dispatched.
-        retry: Reconnection time in ms, where one was sent since the frame before.
+        event: Type of the event; `message` if it has no `event` line.
+        data: The `data` lines, joined by LF.
+        id: The last event id when the event was dispatched.
+        retry: Reconnection time in ms, if one was sent since the previous frame.
     """
 
     event: str
@@ -47,7 +47,7 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class StrayLine(Struct, frozen=True, gc=False):
-    """A line that is no field of an event; some servers print errors so."""
+    """A line that is no field of an event; some servers print errors on such lines."""
 
     line: bytes
 
@@ -59,43 +59,42 @@ class Fragment(Struct, frozen=True, gc=False):
 
 
 RawFrame: TypeAlias = bytes | Fragment
-"""What `SSEDecoder.split` returns: the lines of one whole event, separated by LF, without
-its blank line; or a fragment."""
+"""The lines of one whole event, separated by LF, without the blank line; or a fragment."""
 
 
 def is_whole(raw: RawFrame) -> bool:
-    """Return whether a raw frame is, or ends, a whole event; blank lines alone are none."""
+    """Return whether a raw frame is or ends a whole event; blank lines alone are no event."""
     return bool(raw) if isinstance(raw, bytes) else raw.data.endswith(b"\n\n")
 
 
 class SSEDecoder:
     """Cut bytes into frames.
 
-    Each frame is out with the byte that ends its blank line; a CR ends its line at
-    once.  Comments are dropped as they arrive, but count as all lines do: a passthrough
-    holds them, and a line that never ends is no stream.  An event that passes
-    `max_event_bytes` sets `overflowed`, after which nothing comes any more.
+    Each frame is returned with the byte that ends its blank line; a CR ends its line at
+    once.  Comments are dropped as they arrive, but count against the bound: a passthrough
+    holds them, and a line that never ends is no stream.  An event that exceeds
+    `max_event_bytes` sets `overflowed`; no frame follows it.
 
     Args:
-        max_event_bytes: Bytes of one event's lines of every kind, each with its line end; the
-            blank line is left out.
-        max_stray_bytes: Bytes of stray lines that are returned; later ones are dropped.
+        max_event_bytes: Bound on the lines of one event, of every kind, each with its line end
+            and without the blank line.
+        max_stray_bytes: Bound on the stray lines that are returned; later lines are dropped.
 
     Attributes:
         last_event_id: The last id that a blank line committed.
-        retry_ms: The last valid reconnection time, if any.
-        frames: How many frames were dispatched.
-        strays: Stray lines that `feed` has met, each with the number of frames dispatched
+        retry_ms: The last valid reconnection time; None before the first.
+        frames: Number of dispatched frames.
+        strays: Stray lines that `feed` has read, each with the number of frames dispatched
             before it.  The owner may clear the list.
-        stray_lines: How many stray lines were read, those that were dropped included.
-        overflowed: Whether an event passed `max_event_bytes`.
+        stray_lines: Number of stray lines, dropped ones included.
+        overflowed: Whether an event has exceeded `max_event_bytes`.
         failure: None: no other failure is possible.
-        carries: Whether the next bytes go on with what was read before, as they do at the start
-            of the stream, within an event, and behind a CR.
-        held: The beginning of an event, which is not looked into before its end is there.
-        is_irregular: Whether it `carries` something else than `held`.
-        holds_original: Whether `held` is all that was read of an event, byte for byte.
-        safe_bytes: A read of at most so many holds no event that passes its bound, unless it
+        carries: Whether the next bytes depend on earlier ones: at the start of the stream,
+            within an event, and after a CR.
+        held: The beginning of an event, not parsed before the end of the event arrives.
+        is_irregular: Whether the next bytes depend on more than `held`.
+        holds_original: Whether `held` is the beginning of an event byte for byte.
+        safe_bytes: Size up to which a read cannot contain an event above its bound, unless
             `carries`.
     """
 
@@ -117,16 +116,16 @@ class SSEDecoder:
         self.safe_bytes = max_event_bytes - 1
         self._max_event_bytes = max_event_bytes
         self._stray_room = max_stray_bytes
-        # Of `split`: what was read of an event whose end was not.
+        # State of `split`: the event whose end has not been read.
         self.is_irregular = True  # within fragments, or behind a CR
         self._after_cr = False
         self.held = b""
-        self._in_event = True  # its beginning was returned as a fragment, or a BOM may stand there
-        self._prefix: bytes | None = b""  # what could yet become a BOM; None after it
+        self._in_event = True  # a fragment of the event was returned, or a BOM may follow
+        self._prefix: bytes | None = b""  # beginning of a possible BOM; None after it
         self._ends_line = False  # the last fragment ended with an LF
-        # Of `parse`: what its lines have said.
+        # State of `parse`: the lines of the event so far.
         self._line = bytearray()  # an incomplete line
-        self._comment_bytes = 0  # of the incomplete line if it is a comment, which is not kept
+        self._comment_bytes = 0  # of the incomplete line if it is a comment, which is not stored
         self._event_bytes = 0
         self._data: list[str] = []
         self._event = ""
@@ -148,10 +147,10 @@ class SSEDecoder:
     def split(self, data: bytes) -> list[RawFrame]:
         """Return the events that `data` completes, each once, in order.
 
-        An event that two reads hold is returned whole.  One that needs more reads, or
+        An event within two reads is returned whole.  An event that needs more reads, or
         begins in an unusual way, is returned in fragments as they arrive: its comments
         must not pile up, and its stray lines may be errors.  Whole events are counted in
-        `frames`; whoever does not `parse` one must know that it has data.
+        `frames`; a caller that does not `parse` one must know that the event has data.
         """
         if self.is_irregular or len(self.held) + len(data) > self.safe_bytes:
             return self._split_irregular(data)
@@ -173,7 +172,7 @@ class SSEDecoder:
         return pieces
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Interpret the lines of what `split` returned, in the order in which it did."""
+        """Return the frames and stray lines of a raw frame; called in the order of `split`."""
         out: list[Frame | StrayLine] = []
         if self.overflowed:
             return out
@@ -182,7 +181,7 @@ class SSEDecoder:
             self.frames += sum(type(item) is Frame for item in out)
             return out
         for line in raw.split(b"\n"):
-            self._take(line, out)
+            self._parse_line(line, out)
         self._dispatch(out)
         if not out or type(out[-1]) is not Frame:
             self.frames -= 1
@@ -194,7 +193,7 @@ class SSEDecoder:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of the event that has begun and not ended, of comments those that have ended."""
+        """Bytes of the event whose end has not arrived; of comments, those of complete lines."""
         return len(self.held) + self._event_bytes + len(self._line)
 
     def close(self) -> list[Frame]:
@@ -206,15 +205,15 @@ class SSEDecoder:
         return []
 
     def unterminated(self) -> Frame | None:
-        """Return what the source left without its blank line, for who wants to look.
+        """Return the last event if its blank line is missing; None if there is none.
 
-        To be called once, after the last `split` or `feed`; stray lines go to `strays`.
+        Called once, after the last `split` or `feed`; stray lines are added to `strays`.
         """
         out: list[Frame | StrayLine] = []
         held, self.held = self.held, b""
         self._parse_fragment(held, out)
-        if self._line:  # within the bound, or it would not have been kept
-            self._take(bytes(self._line), out)
+        if self._line:  # within the bound, or it would not be stored
+            self._parse_line(bytes(self._line), out)
         # The standard discards an event without its blank line (WHATWG HTML, section 9.2.6);
         # servers leave it out behind a terminal, which the dialect recognises.
         self._dispatch(out)
@@ -222,24 +221,24 @@ class SSEDecoder:
         last = out[-1] if out else None
         return last if isinstance(last, Frame) else None
 
-    # Cutting
+    # Splitting
 
     def _split_irregular(self, data: bytes) -> list[RawFrame]:
-        """Split bytes that mix line ends, go on within fragments, or may pass the bound."""
+        """Split bytes with mixed line ends, within fragments, or possibly beyond the bound."""
         if _CR in data or self._after_cr:
-            data = self._lf_only(data)
+            data = self._normalize_line_ends(data)
         frames: list[RawFrame] = []
         if self._in_event:
             data = self._end_fragments(data, frames)
         if data:
-            self._cut(data, frames)
+            self._split_lines(data, frames)
         self.is_irregular = self._in_event or self._after_cr
         self.carries = self.is_irregular or bool(self.held)
         self.holds_original = False
         return frames
 
-    def _cut(self, data: bytes, frames: list[RawFrame]) -> None:
-        """Append the events that bytes with LF alone complete, however large."""
+    def _split_lines(self, data: bytes, frames: list[RawFrame]) -> None:
+        """Append the events of any size that bytes without CR complete."""
         held, self.held = self.held, b""
         pieces = _split_lf(held + data)
         tail = pieces.pop()
@@ -255,9 +254,9 @@ class SSEDecoder:
             self.held = tail
 
     def _must_be_parsed(self, tail: bytes, *, lasts: bool) -> bool:
-        """Return whether the beginning of an event cannot wait for its end.
+        """Return whether the beginning of an event must be parsed before its end arrives.
 
-        It can be held if one read has left it, and it has no complete line but one of a field.
+        A beginning within one read, whose only complete line is a field, can be held.
         """
         if lasts or len(tail) >= self.safe_bytes:
             return bool(tail)
@@ -267,7 +266,7 @@ class SSEDecoder:
         return tail.find(_LF, end + 1) >= 0 or not tail.startswith((b"event:", b"data:"))
 
     def _end_fragments(self, data: bytes, frames: list[RawFrame]) -> bytes:
-        """Append the rest of the event that is returned in fragments; return what follows it."""
+        """Append the rest of an event in fragments; return the bytes after the event."""
         prefix = self._prefix
         if prefix is not None:
             data = self._strip_bom(data)
@@ -298,11 +297,11 @@ class SSEDecoder:
         self._prefix = None
         return start.removeprefix(_BOM)
 
-    def _lf_only(self, data: bytes) -> bytes:
-        """Make every line end an LF.
+    def _normalize_line_ends(self, data: bytes) -> bytes:
+        """Return bytes with LF as every line end.
 
-        A CR becomes one at once, so that nothing waits for the byte behind it; an LF
-        that then follows is swallowed.
+        A CR becomes an LF at once, so that no event waits for the next byte; an LF after
+        it is dropped.
         """
         if self._after_cr and data:
             data = data.removeprefix(b"\n")
@@ -313,7 +312,7 @@ class SSEDecoder:
         data = data.replace(b"\r\n", b"\n")
         return data.replace(b"\r", b"\n") if _CR in data else data
 
-    # Interpreting
+    # Parsing
 
     def _parse_fragment(self, data: bytes, out: list[Frame | StrayLine]) -> None:
         position = 0
@@ -329,16 +328,16 @@ class SSEDecoder:
                 line = bytes(self._line) + line
                 self._line.clear()
             if line:
-                self._take(line, out)
+                self._parse_line(line, out)
             else:
                 self._dispatch(out)
             if self.overflowed:
                 return
         if position < len(data):
-            self._keep(data[position:])
+            self._store(data[position:])
 
-    def _keep(self, rest: bytes) -> None:
-        """Keep the beginning of a line, if it can matter."""
+    def _store(self, rest: bytes) -> None:
+        """Store the beginning of a line; of a comment only its size."""
         # OpenRouter sends comments as long as a model is silent: their text is not stored.
         if self._comment_bytes or (not self._line and rest[0] == _COLON):
             self._comment_bytes += len(rest)
@@ -348,8 +347,8 @@ class SSEDecoder:
         if self._event_bytes + line_bytes > self._max_event_bytes:
             self._overflow()
 
-    def _take(self, line: bytes, out: list[Frame | StrayLine]) -> None:
-        """Interpret one line of an event."""
+    def _parse_line(self, line: bytes, out: list[Frame | StrayLine]) -> None:
+        """Parse one line of an event."""
         if not line:
             return
         self._count(len(line) + 1)
@@ -416,11 +415,11 @@ def encode_frame(data: str, *, event: str | None = None) -> bytes:
     """Return one frame as bytes.
 
     Args:
-        data: Its text; each line (LF, CRLF or CR) becomes a `data` line.
-        event: Its type.
+        data: Data of the event; each line (LF, CRLF or CR) becomes a `data` line.
+        event: Type of the event; None for no `event` line.
 
     Raises:
-        ValueError: `event` holds a line end or a NUL, which would forge a frame.
+        ValueError: `event` has a line end or a NUL, which would forge a frame.
     """
     lines: list[str] = []
     if event is not None:
