@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from streamnorm._core.errors import (
-    DecodeError,
-    RecordingError,
-    StreamnormError,
-)
+from streamnorm._core.errors import DecodeError, RecordingError, StreamnormError
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, lookup

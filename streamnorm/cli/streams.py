@@ -10,11 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamnorm._core.errors import (
-    NotAStream,
-    RecordingError,
-    did_you_mean,
-)
+from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
 from streamnorm._core.events import Completed, Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField

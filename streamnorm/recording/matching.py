@@ -70,11 +70,7 @@ _ENVIRONMENT: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
             rf"((?:today['\u2019]s date|current date(?: and time)?)(?: is(?: now)?)?:? ){_DATE}",
             r"\1<date>",
         ),
-        (
-            "<current_|<timezone>",
-            r"<(current_date|current_time|timezone)>[^<\n]*<",
-            r"<\1><",
-        ),
+        ("<current_|<timezone>", r"<(current_date|current_time|timezone)>[^<\n]*<", r"<\1><"),
         ("<cwd>|<root>", rf"<(cwd|root)>{_PATH}[^<\n]*<", r"<\1><"),
         # The directory on the same line, or a list of them on the next ones.
         (

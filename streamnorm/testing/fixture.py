@@ -262,10 +262,7 @@ class RecordingFixture:
             folder = folder.with_name(f".{folder.name}-{uuid4().hex[:8]}")
         redact = () if self._options is None else self._options.get("redact", ())
         return EndingRecorder(
-            folder,
-            redact=redact,
-            on_failure=self._add_failure,
-            on_recorded=self._recorded.append,
+            folder, redact=redact, on_failure=self._add_failure, on_recorded=self._recorded.append
         )
 
     def _add_failure(self, error: RecordingError) -> None:

@@ -98,9 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "also by STREAMNORM_RECORD",
     )
     group.addoption(
-        "--streamnorm-allow-ci",
-        action="store_true",
-        help="record even where CI is set",
+        "--streamnorm-allow-ci", action="store_true", help="record even where CI is set"
     )
     parser.addini(
         "streamnorm_dir",

@@ -7,12 +7,7 @@ from pathlib import Path
 
 from streamnorm._core.errors import LocalProtocolError
 from streamnorm.recording.exchange import Playback
-from streamnorm.recording.player import (
-    Pace,
-    PlaybackReset,
-    PlaybackTimeout,
-    Player,
-)
+from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recording import Rechunk, Recording
 
 

@@ -111,17 +111,13 @@ _BY_PREFIX: dict[bytes, tuple[_Shape, ...]] = {
     # Two objects in base64, and a signature.
     b"eyJ": (
         _compile(
-            "JSON Web Token",
-            _NOT_IN_BASE64 + rb"eyJ[\w-]{8,1500}\.eyJ[\w-]{8,4500}\.[\w-]{8,1500}",
+            "JSON Web Token", _NOT_IN_BASE64 + rb"eyJ[\w-]{8,1500}\.eyJ[\w-]{8,4500}\.[\w-]{8,1500}"
         ),
     ),
 }
 # By the bytes at the offset of the shape: prefixes whose bytes fit in none of `_CLASSES`.
 _BY_WORD: tuple[tuple[bytes, _Shape], ...] = (
-    (
-        b"AIza",
-        _compile("Google API key", _NOT_IN_BASE64 + rb"AIza[\w-]{30,60}(?![A-Za-z0-9_+=-])"),
-    ),
+    (b"AIza", _compile("Google API key", _NOT_IN_BASE64 + rb"AIza[\w-]{30,60}(?![A-Za-z0-9_+=-])")),
     (b"AQ.", _compile_random_token(b"AQ.", 20, 400)),
     (b"fw_", _compile_token(b"fw_", 20, 100)),
     (b"nvapi-", _compile_random_token(b"nvapi-", 20, 200)),

@@ -112,13 +112,7 @@ class Secrets:
         return Scrubber(self, self._patterns)
 
     def find(
-        self,
-        data: bytes,
-        low: int,
-        high: int,
-        patterns: Sequence[re.Pattern[str]],
-        *,
-        fields: bool,
+        self, data: bytes, low: int, high: int, patterns: Sequence[re.Pattern[str]], *, fields: bool
     ) -> list[Span]:
         """Return the spans of secrets, in order; they may overlap.
 
