@@ -42,9 +42,7 @@ from streamnorm.cli.streams import STATUSES, list_dialects
 __all__ = ["main"]
 
 # In the order of the help text.
-_COMMAND_MODULES = (
-    *(streams, bodies, inspecting, recordings, gateway, running, converting, scanning),
-)
+_MODULES = (streams, bodies, inspecting, recordings, gateway, running, converting, scanning)
 _STATUSES = {
     **STATUSES,
     4: "not a stream or body, malformed, or violations",
@@ -79,11 +77,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments = _make_parser().parse_args(argv)
         status: int = arguments.run(arguments)
-    except (
-        console.UsageError,
-        StreamnormError,
-        ImportError,
-    ) as exc:  # an extra may not be installed
+    # ImportError: an extra is not installed.
+    except (console.UsageError, StreamnormError, ImportError) as exc:
         if isinstance(exc, LossyEncoding):
             console.report_losses(exc.losses)
         reported = "the provider reported an error: " if isinstance(exc, UpstreamError) else ""
@@ -116,6 +111,6 @@ def _make_parser() -> console.Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in _COMMAND_MODULES:
+    for module in _MODULES:
         module.add_commands(commands.add_parser)
     return parser

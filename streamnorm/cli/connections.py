@@ -339,12 +339,9 @@ class Acceptor:
             self._loop.remove_reader(self._listener)
             self._is_waiting = False
 
-    def _has_room(self) -> bool:
-        return self._connections.has_room(len(self._coming))
-
     def _accept(self) -> None:
         for _ in range(_BURST):
-            if not self._has_room():
+            if not self._connections.has_room(len(self._coming)):
                 self._pause()
                 return
             try:

@@ -7,12 +7,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
 from streamnorm._core.errors import did_you_mean
-from streamnorm.inspect.timeline import escape_unprintable
+from streamnorm.inspect.timeline import escape_unprintable, is_printable
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -70,21 +71,27 @@ AddParser: TypeAlias = Callable[..., Parser]
 """The `add_parser` of the command line's subparsers: adds the parser of a command."""
 
 
-_MAX_PORT = 65535
-
-
 def add_port(command: argparse.ArgumentParser) -> None:
     """Add `--port`, where a command listens."""
     command.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="where to listen (default: any free)"
+        "--port",
+        type=partial(parse_integer, low=0, high=65535),
+        default=0,
+        metavar="N",
+        help="where to listen (default: any free)",
     )
 
 
-def _port(text: str) -> int:
-    port = int(text) if text.isdecimal() and len(text) <= len(str(_MAX_PORT)) else -1
-    if not 0 <= port <= _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected 0 to {_MAX_PORT}")
-    return port
+def parse_integer(text: str, low: int, high: int) -> int:
+    """Return the value of an option that is an integer within bounds.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not.
+    """
+    number = int(text) if text.isdecimal() and len(text) <= len(str(high)) else low - 1
+    if not low <= number <= high:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected {low} to {high}")
+    return number
 
 
 def print_base_urls(url: str, upstream_path: str = "") -> None:
@@ -142,13 +149,9 @@ def encode_json(value: object, *, ascii: bool = False) -> bytes:
     """Return a value as a line of JSON, unprintable or also non-ASCII characters escaped."""
     # msgspec cannot encode a name of a file that is no UTF-8.
     text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
-    if not text.isprintable() or (ascii and not text.isascii()):
-        text = "".join([c if _may_stay(c, ascii) else _escape(c) for c in text])
+    if not is_printable(text, ascii):
+        text = "".join([c if is_printable(c, ascii) else _escape(c) for c in text])
     return f"{text}\n".encode()
-
-
-def _may_stay(character: str, ascii: bool) -> bool:
-    return character.isprintable() and (character.isascii() or not ascii)
 
 
 def _escape(character: str) -> str:

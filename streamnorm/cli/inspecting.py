@@ -66,7 +66,10 @@ def add_commands(add_parser: console.AddParser) -> None:
         "--json", action="store_true", help="write JSON, with --frames a line for each frame"
     )
     inspect.add_argument(
-        "--width", type=_width, metavar="N", help="columns (default: the terminal's, or 100)"
+        "--width",
+        type=partial(console.parse_integer, low=MIN_WIDTH, high=_MAX_WIDTH),
+        metavar="N",
+        help="columns (default: the terminal's, or 100)",
     )
     inspect.add_argument("--ascii", action="store_true", help="write nothing but ASCII")
     inspect.set_defaults(run=_inspect)
@@ -219,13 +222,6 @@ def _choose_style(width: int | None, ascii: bool) -> Style:
 
 def _encode_line(line: str) -> bytes:
     return f"{line}\n".encode(sys.stdout.encoding, "backslashreplace")
-
-
-def _width(text: str) -> int:
-    width = int(text) if text.isdecimal() and len(text) <= len(str(_MAX_WIDTH)) else 0
-    if not MIN_WIDTH <= width <= _MAX_WIDTH:
-        raise argparse.ArgumentTypeError(f"{text!r}, expected {MIN_WIDTH} to {_MAX_WIDTH}")
-    return width
 
 
 def _can_write(text: str, encoding: str) -> bool:

@@ -108,12 +108,10 @@ class Server(uvicorn.Server):
         now = monotonic()
         if now >= self._repeated_from:
             self.force_exit = True
-            asyncio.get_running_loop().call_soon_threadsafe(self._abort_soon)
+            loop = asyncio.get_running_loop()
+            loop.call_soon_threadsafe(loop.call_later, _LAST_S, self._abort)
         self._repeated_from = min(self._repeated_from, now + _REPEAT_S)
         super().handle_exit(sig, frame)
-
-    def _abort_soon(self) -> None:
-        asyncio.get_running_loop().call_later(_LAST_S, self._abort)
 
     def _abort(self) -> None:
         for connection in [*self.server_state.connections]:

@@ -28,9 +28,12 @@ _MIN_TICK_COLUMNS = 9  # one more than the longest label
 
 def escape_unprintable(text: str, *, ascii: bool = False) -> str:
     """Return text with escapes for unprintable, or also for non-ASCII characters."""
-    if text.isprintable() and (text.isascii() or not ascii):
-        return text
-    return "".join([_escape(character, ascii) for character in text])
+    return text if is_printable(text, ascii) else "".join([_escape(each, ascii) for each in text])
+
+
+def is_printable(text: str, ascii: bool) -> bool:
+    """Return whether all characters are printable, and also ASCII if only that may be written."""
+    return text.isprintable() and (text.isascii() or not ascii)
 
 
 def count_columns(text: str) -> int:
@@ -66,7 +69,7 @@ def fit(text: str, room: int, *, more: str, ascii: bool = False) -> str:
 
 
 def _escape(character: str, ascii: bool) -> str:
-    if character.isprintable() and (character.isascii() or not ascii):
+    if is_printable(character, ascii):
         return character
     return character.encode("unicode_escape").decode()
 
@@ -159,9 +162,8 @@ def _draw_column(head: str, cells: list[str], align: Literal["<", ">"] = "<") ->
     cells = [head, *cells]
     width = max(count_columns(cell) for cell in cells)
     pads = [" " * (width - count_columns(cell)) for cell in cells]
-    if align == "<":
-        return [cell + pad for cell, pad in zip(cells, pads, strict=True)]
-    return [pad + cell for cell, pad in zip(cells, pads, strict=True)]
+    padded = zip(cells, pads, strict=True)
+    return [cell + pad if align == "<" else pad + cell for cell, pad in padded]
 
 
 def _draw_bar(track: Track, report: Report, width: int, glyphs: Glyphs) -> str:

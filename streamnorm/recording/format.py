@@ -276,14 +276,13 @@ def reads_of(companion: Companion, path: Path) -> list[RecordedRead] | None:
     """
     if companion.chunks is None:
         return None
-    return [_parse_read(line, n, path) for n, line in enumerate(companion.chunks)]
-
-
-def _parse_read(line: str, number: int, path: Path) -> RecordedRead:
-    match = _CHUNK.fullmatch(line)
-    if match is None:
-        raise RecordingError(f'{path}: chunk {number} is not as "+<ms> <bytes>"')
-    return RecordedRead(int(match[1]), int(match[2]))
+    reads: list[RecordedRead] = []
+    for number, line in enumerate(companion.chunks):
+        match = _CHUNK.fullmatch(line)
+        if match is None:
+            raise RecordingError(f'{path}: chunk {number} is not as "+<ms> <bytes>"')
+        reads.append(RecordedRead(int(match[1]), int(match[2])))
+    return reads
 
 
 def write_companion(file: BinaryIO, companion: Companion, chunks: Iterable[str] | None) -> None:

@@ -246,7 +246,8 @@ class Library:
     ) -> UnrecordedRequest:
         """Return the error that states why no recording answers."""
         kin = [entry for entry in self._entries if entry.is_for(compared)]
-        count = _count_recordings(left or kin or self._entries)
+        counted = left or kin or self._entries
+        count = "1 recording" if len(counted) == 1 else f"{len(counted)} recordings"
         if not self._entries:
             why = f"nothing is recorded in {self.path}"
         elif not kin:
@@ -322,10 +323,6 @@ def _find_nearest(
     _, mark, query = nearest.url.partition("?")
     nearest = structs.replace(nearest, url=compared.url.partition("?")[0] + mark + query)
     return name, diff_requests(compared, nearest, name)
-
-
-def _count_recordings(entries: Sequence[_LibraryEntry]) -> str:
-    return "1 recording" if len(entries) == 1 else f"{len(entries)} recordings"
 
 
 def _load(path: Path, *, missing_ok: bool) -> list[Recording]:

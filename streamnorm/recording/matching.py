@@ -238,15 +238,16 @@ class _Normaliser(_Rewriter):
         return {
             key: self._rewrite_field(key, item)
             for key, item in value.items()
-            if key not in _SESSION_FIELDS and not (key == "metadata" and not _drop_user_id(item))
+            if key not in _SESSION_FIELDS and not (key == "metadata" and not _drop(item, "user_id"))
         }
 
     def _rewrite_field(self, key: str, value: Any) -> Any:
         """Return a top-level member of the body."""
         if key == "input" and is_array(value):
-            return _sort_results([self._rewrite_value(_drop_id(item), "") for item in value])
+            items = [item if _is_reference(item) else _drop(item, "id") for item in value]
+            return _sort_results([self._rewrite_value(item, "") for item in items])
         if key == "metadata":
-            return self.rewrite_opaque(_drop_user_id(value))
+            return self.rewrite_opaque(_drop(value, "user_id"))
         if key == "system" and is_array(value):
             value = [block for block in value if not _is_volatile(block)]
         return self._rewrite_value(value, key)
@@ -311,22 +312,15 @@ def _is_scrubbed(key: str, value: Any) -> bool:
     )
 
 
-def _drop_user_id(value: Any) -> Any:
-    """Return the metadata of a request without the id of the user."""
+def _drop(value: Any, name: str) -> Any:
+    """Return a value without its member of a name."""
     if not is_object(value):
         return value
-    return {key: item for key, item in value.items() if key != "user_id"}
+    return {key: item for key, item in value.items() if key != name}
 
 
-def _drop_id(item: Any) -> Any:
-    """Return an item of the input without its id, unless it is a reference by id."""
-    if not is_object(item) or _is_reference(item):
-        return item
-    return {key: value for key, value in item.items() if key != "id"}
-
-
-def _is_reference(item: dict[str, Any]) -> bool:
-    return item.get("type") == "item_reference"
+def _is_reference(item: Any) -> bool:
+    return is_object(item) and item.get("type") == "item_reference"
 
 
 def _is_volatile(block: Any) -> bool:

@@ -77,7 +77,7 @@ def _reduce_block(block: Block, other: Block | None) -> Block:
             plain = tuple(structs.replace(source, extra=None) for source in citations)
             return structs.replace(block, citations=plain)
         case ToolCall(id, arguments=arguments, kind=kind):
-            if isinstance(other, ToolCall) and (_MINTED.fullmatch(id) or _is_minted(other)):
+            if isinstance(other, ToolCall) and any(map(_MINTED.fullmatch, (id, other.id))):
                 id = "(minted)"
             if kind == "function":
                 arguments = arguments or "{}"
@@ -86,10 +86,6 @@ def _reduce_block(block: Block, other: Block | None) -> Block:
             return structs.replace(block, arguments="{}")
         case _:
             return block
-
-
-def _is_minted(call: ToolCall) -> bool:
-    return _MINTED.fullmatch(call.id) is not None
 
 
 def _reduce_usage(usage: Usage, other: Usage) -> Usage:

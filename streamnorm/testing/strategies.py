@@ -46,9 +46,6 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
         strategies.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
         strategies.append(st.just(hostile))
     # Few examples of a list are long: chunks of equal size need a strategy of their own.
-    strategies.append(st.integers(1, min(len(data), 64)).map(lambda size: _cut_equally(data, size)))
+    sizes = st.integers(1, min(len(data), 64))
+    strategies.append(sizes.map(lambda size: list(range(size, len(data), size))))
     return st.one_of(strategies).map(cut)
-
-
-def _cut_equally(data: bytes, size: int) -> list[int]:
-    return list(range(size, len(data), size))

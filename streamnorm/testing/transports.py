@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
@@ -98,18 +99,14 @@ class _RecordMissing:
 
     def handle_request(self, request: Any) -> Any:
         if self._replay is not None:
-            try:
+            with suppress(UnrecordedRequest):  # then it is sent
                 return self._replay.handle_request(request)
-            except UnrecordedRequest:
-                pass  # send it
         return self._recording.handle_request(request)
 
     async def handle_async_request(self, request: Any) -> Any:
         if self._replay is not None:
-            try:
+            with suppress(UnrecordedRequest):
                 return await self._replay.handle_async_request(request)
-            except UnrecordedRequest:
-                pass  # send it
         return await self._async_recording.handle_async_request(request)
 
     def close(self) -> None:

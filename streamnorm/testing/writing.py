@@ -79,8 +79,10 @@ class AnswerWriter(Struct, kw_only=True):
         if events and isinstance(last := events[-1], StreamError) and last.kind in _CONNECTION_ENDS:
             end = _CONNECTION_ENDS[last.kind]
             events = events[:-1]
-        complete = (self._complete_start(event, id) for event in events)
-        steps = tuple(Step(0.0, data) for data in self._encode(complete) if data)
+        writer = StreamWriter(self.encoder)
+        pieces = [b"".join(writer.write((self._complete_start(event, id),))) for event in events]
+        pieces.append(self.encoder.close())
+        steps = tuple(Step(0.0, data) for data in pieces if data)
         self.losses = self.encoder.losses
         return Playback(200, STREAM, steps, end, self.dialect)
 
@@ -166,12 +168,6 @@ class AnswerWriter(Struct, kw_only=True):
         if not isinstance(event, MessageStart):
             return event
         return structs.replace(event, id=event.id or id, model=event.model or self.requested_model)
-
-    def _encode(self, events: Iterator[Event]) -> Iterator[bytes]:
-        writer = StreamWriter(self.encoder)
-        for event in events:
-            yield b"".join(writer.write((event,)))
-        yield self.encoder.close()
 
 
 def _transcode_steps(playback: Playback, transcoder: Transcoder) -> Iterator[Step]:

@@ -118,7 +118,9 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         raise ModuleNotFoundError(
             "YAML needs PyYAML, of the extra `import`: pip install pyyaml", name="yaml"
         ) from exc
-    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=_find_loader(yaml))
+    # The one in C, if PyYAML was built with it.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=loader)
     builder = _DocumentBuilder(max_depth)
     try:
         for event in events:
@@ -131,11 +133,6 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
         raise Unreadable(f"no YAML{where}") from exc
     return builder.document
-
-
-def _find_loader(yaml: Any) -> Any:
-    """Return the loader class: the one in C if PyYAML was built with it."""
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def resolve_scalars(value: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterable, Iterator
-from http import HTTPStatus
+from http.client import responses
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -241,7 +241,7 @@ def _describe_response(recording: Recording) -> dict[str, Any]:
         content["encoding"] = "base64"
     return {
         "status": response.status,
-        "statusText": _find_reason(response.status),
+        "statusText": responses.get(response.status, ""),
         "httpVersion": "unknown",
         "cookies": [],
         "headers": _describe_pairs(response.headers.items()),
@@ -254,10 +254,3 @@ def _describe_response(recording: Recording) -> dict[str, Any]:
 
 def _describe_pairs(pairs: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in pairs]
-
-
-def _find_reason(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -98,17 +98,17 @@ def find_in_text(text: str, kind: str) -> Iterator[Field]:
     if boundary is not None:
         yield from _find_in_parts(text, boundary[1])
     elif kind_name.endswith("form-urlencoded") or (not kind and _FORM.fullmatch(text)):
-        yield from _find_in_form(text)
+        yield from _find_fields(_FORM_FIELD, text, unquote_plus)
     yield from _find_in_lines(text)
-    for match in _JSON_FIELD.finditer(text):
-        if is_secret_field(match[1]):
-            yield Field(*match.span(2), _unquote(match[2]))
+    yield from _find_fields(_JSON_FIELD, text, _unquote)
 
 
-def _find_in_form(text: str) -> Iterator[Field]:
-    for match in _FORM_FIELD.finditer(text):
-        if is_secret_field(unquote_plus(match[1])):
-            yield Field(*match.span(2), unquote_plus(match[2]))
+def _find_fields(
+    pattern: re.Pattern[str], text: str, decode: Callable[[str], str]
+) -> Iterator[Field]:
+    for match in pattern.finditer(text):
+        if is_secret_field(decode(match[1])):
+            yield Field(*match.span(2), decode(match[2]))
 
 
 def _find_in_parts(text: str, boundary: str) -> Iterator[Field]:
