@@ -41,10 +41,10 @@ class _Variables(NamedTuple):
         elsewhere: Variables that make the agent ask another server.
     """
 
-    urls: Mapping[str, str]
-    keys: tuple[str, ...]
-    other_keys: tuple[str, ...]
-    elsewhere: tuple[str, ...]
+    urls: Mapping[str, str] = {}
+    keys: tuple[str, ...] = (_KEY,)
+    other_keys: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
 
 _ANTHROPIC_ELSEWHERE = (
@@ -62,18 +62,17 @@ _GOOGLE_ELSEWHERE = ("GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI")
 _VARIABLES = {
     "claude": _Variables(
         urls={"ANTHROPIC_BASE_URL": ""},
-        keys=(_KEY,),
         other_keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
         elsewhere=_ANTHROPIC_ELSEWHERE,
     ),
-    "codex": _Variables(urls={}, keys=(_KEY,), other_keys=(), elsewhere=()),
+    "codex": _Variables(),
     "gemini": _Variables(
         urls={"GOOGLE_GEMINI_BASE_URL": ""},
         keys=("GEMINI_API_KEY",),
         other_keys=("GOOGLE_API_KEY",),
         elsewhere=_GOOGLE_ELSEWHERE,
     ),
-    "opencode": _Variables(urls={}, keys=(_KEY,), other_keys=(), elsewhere=()),
+    "opencode": _Variables(),
 }
 _OF_SDKS = _Variables(
     urls={"OPENAI_BASE_URL": "/v1", "ANTHROPIC_BASE_URL": "", "GOOGLE_GEMINI_BASE_URL": ""},

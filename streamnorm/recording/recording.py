@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -348,16 +349,9 @@ class Recording:
         """Return when the last byte of each chunk arrived, in ms since the request."""
         if self.reads is None:
             return [0] * len(ends)
-        arrivals: list[int] = []
-        received = elapsed = 0
-        reads = iter(self.reads)
-        for end in ends:
-            while received < end:
-                read = next(reads)
-                received += read.size
-                elapsed += read.gap_ms
-            arrivals.append(elapsed)
-        return arrivals
+        received = list(itertools.accumulate(read.size for read in self.reads))
+        elapsed_ms = list(itertools.accumulate(read.gap_ms for read in self.reads))
+        return [elapsed_ms[bisect_left(received, end)] for end in ends]
 
     def _choose_headers(self) -> dict[str, str]:
         response = self.response

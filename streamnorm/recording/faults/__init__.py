@@ -34,7 +34,9 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TypedDict
 
 from msgspec import structs
@@ -67,7 +69,7 @@ from streamnorm.recording.faults.offsets import (
     remove,
     split,
 )
-from streamnorm.recording.recording import Recording
+from streamnorm.recording.recording import Recording, split_at
 
 __all__ = [
     "Fault",
@@ -245,25 +247,15 @@ class crlf(Fault, frozen=True):
     """Every line ends in CRLF."""
 
     def __call__(self, playback: Playback) -> Playback:
-        return structs.replace(playback, steps=tuple(_convert_line_ends(playback)))
-
-
-def _convert_line_ends(playback: Playback) -> Iterator[Step]:
-    """Yield the steps with CRLF as every line end, divided as before."""
-    body = playback.body
-    bare = _BARE_LINE_END.finditer(body)
-    next_bare = next(bare, None)
-    position = end = 0
-    for step in playback.steps:
-        end += len(step.data)
-        pieces: list[bytes] = []
-        while next_bare is not None and next_bare.start() < end:
-            pieces += [body[position : next_bare.start()], b"\r\n"]
-            position = next_bare.end()
-            next_bare = next(bare, None)
-        pieces.append(body[position:end])
-        position = end
-        yield structs.replace(step, data=b"".join(pieces))
+        body = playback.body
+        added = [match.start() for match in _BARE_LINE_END.finditer(body)]
+        ends = accumulate(len(step.data) for step in playback.steps)
+        ends_with_added = [end + bisect_left(added, end) for end in ends]
+        chunks = split_at(_BARE_LINE_END.sub(b"\r\n", body), ends_with_added)
+        steps = zip(playback.steps, chunks, strict=True)
+        return structs.replace(
+            playback, steps=tuple(structs.replace(step, data=data) for step, data in steps)
+        )
 
 
 class bom(Fault, frozen=True):

@@ -6,7 +6,7 @@ import binascii
 import importlib
 import re
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct, structs
@@ -76,19 +76,6 @@ class UnsupportedValue(Struct, frozen=True):
     """A value with an unsupported tag, such as a Python object."""
 
 
-class _ParserEvent(Protocol):
-    """An event of PyYAML's parser; each class has some of these attributes."""
-
-    @property
-    def anchor(self) -> str | None: ...
-    @property
-    def tag(self) -> str | None: ...
-    @property
-    def implicit(self) -> tuple[bool, bool]: ...
-    @property
-    def value(self) -> str: ...
-
-
 def read_json(data: bytes, *, max_depth: int) -> Any:
     """Return the value of a JSON file.
 
@@ -120,10 +107,9 @@ def read_yaml(data: bytes, *, max_depth: int) -> Any:
         ) from exc
     # The one in C, if PyYAML was built with it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    events: Iterable[_ParserEvent] = yaml.parse(data, Loader=loader)
     builder = _DocumentBuilder(max_depth)
     try:
-        for event in events:
+        for event in yaml.parse(data, Loader=loader):
             builder.take(event)
     except yaml.YAMLError as exc:
         if getattr(exc, "problem", None) == _SCANNER_TOO_DEEP:
@@ -197,8 +183,8 @@ class _DocumentBuilder:
         self._repeated = 0  # those that come from aliases
         self._documents = 0
 
-    def take(self, event: _ParserEvent) -> None:
-        """Handle one event of the parser."""
+    def take(self, event: Any) -> None:
+        """Handle one event of PyYAML's parser."""
         match type(event).__name__:
             case "ScalarEvent":
                 self._size += 1 + len(event.value)
@@ -218,7 +204,7 @@ class _DocumentBuilder:
             case _:  # starts and ends of stream and document
                 pass
 
-    def _start(self, event: _ParserEvent, *, is_mapping: bool) -> None:
+    def _start(self, event: Any, *, is_mapping: bool) -> None:
         if len(self._open) >= self._max_depth:
             raise Unreadable(f"nested deeper than {self._max_depth}")
         foreign = event.tag not in (_DICT_TAGS if is_mapping else _LIST_TAGS)
@@ -259,7 +245,7 @@ class _DocumentBuilder:
             self.document = value
 
 
-def _read_scalar(event: _ParserEvent) -> Any:
+def _read_scalar(event: Any) -> Any:
     # YAML has escapes for lone surrogates, which are no characters.
     text = event.value if event.value.isascii() else clean(event.value)
     if event.tag is None and event.implicit[0]:
