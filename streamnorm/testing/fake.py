@@ -13,23 +13,23 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
+from streamnorm._core.messages import Message
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.requests import asks_for_usage
 from streamnorm.http.urls import detect_url, path_of
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
+from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets.credentials import is_secret_header
 from streamnorm.testing.script import (
     Answer,
-    BlockAnswer,
-    EventAnswer,
     FakeRequest,
-    RecordedAnswer,
     Script,
     TurnFactory,
     estimate_tokens,
     parse_answer,
     parse_script,
+    split_message,
 )
 from streamnorm.testing.transports import FamilyName, family_of, make_replaying_transport
 from streamnorm.testing.writing import AnswerWriter, refusal_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 ClientT = TypeVar("ClientT")
 
 _MAX_DEPTH = Limits().max_json_depth
-_NO_EVENTS = EventAnswer((), ())
+_NO_EVENTS = Answer(())
 
 
 class _ScheduledAnswer(NamedTuple):
@@ -182,15 +182,18 @@ class FakeProvider:
         turn = self._take_answer(received)
         answer = turn.answer
         if callable(answer):
-            answer = self._number_calls(parse_answer(answer(received), f"answer to {received!r}"))
-        match answer:
-            case BlockAnswer():
-                events = answer.events(estimate_tokens(len(request.body or b"")))
+            answer = parse_answer(answer(received), f"answer to {received!r}")
+            with self._lock:
+                answer = answer.number_calls(self._call_numbers)
+        match answer.content:
+            case Message() as message:
+                input_tokens = estimate_tokens(len(request.body or b""))
+                events = split_message(message, answer.error, input_tokens)
                 playback = writer.write_events(events, turn.id)
-            case EventAnswer(events):
-                playback = writer.write_events([*events], turn.id)
-            case RecordedAnswer(recording):
+            case Recording() as recording:
                 playback = writer.write_recording(recording)
+            case events:
+                playback = writer.write_events([*events], turn.id)
         with self._lock:
             self._losses += writer.losses
         for fault in (*answer.faults, *turn.faults):
@@ -259,21 +262,15 @@ class FakeProvider:
                     f"the script of {self._used_turns} turns is over"
                 )
             answer = self._turns[0 if self._repeats else self._used_turns]
-            refusal = None if isinstance(answer, RecordedAnswer) else _refuse(received)
+            is_recorded = isinstance(answer, Answer) and isinstance(answer.content, Recording)
+            refusal = None if is_recorded else _refuse(received)
             if refusal is not None:
-                return _ScheduledAnswer(EventAnswer((refusal,), ()))
+                return _ScheduledAnswer(Answer((refusal,)))
             self._used_turns += 1
-            if isinstance(answer, BlockAnswer):
+            if isinstance(answer, Answer):
                 # Under the lock, so that ids follow the order of the turns, not of the threads.
                 answer = answer.number_calls(self._call_numbers)
             return _ScheduledAnswer(answer, faults, f"msg_{self._used_turns}")
-
-    def _number_calls(self, answer: Answer) -> Answer:
-        """Return an answer in which every call has an id."""
-        if not isinstance(answer, BlockAnswer):
-            return answer
-        with self._lock:
-            return answer.number_calls(self._call_numbers)
 
 
 def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:

@@ -78,73 +78,49 @@ Script: TypeAlias = Sequence[Turn] | Turn
 """Answers in the order of the requests, or one for all requests."""
 
 
-class BlockAnswer(Struct, frozen=True):
-    """An answer written as blocks.
+class Answer(Struct, frozen=True):
+    """A turn in its parsed form.
 
     Attributes:
-        message: The message with these blocks.
-        error: Error after the blocks; None if there is none.
+        content: A message, the events of a whole stream (or a single error instead of a stream),
+            or the recording to play.
+        error: Error after the blocks of the message; None if there is none.
         faults: Faults to inject.
     """
 
-    message: Message
-    error: StreamError | None
-    faults: tuple[Fault, ...]
+    content: Message | tuple[Event, ...] | Recording
+    error: StreamError | None = None
+    faults: tuple[Fault, ...] = ()
 
-    def number_calls(self, call_numbers: Iterator[int]) -> BlockAnswer:
+    def number_calls(self, call_numbers: Iterator[int]) -> Answer:
         """Return the answer with `call_1`, `call_2`, … as the ids of its calls without an id."""
+        if not isinstance(self.content, Message):
+            return self
         blocks = tuple(
             structs.replace(block, id=f"call_{next(call_numbers)}")
             if isinstance(block, ToolCall) and not block.id
             else block
-            for block in self.message.blocks
+            for block in self.content.blocks
         )
-        return structs.replace(self, message=structs.replace(self.message, blocks=blocks))
-
-    def events(self, input_tokens: int) -> list[Event]:
-        """Return the events of the answer.
-
-        Args:
-            input_tokens: Tokens of the request, used if the message has no usage.
-        """
-        message = self.message
-        if message.usage == Usage():
-            usage = Usage(
-                input_tokens, estimate_tokens(sum(map(_count_characters, message.blocks)))
-            )
-            message = structs.replace(message, usage=usage)
-        if self.error is None and message.stop_reason is None:
-            message = structs.replace(message, stop_reason=_choose_stop_reason(message.blocks))
-        events = [delta for event in message_events(message) for delta in _split_delta(event)]
-        return events if self.error is None else [*events, self.error]
+        return structs.replace(self, content=structs.replace(self.content, blocks=blocks))
 
 
-class EventAnswer(Struct, frozen=True):
-    """An answer written as events.
+def split_message(message: Message, error: StreamError | None, input_tokens: int) -> list[Event]:
+    """Return the events of a message in small deltas, with the values that it lacks.
 
-    Attributes:
-        events: The events of a whole stream, or a single error instead of a stream.
-        faults: Faults to inject.
+    Args:
+        message: The message.
+        error: Error after its blocks; None if there is none.
+        input_tokens: Tokens of the request, used if the message has no usage.
     """
+    if message.usage == Usage():
+        output_tokens = estimate_tokens(sum(map(_count_characters, message.blocks)))
+        message = structs.replace(message, usage=Usage(input_tokens, output_tokens))
+    if error is None and message.stop_reason is None:
+        message = structs.replace(message, stop_reason=_choose_stop_reason(message.blocks))
+    events = [delta for event in message_events(message) for delta in _split_delta(event)]
+    return events if error is None else [*events, error]
 
-    events: tuple[Event, ...]
-    faults: tuple[Fault, ...]
-
-
-class RecordedAnswer(Struct, frozen=True):
-    """A recorded answer.
-
-    Attributes:
-        recording: The recording to play.
-        faults: Faults to inject.
-    """
-
-    recording: Recording
-    faults: tuple[Fault, ...]
-
-
-Answer: TypeAlias = BlockAnswer | EventAnswer | RecordedAnswer
-"""A turn in its parsed form."""
 
 TurnFactory: TypeAlias = Callable[[FakeRequest], Turn]
 """A function that returns the turn for a request."""
@@ -208,20 +184,20 @@ def parse_answer(turn: object, where: str) -> Answer:
     faults = tuple(item for item in items if isinstance(item, Fault))
     parts = [item for item in items if not isinstance(item, Fault)]
     if _has_events(parts):
-        return EventAnswer(_check_events(parts, where), faults)
+        return Answer(_check_events(parts, where), None, faults)
     match parts:
         case [Message() as message]:
-            return BlockAnswer(message, None, faults)
+            return Answer(message, None, faults)
         case [Recording() as recording]:
-            return RecordedAnswer(recording, faults)
+            return Answer(recording, None, faults)
         case [Path() as path]:
-            return RecordedAnswer(Recording.load(path), faults)
+            return Answer(Recording.load(path), None, faults)
         case [StreamError() as error]:
-            return EventAnswer((error,), faults)
+            return Answer((error,), None, faults)
         case [*blocks, StreamError() as error]:
-            return BlockAnswer(_message_of(blocks, where), error, faults)
+            return Answer(_message_of(blocks, where), error, faults)
         case blocks:
-            return BlockAnswer(_message_of(blocks, where), None, faults)
+            return Answer(_message_of(blocks, where), None, faults)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
