@@ -311,10 +311,8 @@ class _Validation:
         """Validate all requests in a directory and below; other files are skipped."""
         from streamnorm.recording.scanning import find_files
 
-        try:
+        with console.convert_os_errors():
             files = [file for file in find_files(directory) if _may_hold_request(file)]
-        except OSError as exc:
-            raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
         for number, file in enumerate(files, 1):
             _show_progress(f"{number}/{len(files)}, {format_count(self._violations, 'violation')}")
             try:

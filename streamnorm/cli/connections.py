@@ -203,22 +203,14 @@ class Connection(asyncio.Protocol):
         """Read a part of a request; answer it once its head is complete."""
         before = self.find_unfinished()
         super().data_received(data)
-        if self._is_answering():
-            self._connections.answer(self)
-        elif before is Part.BODY and self.find_unfinished() is Part.NONE:
-            self._connections.rest(self)  # its request was answered before
-        else:
-            self._connections.read(self)
+        # A body that ends now is of a request that was answered before.
+        self._mark(is_idle=before is Part.BODY and self.find_unfinished() is Part.NONE)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or answer it if it has arrived before."""
         super().on_response_complete()  # type: ignore[misc]  # of uvicorn's protocols
-        if self._is_answering():
-            self._connections.answer(self)
-        elif self.find_unfinished() is Part.NONE and not self.transport.is_closing():
-            self._connections.rest(self)
-        else:
-            self._connections.read(self)
+        is_idle = self.find_unfinished() is Part.NONE and not self.transport.is_closing()
+        self._mark(is_idle=is_idle)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are no HTTP request."""
@@ -254,6 +246,15 @@ class Connection(asyncio.Protocol):
     def find_unfinished(self) -> Part:
         """Return the part of a request that has not arrived to its end."""
         raise NotImplementedError
+
+    def _mark(self, *, is_idle: bool) -> None:
+        """Mark what the connection waits for, if it answers no request."""
+        if self._is_answering():
+            self._connections.answer(self)
+        elif is_idle:
+            self._connections.rest(self)
+        else:
+            self._connections.read(self)
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -6,7 +6,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """The command cannot be run as given; the text is its message."""
+
+
+@contextmanager
+def convert_os_errors(name: object = None) -> Generator[None]:
+    """Raise an OSError as a UsageError.
+
+    Args:
+        name: What cannot be used, for the message; None for the file that the error names.
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise UsageError(f"{name or exc.filename}: {exc.strerror}") from exc
 
 
 class Parser(argparse.ArgumentParser):

@@ -162,7 +162,8 @@ def _record(arguments: argparse.Namespace) -> int:
         proxy = RecordingProxy(upstream, recorder, ca=arguments.ca)
     except ValueError as exc:
         raise console.UsageError(str(exc)) from exc
-    _make_directory(recorder.directory)
+    with console.convert_os_errors(recorder.directory):
+        recorder.directory.mkdir(parents=True, exist_ok=True)
     path = urlsplit(upstream).path
 
     def announce(url: str) -> None:
@@ -244,13 +245,6 @@ def _report_warnings() -> None:
 def _report(text: str) -> None:
     for line in f"streamnorm: {text}".splitlines():
         console.print_status(line)
-
-
-def _make_directory(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise console.UsageError(f"{path}: {exc.strerror}") from exc
 
 
 def _report_recorded(path: Path) -> None:

@@ -135,10 +135,8 @@ def _open_log(path: str | None) -> Generator[None]:
         if path is None:
             yield
             return
-        try:
+        with console.convert_os_errors(f"--log {path}"):
             file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed below
-        except OSError as exc:
-            raise console.UsageError(f"--log {path}: {exc.strerror}") from exc
         with file:
             handler = write_log(file)
             try:

@@ -67,12 +67,10 @@ def _find_files(paths: list[str]) -> list[Path]:
     from streamnorm.recording.scanning import find_files
 
     files: dict[Path, None] = {}
-    for path in map(Path, paths):
-        try:
+    with console.convert_os_errors():
+        for path in map(Path, paths):
             path.stat()
             files |= dict.fromkeys(find_files(path))
-        except OSError as exc:
-            raise console.UsageError(f"{exc.filename}: {exc.strerror}") from exc
     return list(files)
 
 

@@ -181,10 +181,8 @@ class Source:
         reads = reads_of(self._companion, path) or []
         if not any(read.gap_ms for read in reads):
             return None
-        try:
+        with console.convert_os_errors(self.name):
             size = os.path.getsize(self._file)
-        except OSError as exc:
-            raise console.UsageError(f"{self.name}: {exc.strerror}") from exc
         recorded = sum(read.size for read in reads)
         if size != recorded:
             raise console.UsageError(f"{path}: chunks of {recorded} bytes, {self._file} has {size}")
@@ -229,21 +227,16 @@ class Source:
             )
 
     def _read(self) -> Iterator[bytes]:
-        try:
-            with self._open() as file:
+        with console.convert_os_errors(self.name), self._open() as file:
+            chunk = file.read(_CHUNK_BYTES)
+            if chunk.startswith(_GZIP):
+                raise NotAStream(
+                    f"{self.name}: gzip data, expected what is in it: "
+                    "gunzip -c FILE | streamnorm COMMAND -"
+                )
+            while chunk:
+                yield chunk
                 chunk = file.read(_CHUNK_BYTES)
-                if chunk.startswith(_GZIP):
-                    raise NotAStream(
-                        f"{self.name}: gzip data, expected what is in it: "
-                        "gunzip -c FILE | streamnorm COMMAND -"
-                    )
-                while chunk:
-                    yield chunk
-                    chunk = file.read(_CHUNK_BYTES)
-        except BrokenPipeError:
-            raise
-        except OSError as exc:
-            raise console.UsageError(f"{self.name}: {exc.strerror}") from exc
 
     def _open(self) -> FileIO:
         return FileIO(0, closefd=False) if self._file == "-" else FileIO(self._file)

@@ -193,8 +193,8 @@ class Recording:
         status = companion.response.status
         if status in _WITHOUT_BODY and body:
             raise RecordingError(f"{file}: {len(body)} bytes of a status {status}, expected none")
-        if reads is not None and sum(read.size for read in reads) != len(body):
-            size = sum(read.size for read in reads)
+        size = len(body) if reads is None else sum(read.size for read in reads)
+        if size != len(body):
             raise RecordingError(f"{name}.json: chunks of {size} bytes, {file} has {len(body)}")
         return cls(body, companion, reads=reads, path=file)
 
