@@ -85,7 +85,7 @@ class ForegroundCommand:
         with suppress(BrokenPipeError):  # somebody has killed it before its start
             os.write(self._begin, b"\n")
         while self._ended is None:
-            number, is_passed = self._next_signal()
+            number, is_passed = self._wait_for_signal()
             if number == signal.SIGCHLD:
                 self._follow()
             elif is_passed:
@@ -95,7 +95,7 @@ class ForegroundCommand:
         self._restore_terminal()
         return _SIGNALED + os.WTERMSIG(self._ended)
 
-    def _next_signal(self) -> tuple[int, bool]:
+    def _wait_for_signal(self) -> tuple[int, bool]:
         """Wait for a signal; return it, and whether the command has not got it as well."""
         if sys.platform == "darwin":  # which does not report the sender
             key = signal.sigwait(_HANDLED)

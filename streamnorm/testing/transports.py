@@ -52,7 +52,9 @@ def make_replaying_transport(
 ) -> HttpxTransport | Httpx2Transport:
     """Return a transport that replays and reaches no network."""
     # Its class derives from those of a package that may not be installed.
-    transport: HttpxTransport | Httpx2Transport = _skin(family).ReplayTransport(answers, **pace)
+    transport: HttpxTransport | Httpx2Transport = _import_family(family).ReplayTransport(
+        answers, **pace
+    )
     return transport
 
 
@@ -91,7 +93,7 @@ class _RecordMissing:
         network: Mapping[str, object],
     ) -> None:
         self._package = import_module(family)
-        self._skin = _skin(family)
+        self._skin = _import_family(family)
         self._recorder = recorder
         self._replay = replay
         self._inner = inner
@@ -128,5 +130,5 @@ class _RecordMissing:
         return self._skin.RecordingTransport(inner, self._recorder)
 
 
-def _skin(family: FamilyName) -> ModuleType:
+def _import_family(family: FamilyName) -> ModuleType:
     return import_module(f"streamnorm.transports.{family}")

@@ -108,7 +108,7 @@ class cut(PositionedFault, frozen=True):
     """The connection is lost at a position."""
 
     def __call__(self, playback: Playback) -> Playback:
-        before, _ = split(playback.steps, self._offset(playback.body))
+        before, _ = split(playback.steps, self._find_offset(playback.body))
         return structs.replace(playback, steps=tuple(before), end="reset")
 
 
@@ -116,7 +116,7 @@ class truncate(PositionedFault, frozen=True):
     """The body ends at a position as if it were complete."""
 
     def __call__(self, playback: Playback) -> Playback:
-        before, _ = split(playback.steps, self._offset(playback.body))
+        before, _ = split(playback.steps, self._find_offset(playback.body))
         return structs.replace(playback, steps=tuple(before), end="eof")
 
 
@@ -134,7 +134,7 @@ class stall(PositionedFault, frozen=True, kw_only=True):
         _check_seconds(self.name, self.s)
 
     def __call__(self, playback: Playback) -> Playback:
-        return delay(playback, self._offset(playback.body), self.s)
+        return delay(playback, self._find_offset(playback.body), self.s)
 
 
 class slow_first_byte(Fault, frozen=True):
@@ -151,7 +151,7 @@ class slow_first_byte(Fault, frozen=True):
 
     def __call__(self, playback: Playback) -> Playback:
         if not playback.body:
-            raise self._error("body of 0 bytes")
+            raise self._make_error("body of 0 bytes")
         return delay(playback, 0, self.s)
 
 
@@ -170,12 +170,12 @@ class error_event(PositionedFault, frozen=True):
     def __call__(self, playback: Playback) -> Playback:
         body = playback.body
         if not is_stream(body):
-            raise self._error("body that is no stream")
+            raise self._make_error("body that is no stream")
         events = events_of(body)
         dialect = find_dialect(playback.dialect, events)
         if dialect is None:
-            raise self._error("stream of an unknown dialect")
-        at = find_event_boundary(body, self._offset(body))
+            raise self._make_error("stream of an unknown dialect")
+        at = find_event_boundary(body, self._find_offset(body))
         before, _ = split(playback.steps, at)
         count = sum(event.end <= at for event in events)
         error = encode_overload(dialect, body, events, count)
@@ -197,7 +197,7 @@ class garbage(PositionedFault, frozen=True, kw_only=True):
             raise ValueError("garbage of 0 bytes, expected some")
 
     def __call__(self, playback: Playback) -> Playback:
-        return insert(playback, self._offset(playback.body), self.data)
+        return insert(playback, self._find_offset(playback.body), self.data)
 
 
 class drop(PositionedFault, frozen=True):
@@ -225,7 +225,7 @@ class reorder(PositionedFault, frozen=True):
         events = events_of(body)
         number, event = self._locate(events)
         if number + 1 == len(events):
-            raise self._error(f"event {number} of {len(events)} has no next")
+            raise self._make_error(f"event {number} of {len(events)} has no next")
         following = events[number + 1]
         return remove(insert_after(playback, following, body[event.start : event.end]), event)
 
@@ -237,7 +237,7 @@ class drop_terminal(Fault, frozen=True):
         events = events_of(playback.body)
         terminals = find_terminals(find_dialect(playback.dialect, events), events)
         if not terminals:
-            raise self._error(f"no terminal in {len(events)} events")
+            raise self._make_error(f"no terminal in {len(events)} events")
         for number in reversed(terminals):
             playback = remove(playback, events[number])
         return playback

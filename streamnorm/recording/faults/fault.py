@@ -101,7 +101,7 @@ class Fault(Struct, frozen=True):
                 shown.append(f"{field.name}={_show(value)}")
         return f"{self.name}({', '.join(shown)})"
 
-    def _error(self, finding: str) -> ValueError:
+    def _make_error(self, finding: str) -> ValueError:
         return ValueError(f"{self}: {finding}")
 
 
@@ -133,12 +133,12 @@ class PositionedFault(Fault, frozen=True, kw_only=True):
         if self.byte is not None and self.byte < 0:
             raise ValueError(f"{self.name} at byte {self.byte}, expected 0 or more")
 
-    def _offset(self, body: bytes) -> int:
+    def _find_offset(self, body: bytes) -> int:
         """Return the offset of the position in bytes."""
         if self.byte is None:
             return self._locate(events_of(body))[1].start
         if self.byte > len(body):
-            raise self._error(f"body of {len(body)} bytes")
+            raise self._make_error(f"body of {len(body)} bytes")
         return self.byte
 
     def _locate(self, events: list[Located]) -> tuple[int, Located]:
@@ -146,7 +146,7 @@ class PositionedFault(Fault, frozen=True, kw_only=True):
         if self.event is not None:
             number = self.event + len(events) if self.event < 0 else self.event
             if not 0 <= number < len(events):
-                raise self._error(f"body of {len(events)} events")
+                raise self._make_error(f"body of {len(events)} events")
             return number, events[number]
         for number, located in enumerate(events):
             if self.byte is not None:
@@ -154,7 +154,7 @@ class PositionedFault(Fault, frozen=True, kw_only=True):
                     return number, located
             elif self.when is not None and self.when(located.frame):
                 return number, located
-        raise self._error(f"none of {len(events)} events is there")
+        raise self._make_error(f"none of {len(events)} events is there")
 
 
 class ReplacingFault(Fault, frozen=True, kw_only=True):
