@@ -11,7 +11,7 @@ import json
 import json.decoder
 import json.scanner
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from math import isfinite
 from typing import Any, TypeAlias, TypeGuard, TypeVar
@@ -209,6 +209,13 @@ def string_of(value: dict[str, Any], key: str) -> str:
     """Return a string field without lone surrogates; "" for any other value."""
     text = value.get(key)
     return clean(text) if isinstance(text, str) else ""
+
+
+def objects_at(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of an array, each with its path; nothing for any other value."""
+    for number, item in enumerate(value if is_array(value) else ()):
+        if is_object(item):
+            yield f"{path}[{number}]", item
 
 
 def objects_of(value: object) -> list[dict[str, Any]]:

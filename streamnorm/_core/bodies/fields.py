@@ -152,6 +152,12 @@ def as_str(value: object) -> str:
     return value
 
 
+def get_labels(value: dict[str, Any], name: str) -> dict[str, str] | None:
+    """Return an object field whose values are all strings; None if one is not."""
+    labels = get_object(value, name) or {}
+    return labels if all(isinstance(label, str) for label in labels.values()) else None
+
+
 def unknown_fields(
     value: dict[str, Any], known: Set[str], *, with_nulls: bool = False
 ) -> dict[str, Any]:

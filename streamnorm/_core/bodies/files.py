@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import binascii
+
+from streamnorm._core.blocks import Audio, Document, Image
 
 PDF = "application/pdf"
 
@@ -21,6 +24,24 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     if not comma or "base64" not in parameters:
         return None
     return media_type, data
+
+
+def base64_of(media_type: str, data: str) -> str:
+    """Return the content of a file in Base64, which text files of blocks are not."""
+    if media_type.startswith("text/"):
+        return base64.b64encode(data.encode("utf-8", "replace")).decode()
+    return data
+
+
+def data_url(file: Image | Document | Audio, default: str) -> str:
+    """Return the `data:` URL of a file with content.
+
+    Args:
+        file: The file.
+        default: Media type of a file that has none.
+    """
+    media_type = file.media_type or default
+    return f"data:{media_type};base64,{base64_of(media_type, file.data or '')}"
 
 
 def canonical_base64(data: str) -> str | None:

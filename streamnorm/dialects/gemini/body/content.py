@@ -39,6 +39,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
     unknown_fields,
 )
+from streamnorm._core.bodies.files import base64_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.failures import Fatal
@@ -346,10 +347,8 @@ def _file_to_wire(block: File, context: WriteContext) -> dict[str, Any]:
     if uri is not None:
         part = {"fileData": _uri_to_wire(block, uri, context)}
     else:
-        data = block.data or ""
         media_type = block.media_type or _DEFAULT_TYPES[type(block)]
-        if media_type.startswith("text/"):
-            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
+        data = base64_of(media_type, block.data or "")
         part = {"inlineData": {"mimeType": media_type, "data": data}}
     if isinstance(block, Image) and block.detail in _LEVELS:
         part["mediaResolution"] = {"level": _LEVELS[block.detail]}

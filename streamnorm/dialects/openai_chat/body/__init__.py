@@ -8,7 +8,7 @@ from streamnorm.dialects.openai_chat.body.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.body.fitting import fit_body
 from streamnorm.dialects.openai_chat.body.request import (
     REASONING_FIELDS,
-    read_request,
+    REQUEST,
     reasoning_from_wire,
     write_request,
 )
@@ -26,7 +26,7 @@ def codec() -> BodyCodec:
     """Return the reader and writer of whole bodies."""
     return BodyCodec(
         capabilities=CAPABILITIES,
-        read_request=read_request,
+        read_request=REQUEST.read_request,
         read_tools=tools_from_wire,
         write_request=write_request,
         read_response=read_response,

@@ -6,9 +6,10 @@ such as `image_url.url_type`, stand there in an object of that name.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeAlias
+
+from msgspec import structs
 
 from streamnorm._core.blocks import (
     Audio,
@@ -29,7 +30,7 @@ from streamnorm._core.bodies.fields import (
     unexpected,
     unknown_fields,
 )
-from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
+from streamnorm._core.bodies.files import PDF, data_url, file_name, split_data_url, title_of
 from streamnorm._core.bodies.table import Field, Table, add_unknown, unknown_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
@@ -286,30 +287,19 @@ def part_to_wire(block: InputBlock, context: WriteContext) -> dict[str, Any] | N
 
 
 def _audio_to_wire(audio: Audio, context: WriteContext) -> dict[str, Any]:
-    data = audio.data
-    if context.capabilities.audio_data_urls:
-        data = f"data:{audio.media_type};base64,{data}"
-    return {"data": data, "format": _AUDIO_FORMATS[audio.media_type or ""]}
+    media_type = audio.media_type or ""
+    data = data_url(audio, media_type) if context.capabilities.audio_data_urls else audio.data
+    return {"data": data, "format": _AUDIO_FORMATS[media_type]}
 
 
 def _image_to_wire(image: Image) -> dict[str, Any]:
-    url = image.url
-    if image.data is not None:
-        url = f"data:{image.media_type or 'image/png'};base64,{image.data}"
-    fields = {"url": url or ""}
-    if image.detail is not None:
-        fields["detail"] = image.detail
-    return fields
+    url = image.url if image.data is None else data_url(image, "image/png")
+    return _IMAGE_URL.write(structs.replace(image, url=url or ""))
 
 
 def _file_to_wire(document: Document) -> dict[str, Any]:
-    title, media_type, data = document.title, document.media_type or PDF, document.data
     if document.file_id is not None:
-        return {"file_id": document.file_id} | ({} if title is None else {"filename": title})
-    if data is None:
-        url = document.url or ""
-    else:
-        if media_type.startswith("text/"):
-            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
-        url = f"data:{media_type};base64,{data}"
-    return {"filename": file_name(title, media_type), "file_data": url}
+        title = {} if document.title is None else {"filename": document.title}
+        return {"file_id": document.file_id, **title}
+    url = document.url or "" if document.data is None else data_url(document, PDF)
+    return {"filename": file_name(document.title, document.media_type or PDF), "file_data": url}

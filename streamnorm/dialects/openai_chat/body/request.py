@@ -18,6 +18,7 @@ from streamnorm._core.bodies.fields import (
     as_object,
     get_bool,
     get_int,
+    get_labels,
     get_number,
     get_object,
     get_str,
@@ -43,7 +44,7 @@ from streamnorm._core.bodies.table import (
     add_unknown,
     unknown_of,
 )
-from streamnorm._core.codec import ReadContext, WriteContext, Written
+from streamnorm._core.codec import WriteContext, Written
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import is_object, string_of
 from streamnorm._core.tools import ToolChoice
@@ -217,11 +218,6 @@ def _get_logprobs(body: _Fields, name: str) -> bool | None:
     return None if type(body[name]) is int else get_bool(body, name)
 
 
-def _get_labels(body: _Fields, name: str) -> dict[str, str] | None:
-    labels = as_object(body[name], f"$.{name}")
-    return labels if all(isinstance(label, str) for label in labels.values()) else None
-
-
 def _choice_to_wire(writing: Writing) -> _Fields:
     choice, losses = writing.part.tool_choice, writing.context.losses
     if choice.mode == "named" and choice.kind not in ("function", "custom"):
@@ -343,22 +339,13 @@ REQUEST = RequestTable(
     ),
     Field("user", get_str),
     Field("safety_identifier", get_str),
-    Field("metadata", _get_labels),
+    Field("metadata", get_labels),
     Field("service_tier", get_str),
     Field("cache", wire="prompt_cache_options", read=_cache_from_wire, write=_cache_to_wire),
     Field("cache_key", get_str, wire="prompt_cache_key"),
     Group(("stream",), ("stream", "stream_options"), _stream_from_wire, _stream_to_wire),
     Field("store", get_bool),
 )
-
-
-def read_request(body: dict[str, Any], context: ReadContext) -> Request:
-    """Return a body as a request.
-
-    Raises:
-        DecodeError: The body is not a Chat Completions request.
-    """
-    return REQUEST.read_request(body, context)
 
 
 def write_request(request: Request, context: WriteContext) -> Written:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
-from streamnorm._core.json import is_array, is_object, objects_of
+from streamnorm._core.json import is_array, is_object, objects_at, objects_of
 
 _MAX_STOPS = 4
 _MAX_LABEL_CHARS = 512
@@ -56,13 +56,6 @@ _WITH_CONTENT = frozenset({"system", "developer", "user", "tool"})
 _NO_CONTENT = ("audio", "function_call", "refusal", "tool_calls")
 
 
-def _objects(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of an array, each with its path."""
-    for number, item in enumerate(value if is_array(value) else []):
-        if is_object(item):
-            yield f"{path}[{number}]", item
-
-
 class _Message(NamedTuple):
     """A message of a request.
 
@@ -86,7 +79,7 @@ def _messages(facts: RequestFacts) -> list[_Message]:
     """Return the messages of a request."""
     return [
         _Message(path, str(message.get("role") or ""), message)
-        for path, message in _objects(facts.body.get("messages"), "messages")
+        for path, message in objects_at(facts.body.get("messages"), "messages")
     ]
 
 
@@ -100,7 +93,7 @@ def _messages_with_role(facts: RequestFacts) -> Iterator[_Message]:
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the parts of all messages, with path and role of the message."""
     for path, role, message in _messages_with_role(facts):
-        for place, part in _objects(message.get("content"), f"{path}.content"):
+        for place, part in objects_at(message.get("content"), f"{path}.content"):
             yield place, role, part
 
 
@@ -159,7 +152,7 @@ def excess_breakpoints(facts: RequestFacts) -> Iterator[Finding]:
 def functions_beside_reasoning(facts: RequestFacts) -> Iterator[Finding]:
     """Yield the reasoning effort of a request with functions, unless it is `none`."""
     effort = facts.body.get("reasoning_effort")
-    for _, tool in _objects(facts.body.get("tools"), "tools"):
+    for _, tool in objects_at(facts.body.get("tools"), "tools"):
         if tool.get("type") == "function" and effort != "none":
             yield Finding("reasoning_effort", effort)
             return
@@ -170,11 +163,11 @@ def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
     choice = facts.body.get("tool_choice")
     if not is_object(choice):
         return
-    known = {_name_of(tool) for _, tool in _objects(facts.body.get("tools"), "tools")}
+    known = {_name_of(tool) for _, tool in objects_at(facts.body.get("tools"), "tools")}
     allowed = choice.get("allowed_tools")
     chosen = [("tool_choice", choice)]
     if is_object(allowed):
-        chosen = list(_objects(allowed.get("tools"), "tool_choice.allowed_tools.tools"))
+        chosen = list(objects_at(allowed.get("tools"), "tool_choice.allowed_tools.tools"))
     for path, tool in chosen:
         name = _name_of(tool)
         if name is not None and name not in known:
@@ -204,7 +197,7 @@ def unanswered_calls(facts: RequestFacts) -> Iterator[Finding]:
         if open_calls:
             yield Finding(f"{path}.role", role, name=", ".join(open_calls))
         calls = message.get("tool_calls") if role == "assistant" else None
-        open_calls = {str(call.get("id")): None for _, call in _objects(calls, path)}
+        open_calls = {str(call.get("id")): None for _, call in objects_at(calls, path)}
     if open_calls:
         yield Finding("messages", name=", ".join(open_calls))
 
@@ -215,7 +208,7 @@ def stray_results(facts: RequestFacts) -> Iterator[Finding]:
     for path, role, message in _messages_with_role(facts):
         if role != "tool":
             calls = message.get("tool_calls") if role == "assistant" else None
-            open_calls = {str(call.get("id")) for _, call in _objects(calls, path)}
+            open_calls = {str(call.get("id")) for _, call in objects_at(calls, path)}
         elif str(message.get("tool_call_id")) not in open_calls:
             yield Finding(f"{path}.role", role)
 
@@ -233,7 +226,7 @@ def missing_content(facts: RequestFacts) -> Iterator[Finding]:
 def images_of_others(facts: RequestFacts) -> Iterator[Finding]:
     """Yield messages of other roles than `user` that contain images."""
     for path, role, message in _messages_with_role(facts):
-        parts = _objects(message.get("content"), path)
+        parts = objects_at(message.get("content"), path)
         if role != "user" and any(part.get("type") == _IMAGE for _, part in parts):
             yield Finding(path, name=role)
 
@@ -315,7 +308,7 @@ def unsigned_details(facts: RequestFacts) -> Iterator[Finding]:
     """Yield reasoning texts without a signature that Anthropic issued."""
     for message in _messages(facts):
         path = f"{message.path}.reasoning_details"
-        for place, detail in _objects(message.value.get("reasoning_details"), path):
+        for place, detail in objects_at(message.value.get("reasoning_details"), path):
             if detail.get("type") != "reasoning.text":
                 continue
             signature = detail.get("signature")
@@ -406,7 +399,9 @@ def empty_assistants(facts: RequestFacts) -> Iterator[Finding]:
 def broken_arguments(facts: RequestFacts) -> Iterator[Finding]:
     """Yield arguments of calls that are not JSON."""
     for message in _messages(facts):
-        for place, call in _objects(message.value.get("tool_calls"), f"{message.path}.tool_calls"):
+        for place, call in objects_at(
+            message.value.get("tool_calls"), f"{message.path}.tool_calls"
+        ):
             function = call.get("function")
             arguments = function.get("arguments") if is_object(function) else None
             if isinstance(arguments, str) and not _is_json(arguments):
@@ -424,11 +419,11 @@ def _is_json(text: str) -> bool:
 def excess_marks(facts: RequestFacts) -> Iterator[Finding]:
     """Yield the fifth `cache_control` mark, with the number of all."""
     marks: list[str] = []
-    for place, tool in _objects(facts.body.get("tools"), "tools"):
+    for place, tool in objects_at(facts.body.get("tools"), "tools"):
         marks += _marks(place, tool)
     for message in _messages(facts):
         marks += _marks(message.path, message.value)
-        for place, part in _objects(message.value.get("content"), f"{message.path}.content"):
+        for place, part in objects_at(message.value.get("content"), f"{message.path}.content"):
             marks += _marks(place, part)
     if len(marks) > _MAX_MARKS:
         yield Finding(marks[_MAX_MARKS], count=len(marks), limit=_MAX_MARKS)

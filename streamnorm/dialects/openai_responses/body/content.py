@@ -30,7 +30,7 @@ from streamnorm._core.bodies.fields import (
     require_str,
     unknown_fields,
 )
-from streamnorm._core.bodies.files import PDF, file_name, split_data_url, title_of
+from streamnorm._core.bodies.files import PDF, data_url, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object, object_in, objects_of, string_of
@@ -240,7 +240,7 @@ def _feature_of(block: InputBlock) -> str:
 def _image_to_wire(image: Image) -> dict[str, Any]:
     part: dict[str, Any] = {"type": "input_image"}
     if image.data is not None:
-        part["image_url"] = f"data:{image.media_type or 'image/png'};base64,{image.data}"
+        part["image_url"] = data_url(image, "image/png")
     elif image.url is not None:
         part["image_url"] = image.url
     else:
@@ -255,12 +255,9 @@ def _file_to_wire(file: Document) -> dict[str, Any]:
     if file.title is not None:
         part["filename"] = file.title
     if file.data is not None:
-        media_type, data = file.media_type or PDF, file.data
-        if media_type.startswith("text/"):
-            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
         # The API refuses `file_data` without `filename`.
-        part.setdefault("filename", file_name(None, media_type))
-        part["file_data"] = f"data:{media_type};base64,{data}"
+        part.setdefault("filename", file_name(None, file.media_type or PDF))
+        part["file_data"] = data_url(file, PDF)
     elif file.url is not None:
         part["file_url"] = file.url
     else:

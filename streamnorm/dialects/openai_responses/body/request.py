@@ -14,6 +14,7 @@ from streamnorm._core.bodies.fields import (
     as_str,
     get_bool,
     get_int,
+    get_labels,
     get_number,
     get_object,
     get_str,
@@ -261,11 +262,6 @@ def _compaction_to_wire(threshold: int, writing: Writing) -> list[_Value]:
     return [{"type": "compaction", "compact_threshold": threshold}]
 
 
-def _get_labels(body: _Value, name: str) -> dict[str, str] | None:
-    labels = as_object(body[name], f"$.{name}")
-    return labels if all(isinstance(label, str) for label in labels.values()) else None
-
-
 def _store_to_wire(store: bool | None, writing: Writing) -> bool | None:
     is_said = store is not None or "store" in writing.unknown
     # The API stores by default, other vendors store nothing.
@@ -301,7 +297,7 @@ REQUEST = RequestTable(
     Field("service_tier", get_str),
     Field("cache_key", get_str, wire="prompt_cache_key"),
     Field("stream", get_bool),
-    Field("metadata", _get_labels),
+    Field("metadata", get_labels),
     Field("store", get_bool, write=_store_to_wire, always=True),
     Field("reasoning", read=_reasoning_from_wire, write=_reasoning_to_wire),
     Nested(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
-from streamnorm._core.json import is_array, is_object, string_of
+from streamnorm._core.json import is_object, objects_at, string_of
 from streamnorm.dialects.openai_responses.items.types import ITEM_TYPES
 
 # Codex 0.169 writes metadata in items for OpenAI.
@@ -52,16 +52,9 @@ _SEARCHES = frozenset(
 )
 
 
-def _objects(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of an array, each with its path."""
-    for number, item in enumerate(value if is_array(value) else []):
-        if is_object(item):
-            yield f"{path}[{number}]", item
-
-
 def _items(facts: RequestFacts, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the items of the input, all or of one type, each with its path."""
-    for path, item in _objects(facts.body.get("input"), "input"):
+    for path, item in objects_at(facts.body.get("input"), "input"):
         if kind is None or item.get("type") == kind:
             yield path, item
 
@@ -82,11 +75,11 @@ def _parts(facts: RequestFacts) -> Iterator[tuple[str, bool, dict[str, Any]]]:
     """Yield the parts of messages and results: path, whether it is the assistant's, part."""
     for path, item in _messages(facts):
         is_answer = item.get("role") == "assistant"
-        for place, part in _objects(item.get("content"), f"{path}.content"):
+        for place, part in objects_at(item.get("content"), f"{path}.content"):
             yield place, is_answer, part
     for path, item in _items(facts):
         if string_of(item, "type") in _CALLS:
-            for place, part in _objects(item.get("output"), f"{path}.output"):
+            for place, part in objects_at(item.get("output"), f"{path}.output"):
                 yield place, False, part
 
 
@@ -166,9 +159,9 @@ def calls_without_result(facts: RequestFacts) -> Iterator[Finding]:
 def calls_without_namespace(facts: RequestFacts) -> Iterator[Finding]:
     """Yield calls without a namespace that name a tool of a namespace."""
     plain, grouped = set[str](), set[str]()
-    for _, tool in _objects(facts.body.get("tools"), "tools"):
+    for _, tool in objects_at(facts.body.get("tools"), "tools"):
         if tool.get("type") == "namespace":
-            grouped |= {string_of(inner, "name") for _, inner in _objects(tool.get("tools"), "")}
+            grouped |= {string_of(inner, "name") for _, inner in objects_at(tool.get("tools"), "")}
         else:
             plain.add(string_of(tool, "name"))
     for path, item in _items(facts):
@@ -182,12 +175,12 @@ def unknown_choices(facts: RequestFacts) -> Iterator[Finding]:
     choice = facts.body.get("tool_choice")
     if not is_object(choice):
         return
-    offered = [tool for _, tool in _objects(facts.body.get("tools"), "tools")]
+    offered = [tool for _, tool in objects_at(facts.body.get("tools"), "tools")]
     for _, item in _items(facts, "additional_tools"):
-        offered += [tool for _, tool in _objects(item.get("tools"), "")]
+        offered += [tool for _, tool in objects_at(item.get("tools"), "")]
     chosen = [("tool_choice", choice)]
     if choice.get("type") == "allowed_tools":
-        chosen = list(_objects(choice.get("tools"), "tool_choice.tools"))
+        chosen = list(objects_at(choice.get("tools"), "tool_choice.tools"))
     for path, tool in chosen:
         kind = string_of(tool, "type")
         label = "server_label" if kind == "mcp" else "name"
@@ -201,7 +194,7 @@ def _is_chosen(
 ) -> bool:
     kind, other = string_of(chosen, "type"), string_of(tool, "type")
     if kind in ("function", "custom") and other == "namespace":
-        inner = [tool for _, tool in _objects(tool.get("tools"), "")]
+        inner = [tool for _, tool in objects_at(tool.get("tools"), "")]
         return any(_is_chosen(chosen, one, label, server) for one in inner)
     if kind in ("function", "custom", "mcp"):
         return kind == other and chosen.get(label) == tool.get(label)
@@ -212,7 +205,7 @@ def _is_chosen(
 
 def undescribed_searches(facts: RequestFacts) -> Iterator[Finding]:
     """Yield client-executed tool searches without a description."""
-    for path, tool in _objects(facts.body.get("tools"), "tools"):
+    for path, tool in objects_at(facts.body.get("tools"), "tools"):
         is_client = tool.get("type") == "tool_search" and tool.get("execution") == "client"
         if is_client and not tool.get("description"):
             yield Finding(f"{path}.description", name="description")
@@ -274,7 +267,7 @@ def incomplete_answers(facts: RequestFacts) -> Iterator[Finding]:
     for path, item in _messages(facts):
         if item.get("role") != "assistant":
             continue
-        parts = list(_objects(item.get("content"), f"{path}.content"))
+        parts = list(objects_at(item.get("content"), f"{path}.content"))
         texts = [(place, part) for place, part in parts if part.get("type") == "output_text"]
         for name in ("id", "status") if texts else ():
             if not item.get(name):
