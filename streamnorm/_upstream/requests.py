@@ -14,6 +14,7 @@ from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
 from streamnorm._core.codec import RequestedOperation
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
@@ -150,6 +151,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
         model: Name of the model for all requests; None to use `model_map`.
         headers: Headers of every request, names in lower case; they may hold an API key.
         forwards_key: Whether the client's key is sent if `headers` holds none.
+        framing: Framing of its streams.
     """
 
     dialect: str
@@ -160,6 +162,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     model: str | None = None
     headers: Mapping[str, str] = {}
     forwards_key: bool = True
+    framing: Framing = SSE
 
     def __repr__(self) -> str:
         return f"Upstream({self.dialect!r}, …)"

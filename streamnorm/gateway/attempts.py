@@ -335,9 +335,10 @@ class Attempts:
             keep_message=False,
             limits=self._limits,
             on_loss=self._report,
+            framing=target.upstream.framing,
         )
         answer.watch(pump)
-        reader = LargeEvents(answer, pump, self._bodies)
+        reader = LargeEvents(answer, pump, self._bodies, target.upstream.framing)
         stream: Stream[bytes] = Stream(pump, reader)
         if self._turn.stores and not self._turn.makes_answer:
             stream = StoredStream(pump, reader, self._turn, self._bodies)

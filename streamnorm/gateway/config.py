@@ -73,6 +73,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             too, and not passed on unchanged.
         reuse: Whether a connection serves one request after the other.  Without it, a response
             that the provider sends unasked can never reach the next client.
+        framing: Framing of its streams: server-sent events (`sse`), or the chunks of Amazon
+            Bedrock's `InvokeModelWithResponseStream` (`invoke_chunks`), which has another path,
+            and its key as a bearer.
     """
 
     dialect: str
@@ -82,6 +85,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     server: str | None = None
     normalize: bool = False
     reuse: bool = True
+    framing: Literal["sse", "invoke_chunks"] = "sse"
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

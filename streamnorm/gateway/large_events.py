@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
 from streamnorm.gateway.network import UpstreamResponse
@@ -51,18 +52,26 @@ class LargeEvents:
         answer: The answer.
         pump: The pump of its stream.
         bodies: The thread for large bodies.
+        framing: Framing of the answer.
 
     Attributes:
         status: HTTP status of the answer.
         content_type: Its media type, with parameters.
     """
 
-    def __init__(self, answer: UpstreamResponse, pump: LargeEventPump, bodies: BodyThread) -> None:
+    def __init__(
+        self,
+        answer: UpstreamResponse,
+        pump: LargeEventPump,
+        bodies: BodyThread,
+        framing: Framing = SSE,
+    ) -> None:
         self.status = answer.status
         self.content_type = answer.content_type
         self._answer = answer
         self._pump = pump
         self._bodies = bodies
+        self._ends_at_lines = framing is SSE
 
     async def read(self) -> bytes:
         """Return the next bytes, none of an event that has been fed.
@@ -83,7 +92,7 @@ class LargeEvents:
             raise
         size = pump.waiting_bytes + len(data)
         # Without a line end no event can be complete.
-        if size <= LARGE_BYTES or b"\n" not in data:
+        if size <= LARGE_BYTES or (self._ends_at_lines and b"\n" not in data):
             return data
         with self._answer.being_decoded():
             await self._bodies.run(size, partial(pump.feed_ahead, data))

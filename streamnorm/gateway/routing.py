@@ -14,6 +14,8 @@ from msgspec import Struct, structs
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.framing import SSE
+from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._core.errors import UnknownDialect, did_you_mean
 from streamnorm._core.losses import OnLoss
 from streamnorm._core.tools import AnyTool, Tool
@@ -29,6 +31,8 @@ from streamnorm.tools import simplify_schema
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _MAX_SHOWN_CHARS = 64
+_FRAMINGS = {framing.name: framing for framing in (SSE, INVOKE_CHUNKS)}
+_INVOKED = "bedrock"
 _OF_CLIENT = "client"  # an upstream's key: that of each request
 
 
@@ -187,10 +191,19 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
             f"{where}.base_url: http with a key, which others on the network can read; "
             "expected https, a loopback host, or insecure = true"
         )
+    server = config.server or server_of(base_url)
+    if config.framing == "invoke_chunks" and server is None:
+        server = _INVOKED
+    if config.framing == "invoke_chunks" and not _invokes(dialect, server):
+        raise ConfigError(
+            f"{where}.framing: invoke_chunks of {dialect.name} from {server}, expected those of "
+            f"a dialect that {_INVOKED} serves"
+        )
     upstream = Upstream(
         dialect=dialect.name,
         base_url=base_url,
-        server=config.server or server_of(base_url) or _UNNAMED,
+        server=server or _UNNAMED,
+        framing=_FRAMINGS[config.framing],
         headers=_key_header(config, dialect, f"{where}.key", environ),
         forwards_key=config.key == _OF_CLIENT,
     )
@@ -201,6 +214,13 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         reuse=config.reuse,
         key=UpstreamKey.of(upstream),
     )
+
+
+def _invokes(dialect: Dialect, server: str | None) -> bool:
+    """Return whether a server answers a dialect at paths that name the model."""
+    base = codec_of(dialect.name).capabilities
+    target = shipped_profiles().resolve(base, server=server, model="", version=None)
+    return server == _INVOKED and target.stream_path is not None
 
 
 def _servers() -> frozenset[str]:
@@ -220,7 +240,9 @@ def _key_header(
     if config.key is None or config.key == _OF_CLIENT:
         return {}
     key = check_key(resolve_key(config.key, where, environ), where)
-    header = dialect.endpoints.key_headers[0]
+    # Amazon Bedrock knows no other header of a key (AWS_BEARER_TOKEN_BEDROCK).
+    is_bearer = config.framing == "invoke_chunks"
+    header = "authorization" if is_bearer else dialect.endpoints.key_headers[0]
     return {header: f"Bearer {key}" if header == "authorization" else key}
 
 

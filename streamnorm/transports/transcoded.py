@@ -10,6 +10,7 @@ from typing import Generic, Self, TypeAlias, cast
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.events import Outcome
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._exchange import Delete, ExchangeOptions, Find, Put, stores_responses
@@ -63,6 +64,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         missing_tools: Handling of a search, or of another tool that its provider executes, which
             this provider lacks: the request is refused (`error`), or sent without it (`drop`).
         on_loss: Called with each loss, of requests and of answers.
+        framing: Framing of the provider's streams, such as `INVOKE_CHUNKS` of Amazon Bedrock.
         store: Store for the responses of a Responses client whose provider is of another
             dialect; None for memory.
 
@@ -87,6 +89,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         strict: bool = False,
         missing_tools: MissingTools = "error",
         on_loss: OnLoss | None = None,
+        framing: Framing = SSE,
         store: AnyStore | None = None,
     ) -> None:
         for dialect in (client, upstream):
@@ -99,6 +102,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             profiles=profiles,
             model_map=dict(model_map or {}),
             headers={name.lower(): value for name, value in (headers or {}).items()},
+            framing=framing,
         )
         self._inner = inner
         self._last = ExchangeStatus()

@@ -171,6 +171,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             keep_message=False,
             on_loss=self._options.on_loss,
             on_end=partial(self._exchange.observe, step),
+            framing=upstream.framing,
         )
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:

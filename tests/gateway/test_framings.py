@@ -1,0 +1,159 @@
+"""An upstream whose streams are the chunks of Amazon Bedrock."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from support.bedrock.chunks import chunk, exception
+from support.gateway_calls import CHAT, MESSAGES, called, opened
+from support.raw_http import RawUpstream, raw_upstream
+from support.streams import decode
+
+from streamnorm import Completed, Failed, TextDelta, Truncated
+from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
+from streamnorm.gateway.large_events import LargeEventPump
+
+pytestmark = pytest.mark.anyio
+
+EVENTS: tuple[dict[str, Any], ...] = (
+    {
+        "type": "message_start",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 7, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "It snows."},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 3},
+    },
+    {"type": "message_stop"},
+)
+STREAM = b"".join(map(chunk, EVENTS))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def http(body: bytes, status: str = "200 OK", kind: str = "vnd.amazon.eventstream") -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/{kind}\r\n"
+    return f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+
+
+def bedrock(url: str, **options: Any) -> dict[str, UpstreamConfig]:
+    config = UpstreamConfig(
+        dialect="anthropic", base_url=url, key="env:KEY", framing="invoke_chunks", **options
+    )
+    return {"bedrock": config}
+
+
+async def ask(answer: bytes, path: str, body: dict[str, Any]) -> tuple[Any, RawUpstream]:
+    with raw_upstream(answer) as upstream:
+        async with opened(bedrock(upstream.url), environ={"KEY": "k1"}) as app:
+            caller = await called(app, path, {**body, "model": "anthropic.claude-x-v1:0"})
+    return caller, upstream
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "body"),
+    [
+        ("openai_chat", "/v1/chat/completions", {**CHAT, "stream": True}),
+        ("anthropic", "/v1/messages", {**MESSAGES, "stream": True}),
+    ],
+)
+async def test_stream_of_chunks(client: str, path: str, body: dict[str, Any]) -> None:
+    caller, upstream = await ask(http(STREAM), path, body)
+    assert caller.status == 200
+    decoded = decode([b"".join(caller.bodies)], client)
+    assert TextDelta(0, "It snows.") in decoded.events
+    assert isinstance(decoded.outcome, Completed)
+    ((head, sent),) = upstream.requests
+    assert upstream.targets == [b"/model/anthropic.claude-x-v1:0/invoke-with-response-stream"]
+    assert b"authorization: bearer k1" in [line.lower() for line in head]
+    fields = json.loads(sent)
+    assert fields["anthropic_version"] == "bedrock-2023-05-31"
+    assert {"model", "stream"}.isdisjoint(fields)
+
+
+async def test_whole_answer() -> None:
+    message = {
+        **EVENTS[0]["message"],
+        "content": [{"type": "text", "text": "It snows."}],
+        "stop_reason": "end_turn",
+    }
+    caller, upstream = await ask(
+        http(json.dumps(message).encode(), kind="json"), "/v1/chat/completions", CHAT
+    )
+    answer = json.loads(b"".join(caller.bodies))
+    assert answer["choices"][0]["message"]["content"] == "It snows."
+    assert upstream.targets == [b"/model/anthropic.claude-x-v1:0/invoke"]
+
+
+async def test_refusal_of_the_provider() -> None:
+    refused = http(b'{"message":"Too many tokens."}', "429 Too Many Requests", "json")
+    caller, _ = await ask(refused, "/v1/chat/completions", {**CHAT, "stream": True})
+    assert caller.status == 429
+    assert caller.error["message"] == "Too many tokens."
+
+
+async def test_exception_in_the_stream_ends_that_of_the_client() -> None:
+    data = b"".join(map(chunk, EVENTS[:3])) + exception("throttlingException", message="Slow.")
+    caller, _ = await ask(http(data), "/v1/messages", {**MESSAGES, "stream": True})
+    decoded = decode([b"".join(caller.bodies)], "anthropic")
+    assert TextDelta(0, "It snows.") in decoded.events
+    assert isinstance(decoded.outcome, Failed)
+    assert decoded.outcome.error.message == "Slow."
+
+
+async def test_cut_within_a_message_is_no_success() -> None:
+    caller, _ = await ask(http(STREAM[:-30]), "/v1/messages", {**MESSAGES, "stream": True})
+    decoded = decode([b"".join(caller.bodies)], "anthropic")
+    assert isinstance(decoded.outcome, Failed | Truncated)
+
+
+@pytest.mark.parametrize(
+    "options", [{"dialect": "openai_chat"}, {"dialect": "anthropic", "server": "vertex"}]
+)
+def test_framing_of_another_server_stops_the_start(options: dict[str, Any]) -> None:
+    upstream = UpstreamConfig(base_url="https://h", framing="invoke_chunks", **options)
+    with pytest.raises(ConfigError, match=r"upstreams\.local\.framing: invoke_chunks of"):
+        Gateway(Config(upstreams={"local": upstream}))
+
+
+async def test_large_chunk_is_worked_on_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its base64 has no line end, by which events of other streams end."""
+    threads: set[bool] = set()
+    feed_ahead = LargeEventPump.feed_ahead
+
+    def recorded(pump: LargeEventPump, data: bytes) -> None:
+        threads.add(threading.current_thread() is threading.main_thread())
+        feed_ahead(pump, data)
+
+    monkeypatch.setattr(LargeEventPump, "feed_ahead", recorded)
+    text = "a line of code " * 40_000
+    large = {**EVENTS[2], "delta": {"type": "text_delta", "text": text}}
+    events = (*EVENTS[:2], large, *EVENTS[3:])
+    caller, _ = await ask(
+        http(b"".join(map(chunk, events))), "/v1/messages", {**MESSAGES, "stream": True}
+    )
+    assert TextDelta(0, text) in decode([b"".join(caller.bodies)], "anthropic").events
+    assert threads == {False}
