@@ -127,7 +127,7 @@ def test_configurations_of_the_pages_start(tmp_path: Path) -> None:
     insecure, reuse = blocks(SECURITY, "toml")
     path = tmp_path / "gateway.toml"
     keys = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "VLLM_API_KEY": "k-0123456789"}
-    keys["AWS_BEARER_TOKEN_BEDROCK"] = "bedrock-0123456789"
+    keys |= {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-0123456789"}
     for text in (models, bedrock, hosts, insecure, reuse):
         path.write_text(text)
         Gateway(read_config(path), environ=keys)
