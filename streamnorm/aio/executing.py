@@ -75,7 +75,7 @@ async def run_tools(
             stand that and `__`.
         concurrent: Whether calls run at the same time, or one after the other.
         tools: Tools whose calls are checked against their schemas first (extra `schemas`).
-        arguments: What becomes of arguments that are no JSON object: an error, or `repair`
+        arguments: Policy for arguments that are no JSON object: `error`, or `repair`
             (extra `repair`).
 
     Raises:

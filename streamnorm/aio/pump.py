@@ -202,7 +202,7 @@ class Pump(ABC, Generic[T]):
         """The last usage snapshot."""
 
     def ping(self) -> bytes:
-        """Return a ping in the client's dialect; empty if there is none."""
+        """Return a ping in the client's dialect; empty if no dialect is written."""
         return b""
 
     def error_body(self, error: StreamError) -> bytes:

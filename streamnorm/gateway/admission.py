@@ -1,4 +1,4 @@
-"""The door of a gateway: who sent a request, what it asks for, and whether it may come in."""
+"""Admission of requests: their sender, key, operation, framing and size."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MAX_CODINGS = 2  # one by the client, one by a proxy
 
 
 class Admission:
-    """Lets requests in, within the bounds of a configuration.
+    """Admits requests within the bounds of a configuration.
 
     Args:
         config: The configuration.
@@ -65,7 +65,7 @@ class Admission:
             `cors` are wrong.
 
     Attributes:
-        browsers: What pages in a browser may do.
+        browsers: Rules for pages in a browser.
     """
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
@@ -78,7 +78,7 @@ class Admission:
         self._count = 0
 
     def check_sender(self, scope: Scope, received: ClientRequest) -> None:
-        """Refuse a request by its framing, and by what browsers say of the page that sent it.
+        """Refuse a request by its framing, and by the headers that browsers add.
 
         Raises:
             RequestRefused: It is not let in.
@@ -87,7 +87,7 @@ class Admission:
         self.browsers.check(scope, received)
 
     def check(self, scope: Scope, received: ClientRequest, client: Dialect) -> RequestedOperation:
-        """Return what a request asks for, by its head alone.
+        """Return the operation of a request, by its head alone.
 
         Raises:
             RequestRefused: It is not let in.
@@ -119,10 +119,10 @@ class Admission:
 
     @contextmanager
     def enter(self) -> Generator[None]:
-        """Count a request as one that is being answered.
+        """Count a request as running within the block.
 
         Raises:
-            RequestRefused: As many as may be are.
+            RequestRefused: `max_streams` requests are running.
         """
         # 429 with `retry-after`: SDKs send the request again by themselves.
         if self._count >= self._max_streams:
@@ -250,7 +250,7 @@ def client_of(received: ClientRequest) -> Dialect:
 
 
 def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedOperation:
-    """Return what a request asks for.
+    """Return the operation of a request.
 
     Raises:
         RequestRefused: The gateway has no such path, or it has another method.
@@ -324,7 +324,7 @@ def _has_dots(path: str) -> bool:
 
 
 def _check_framing(scope: Scope) -> None:
-    """Refuse a request of which two servers may read two different ones, or a flood of headers.
+    """Refuse a request that two servers may frame differently, or with a flood of headers.
 
     Raises:
         RequestRefused: It is such a one.

@@ -1,4 +1,4 @@
-"""The attempts to have a request answered: by one upstream after the other, until one begins.
+"""The attempts to answer a request: one upstream after the other, until an answer begins.
 
 An attempt ends with the first piece of an answer or with a failure; nothing has been sent to
 the client by then, so another upstream may be asked.
@@ -55,7 +55,7 @@ class StartedStream(Struct, frozen=True):
         stream: The stream, in the client's dialect.
         first: Its first chunk; empty if it has none.
         headers: Headers for the client.
-        target: Who answers.
+        target: The upstream that answers.
         pump: The pump of the stream.
     """
 
@@ -77,7 +77,7 @@ class CompleteResponse(Struct, frozen=True):
     Attributes:
         answer: The answer, in the client's dialect.
         headers: Headers for the client.
-        target: Who answered.
+        target: The upstream that answered.
     """
 
     answer: TranslatedAnswer
@@ -89,12 +89,12 @@ class FailedAttempt(Struct, frozen=True):
     """An attempt that failed before anything was sent to the client.
 
     Attributes:
-        error: Why.
+        error: Error of the attempt.
         status: HTTP status for the client.
         body: Body for the client, in its dialect.
         headers: Headers for the client.
-        target: Who was asked; None if nobody was.
-        is_final: Whether no other upstream would do better: the request itself is at fault.
+        target: The upstream that was asked; None if none was.
+        is_final: Whether every upstream would fail: the request itself is at fault.
         reason: Why the upstream could not be reached, or its connection broke.
     """
 
@@ -132,9 +132,9 @@ class Attempts:
     """The attempts for one request.
 
     Args:
-        turn: The request, and what becomes of its answer.
+        turn: The request, and the state of its answer.
         client: The client's dialect.
-        targets: Whom to ask, one after the other; at least one.
+        targets: Upstreams to ask, one after the other; at least one.
         network: Sends the requests.
         bodies: The thread for large bodies.
         estimator: Learns from the tokens that upstreams report.
@@ -143,10 +143,11 @@ class Attempts:
         request_limits: Bounds of the request.
         on_loss: Called with each loss of the answer that the client gets.
         on_end: Called with the outcome of that answer.
-        has_left: Returns whether the client has left; then nobody else is asked.
+        has_left: Returns whether the client has left; then no further upstream is asked.
 
     Attributes:
-        is_committed: Whether status 200 has been sent to the client; then nobody else is asked.
+        is_committed: Whether status 200 has been sent to the client; then no further upstream is
+            asked.
         has_status: Whether an upstream has answered with status 200.
         count: Number of requests sent.
         observe: Learns from the tokens that are reported for the request that was sent last; None

@@ -1,4 +1,4 @@
-"""Requests for no message: counts of tokens, lists of models, and stored responses."""
+"""Auxiliary endpoints: counts of tokens, lists of models, and stored responses."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
 
 
 class _Result(Struct, Generic[T], frozen=True):
-    """What was learnt from an upstream.
+    """The result of requests to an upstream.
 
     Attributes:
-        value: That, or why nothing was.
+        value: The value, or the error.
         headers: Headers for the client.
         dialect: Dialect of the upstream; None if there is none.
         reason: Why the upstream could not be reached, or its connection broke.
@@ -89,10 +89,10 @@ class _Returned(Struct, Generic[T], frozen=True):
 
 
 class AuxiliaryEndpoints:
-    """Answers the requests for no message.
+    """Answers the requests of the auxiliary endpoints.
 
     Args:
-        services: What it shares with other endpoints.
+        services: Services that all endpoints share.
     """
 
     def __init__(self, services: Services) -> None:
@@ -107,7 +107,7 @@ class AuxiliaryEndpoints:
     async def answers(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation
     ) -> bool:
-        """Return whether a request is for no message, and is not answered by way of one.
+        """Return whether a request is for an auxiliary endpoint, and needs no message.
 
         A conversation that the upstream of its model does not compact is summarized by a
         message.
@@ -137,8 +137,8 @@ class AuxiliaryEndpoints:
         Args:
             received: The request.
             client: The client's dialect.
-            asked: What it asks for.
-            exchange: Where to send the answer.
+            asked: Operation that the request asks for.
+            exchange: Exchange to send the answer on.
             call: Takes what becomes known.
 
         Raises:
@@ -188,7 +188,7 @@ class AuxiliaryEndpoints:
     async def _asked(
         self, received: ClientRequest, client: Dialect, asked: RequestedOperation, call: CallRecord
     ) -> _Result[Encoded | PassthroughAnswer]:
-        """Return what the upstream of a model says, or an estimate."""
+        """Return the answer of the upstream of a model, or an estimate."""
         body: dict[str, Any] = {}
         model = asked.model
         if asked.operation in _WITH_BODY:
@@ -222,7 +222,7 @@ class AuxiliaryEndpoints:
         return result
 
     def _is_listed_unasked(self, model: str, answer: object) -> bool:
-        """Return whether the list has a model of which an upstream cannot say anything."""
+        """Return whether the configured list has a model that its upstream cannot describe."""
         found = self._routing.names.find(model)
         if found is None or not is_one_name(self._routing.entries[found.entry][0].match):
             return False
@@ -245,7 +245,7 @@ class AuxiliaryEndpoints:
         exchange: Exchange,
         call: CallRecord,
     ) -> _Result[Encoded | PassthroughAnswer] | None:
-        """Send the rest of a stored stream; return why there is none, or None."""
+        """Send the rest of a stored stream; return the failure, or None."""
         target = self._routing.native(client) or self._routing.targets("", client)[0]
         upstream = target.upstream
         request = next(call_steps(received, asked, client.name, upstream, self._services.estimator))
@@ -362,7 +362,7 @@ class AuxiliaryEndpoints:
             steps.close()
 
     async def _read(self, answer: UpstreamResponse) -> UpstreamReply | StreamError:
-        """Return the answer of an upstream, or why it is none."""
+        """Return the answer of an upstream, or the error of a body that is too large."""
         body = await answer.read_all(self._config.max_event_bytes)
         if len(body) > self._config.max_event_bytes:
             found = f"an answer of more than {self._config.max_event_bytes} bytes, expected fewer"

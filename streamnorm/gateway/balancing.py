@@ -68,7 +68,7 @@ class Balancer:
 
 
 def conversation_of(headers: Mapping[str, str], body: Mapping[str, Any]) -> str:
-    """Return what all requests of a conversation have in common.
+    """Return a key that all requests of a conversation have in common.
 
     That is the id of the session, which agents send in a header or as the user, or the key of the
     prompt cache, or else what stands in the first message of the user.

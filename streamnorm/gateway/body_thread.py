@@ -24,7 +24,7 @@ class BodyThread:
     """
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
-        """Return what work returns, or raise what it raises.
+        """Run work and return its result, or raise its exception.
 
         A cancelled caller waits for the end of the work: nothing can stop a thread, and the
         next body would be worked on beside it.
@@ -43,7 +43,7 @@ class BodyThread:
 
 
 def _without_collections(work: Callable[[], T]) -> T:
-    """Return what work returns, with the garbage collector off.
+    """Run work with the garbage collector off, and return its result.
 
     A collection traverses all that was made of the body so far, holding the interpreter's lock.
     """

@@ -88,7 +88,7 @@ class _OwnSealer(Sealer):
 
 
 class Compactor:
-    """Opens what is sealed in requests, and begins the compactions that they ask for.
+    """Opens the sealed summaries of requests, and begins the compactions they ask for.
 
     Args:
         sealer: Seals and opens summaries.
@@ -121,7 +121,7 @@ class Compactor:
         return compaction
 
     def open(self, received: ClientRequest, body: dict[str, Any], *, is_own: bool) -> ClientRequest:
-        """Return a request for no message with what is sealed in it opened.
+        """Return an auxiliary request with its sealed summaries opened.
 
         Args:
             received: The request.
@@ -182,7 +182,7 @@ class Compaction:
     async def send(
         self, begun: StartedStream, stream: ClientStream, call: CallRecord, *, streams: bool
     ) -> None:
-        """Send the compacted conversation, or why there is none.
+        """Send the compacted conversation, or the error that prevents it.
 
         Args:
             begun: The answer that is the summary.

@@ -97,7 +97,7 @@ class _Protocol(ResponseHandler):
         super().feed_data(data, size)
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes of a response; close the connection if there is none that they belong to."""
+        """Parse bytes of a response; close the connection if no request expects one."""
         if self._is_asked:
             super().data_received(data)
             body = self._payload  # of the last head

@@ -70,7 +70,7 @@ class JSONFormatter(logging.Formatter):
 
 
 def _fields(call: CallRecord) -> dict[str, object]:
-    """Return what is logged of a request; what is not known is left out."""
+    """Return the logged fields of a request, without unknown ones."""
     error, usage = call.error, call.usage
     fields: dict[str, object | None] = {
         "client": call.client,

@@ -1,4 +1,4 @@
-"""Requests for messages: an upstream is found that answers, and its answer sent."""
+"""Requests for messages: the choice of an upstream, and the answer to the client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MessageEndpoint:
     """Answers the requests for messages.
 
     Args:
-        services: What it shares with other endpoints.
+        services: Services that all endpoints share.
     """
 
     def __init__(self, services: Services) -> None:
@@ -53,8 +53,8 @@ class MessageEndpoint:
         Args:
             received: The request.
             client: The client's dialect.
-            exchange: Where to send the answer.
-            call: Takes what becomes known.
+            exchange: Exchange to send the answer on.
+            call: Record of the request, to be completed.
 
         Raises:
             RequestRefused: The request is wrong; nothing was sent.

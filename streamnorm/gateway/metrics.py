@@ -123,7 +123,7 @@ class Metrics:
         self._open.inc()
 
     def end(self, call: CallRecord) -> None:
-        """Count what is known of a request that has ended."""
+        """Count a request that has ended."""
         self._open.dec()
         upstream, model = call.upstream, self._model_label(call.model)
         # An empty label is none, to Prometheus.

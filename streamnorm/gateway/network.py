@@ -97,8 +97,8 @@ class Network:
             key: The upstream's own key, which its answer must not show.
 
         Raises:
-            aiohttp.ClientError: There is none.
-            TimeoutError: It did not begin in time.
+            aiohttp.ClientError: There is no answer.
+            TimeoutError: The answer did not begin in time.
             ServerStopping: `stop` was called.
         """
         if self.is_stopped:
@@ -196,7 +196,7 @@ class UpstreamResponse:
 
     Args:
         response: The response, of which nothing was read.
-        times: What the upstream has.
+        times: Time limits of the upstream.
         start: When the request was sent.
         on_close: Called once the answer is closed.
         key: A key that stands as `x` in headers and body; None if there is none.
@@ -446,7 +446,7 @@ def failure_reason(error: Exception | None) -> FailureReason | None:
     """Return why a request got no answer, or its answer broke; None if the gateway ended it.
 
     Args:
-        error: What `Network.send` or a read of its answer raised; None if neither did.
+        error: Exception of `Network.send` or of a read of its answer; None if there is none.
     """
     match error:
         case None | ServerStopping():

@@ -1,4 +1,4 @@
-"""The observers of a gateway: its own, and those of the program that runs it."""
+"""The observers of a gateway: log, metrics, spans, and further ones of the program."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is known of one request and its answer: for logs, metrics and traces.
+"""The record of one request and its answer, for logs, metrics and traces.
 
-Nothing of it is content: no prompt, no answer, no key, no URL; of a path that no endpoint has,
+A record has no content: no prompt, no answer, no key, no URL; of a path that no endpoint has,
 only plain words.  The text of an upstream's error alone is the upstream's own, and may quote the
 request; no log of the gateway's has it.
 """
@@ -45,7 +45,7 @@ class CallRecord(Struct, kw_only=True):
 
     Attributes:
         client: The client's dialect.
-        operation: What it asked for.
+        operation: Operation that the request asks for.
         model: The model that it named.
         path: Its path, as `plain_path` returns it, if the gateway has no such endpoint; else "".
         upstream: Name of the upstream that answered, or was asked last; "" if none was.

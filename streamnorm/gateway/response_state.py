@@ -268,8 +268,8 @@ class StoredState(ResponseState):
         received: The request.
         client: The client's dialect.
         body: The decoded body of the request.
-        turn: What is stored, and under which id.
-        store: Where.
+        turn: State of the request: its id, and the lookups it needs.
+        store: Store of the answers.
         bodies: The thread for large bodies.
     """
 
@@ -358,7 +358,7 @@ class ResponseStates:
     """Begins the turns of all requests for messages.
 
     Args:
-        store: Where answers are stored; None if none are.
+        store: Store of the answers; None if none are stored.
         bodies: The thread for large bodies.
     """
 
@@ -369,7 +369,7 @@ class ResponseStates:
     async def begin(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
     ) -> ResponseState:
-        """Return the turn of a request, with all that it refers to.
+        """Return the state of a request, with all stored items that it refers to.
 
         Args:
             received: The request.
@@ -398,7 +398,7 @@ class ResponseStates:
     async def whole_body(
         self, received: ClientRequest, client: Dialect, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the body of a request for no message, with all that it refers to.
+        """Return the body of an auxiliary request, with all stored items that it refers to.
 
         Raises:
             RequestRefused: The request refers to what is not stored.
@@ -420,7 +420,7 @@ def _reasons(body: dict[str, Any], upstream: Upstream) -> bool:
 
 
 def _mark_unstored(sent: UpstreamRequest, *, is_asked: bool) -> UpstreamRequest:
-    """Return a translated request whose answer says that it is not stored.
+    """Return a translated request whose answer says `store: false`.
 
     Args:
         sent: The request.

@@ -1,4 +1,4 @@
-"""Which upstreams answer a request: by its model, in the order of the configuration."""
+"""The upstreams of a request: by its model, in the order of the configuration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Target(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Name of the upstream in the configuration.
         upstream: The upstream, with its key, and its name of the model if that is another.
-        normalize: Whether what is of its own dialect is decoded and encoded, too.
+        normalize: Whether requests and answers of its own dialect are re-encoded, too.
         reuse: Whether a connection serves one request after the other.
         key: The upstream's own key; None if it has none.
         group: Number of its entry in `to`, which equal upstreams have in common.
@@ -258,7 +258,7 @@ def _check_key_owners(config: Config) -> None:
 
 
 def _is_private(base_url: str) -> bool:
-    """Return whether nobody on the way to a URL can read what is sent."""
+    """Return whether requests to a URL are encrypted or stay on this machine."""
     parts = urlsplit(base_url)
     host = (parts.hostname or "").rstrip(".")
     if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):

@@ -1,4 +1,4 @@
-"""What the endpoints of a gateway share."""
+"""Services that the endpoints of a gateway share."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class GatewayStore:
 
 @contextmanager
 def store_refusals() -> Generator[None]:
-    """Raise `RequestRefused` where a store fails, or what it holds is damaged."""
+    """Raise `RequestRefused` where a store fails, or its content is damaged."""
     try:
         yield
     except (StoreError, TimeoutError) as exc:
@@ -156,7 +156,7 @@ def _unavailable() -> RequestRefused:
 def gateway_store(
     config: Config, environ: Mapping[str, str], bodies: BodyThread, given: ResponseStore | None
 ) -> GatewayStore | None:
-    """Return the store of a gateway: a given one, or that of its configuration; None without.
+    """Return the store of a gateway: the given or the configured one; None if there is none.
 
     Args:
         config: The configuration.

@@ -77,7 +77,7 @@ class Telemetry:
         self._providers = {name: _provider(upstream) for name, upstream in config.upstreams.items()}
 
     def begin(self, call: CallRecord) -> None:
-        """Do nothing: a sampler needs what is known at the end."""
+        """Do nothing: a sampler needs attributes that are known at the end."""
 
     def end(self, call: CallRecord) -> None:
         """Record the span."""

@@ -39,8 +39,8 @@ class CodingError(Exception):
     """A body cannot be decoded.
 
     Attributes:
-        fault: What is wrong.  `truncated`: the body ends early; `trailing`: its end is followed by
-            bytes that are no further member, or by more members than allowed.
+        fault: Kind of the fault.  `truncated`: the body ends early; `trailing`: its end is
+            followed by bytes that are no further member, or by more members than allowed.
     """
 
     def __init__(self, message: str, fault: Fault) -> None:
@@ -142,7 +142,7 @@ _RESPONSE_STEP_BYTES = 1024 * 1024
 
 
 class CodingDecoder:
-    """Decodes a body of one coding step by step; its methods are those of `ContentDecoder`.
+    """Decodes a body of one coding step by step, with the methods of `ContentDecoder`.
 
     Args:
         name: Name of the coding.

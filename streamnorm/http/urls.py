@@ -68,7 +68,7 @@ def detect_url(url: str) -> str | None:
 
 
 def split_url(url: str) -> SplitResult:
-    """Return the parts of a URL; empty ones if it is none."""
+    """Return the parts of a URL; empty ones for any other text."""
     try:
         return urlsplit(url)
     except ValueError:  # a host in brackets that is no address

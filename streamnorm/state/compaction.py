@@ -170,7 +170,7 @@ def summary_request(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def compact_answer(message: Message, sealer: Sealer) -> Message | StreamError:
-    """Return the answer that is a compacted conversation, or why there is none.
+    """Return the answer that is a compacted conversation, or the error that prevents it.
 
     A summary that is cut, refused, empty or no text at all would let an agent forget its task.
 

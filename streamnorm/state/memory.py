@@ -61,7 +61,7 @@ class MemoryStore:
             return len(self._entries)
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; see `ResponseStore`."""
+        """Return the stored responses and items; see `ResponseStore`."""
         return self.find(scope, lookup)
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
@@ -76,7 +76,7 @@ class MemoryStore:
         """Return at once: there is nothing to close."""
 
     def find(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; nothing if nothing is needed."""
+        """Return the stored responses and items of a lookup."""
         with self._lock:
             self._expire()
             chains = _Chains(self._entries, scope)
@@ -123,7 +123,7 @@ class MemoryStore:
                 self._entries.move_to_end(key)
 
     def _expire(self) -> None:
-        """Forget what is too old, and what exceeds a bound."""
+        """Delete responses that are too old or beyond a bound."""
         oldest = self._clock() - self._max_age_s
         while self._entries:
             key, entry = next(iter(self._entries.items()))

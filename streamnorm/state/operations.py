@@ -32,7 +32,7 @@ class Operation(Struct, frozen=True):
     """A request about a stored response.
 
     Attributes:
-        action: What it asks for.
+        action: Action that the request asks for.
         id: Id of the response.
         query: The query of its URL.
     """
@@ -43,7 +43,7 @@ class Operation(Struct, frozen=True):
 
     @property
     def lookup(self) -> Lookup:
-        """What it needs of the store."""
+        """Lookup of the response."""
         return Lookup(self.id)
 
     @property
@@ -55,7 +55,7 @@ class Operation(Struct, frozen=True):
         """Return the body of the answer.
 
         Args:
-            found: What the store has of `lookup`.
+            found: Result of `lookup`.
 
         Raises:
             StateError: The response is not stored, or the request cannot be met.
@@ -69,7 +69,7 @@ class Operation(Struct, frozen=True):
 def read_operation(
     method: str, path: str, query: Mapping[str, str] | None = None
 ) -> Operation | None:
-    """Return the operation that a request is; None if it is none about a stored response.
+    """Return the operation of a request; None if it is not about a stored response.
 
     Args:
         method: Method of the request.
@@ -99,7 +99,7 @@ def _cancel(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str
 
 
 def _list_input(operation: Operation, chain: tuple[StoredResponse, ...]) -> dict[str, Any]:
-    """Return a page of all items that the response answers, those of its chain included."""
+    """Return a page of the input items of a response, including those of its chain."""
     last, *before = chain
     items = [] if last.previous is None else history_of(tuple(before), last.previous)
     if items is None:

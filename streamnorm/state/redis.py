@@ -248,7 +248,7 @@ class RedisStore:
         self._delete = self._redis.register_script(DELETE)
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; see `ResponseStore`."""
+        """Return the stored responses and items; see `ResponseStore`."""
         if lookup == Lookup():
             return Found()
         items = tuple(dict.fromkeys(lookup.items))[:_MAX_ITEMS]

@@ -112,7 +112,7 @@ class SQLiteStore:
         self._forget_connections()
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; see `ResponseStore`."""
+        """Return the stored responses and items; see `ResponseStore`."""
         from anyio import to_thread
 
         if lookup == Lookup():
@@ -136,7 +136,7 @@ class SQLiteStore:
         self.close()
 
     def find(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; nothing if nothing is needed."""
+        """Return the stored responses and items of a lookup."""
         from streamnorm.state.sqlite_file import transaction
 
         if lookup == Lookup():
@@ -205,7 +205,7 @@ class SQLiteStore:
         self._write_lock = Lock()
 
     def _times(self) -> tuple[int, int]:
-        """Return the time, and when what is used now expires, in milliseconds.
+        """Return the time, and the expiry of a response used now, in milliseconds.
 
         The latter is rounded up to steps, so that most uses change nothing.
         """
@@ -253,7 +253,7 @@ class SQLiteStore:
 
     @contextmanager
     def _writing(self, connection: Connection) -> Generator[None]:
-        """Commit what is written within."""
+        """Commit the writes of the block."""
         from streamnorm.state.sqlite_file import transaction
 
         lock = self._write_lock
@@ -269,7 +269,7 @@ class SQLiteStore:
 
 
 class _Reader:
-    """Reads what one lookup finds, in one transaction.
+    """Reads the results of one lookup, in one transaction.
 
     Args:
         connection: A connection in a transaction.

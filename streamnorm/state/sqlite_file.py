@@ -66,7 +66,7 @@ _RETRY_S = 0.01
 
 
 def connect(path: str, timeout_s: float) -> tuple[Connection, FileID]:
-    """Open a file, and create what it lacks; return the connection and what identifies the file.
+    """Open a file with its schema; return the connection and the identity of the file.
 
     Args:
         path: Path of the file.
@@ -104,7 +104,7 @@ def connect(path: str, timeout_s: float) -> tuple[Connection, FileID]:
 
 
 def identify_file(path: str) -> FileID | None:
-    """Return what identifies the file at a path; None if there is none."""
+    """Return the identity of the file at a path; None if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def identify_file(path: str) -> FileID | None:
 
 @contextmanager
 def transaction(connection: Connection, begin: str) -> Generator[None]:
-    """Commit what is done within; after an error the connection must be closed."""
+    """Commit the block; after an error the connection must be closed."""
     connection.execute(begin)
     yield
     connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""What is stored of a response, and the protocols of a store."""
+"""Stored responses, and the protocols of a store."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ResponseStore(Protocol):
     """
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; nothing if nothing is needed."""
+        """Return the stored responses and items of a lookup."""
         ...
 
     async def aput(self, scope: str, response: StoredResponse) -> None:
@@ -118,7 +118,7 @@ class SyncResponseStore(Protocol):
     """A store for synchronous callers, of any thread; the twin of `ResponseStore`."""
 
     def find(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; nothing if nothing is needed."""
+        """Return the stored responses and items of a lookup."""
         ...
 
     def put(self, scope: str, response: StoredResponse) -> None:
@@ -197,7 +197,7 @@ def unpack(id: str, previous: str | None, content: object) -> StoredResponse:
     Args:
         id: Its id.
         previous: Id of the response that it continues.
-        content: What `pack` returned.
+        content: Result of `pack`.
 
     Raises:
         StoreError: It is not what `pack` returns.

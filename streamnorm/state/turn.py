@@ -132,7 +132,7 @@ class Turn:
     Attributes:
         id: Id of the answer; unguessable, and never one of the provider.
         stores: Whether the answer is stored, as it is unless `store` is false.
-        lookup: What the request needs of the store.
+        lookup: Responses and items that the request needs from the store.
     """
 
     def __init__(
@@ -159,13 +159,13 @@ class Turn:
         self._resolved: list[Item | dict[str, Any]] | None = None
 
     def expand(self, found: Found) -> dict[str, Any]:
-        """Return the request with its whole input, and without what refers to stored state.
+        """Return the request with its whole input, and without references to stored state.
 
         Input and output of the chain precede the request's own input.  Instructions, tools and
         all other options are those of the request alone, as the API has it.
 
         Args:
-            found: What the store has of `lookup`.
+            found: Result of `lookup`.
 
         Raises:
             StateError: A response of the chain or an item is missing, or an item is referred
@@ -214,7 +214,7 @@ class Turn:
         return structs.replace(reply, response={**reply.response, **fields})
 
     def stored(self, response: dict[str, Any]) -> StoredResponse | None:
-        """Return what to store of the answer; None if it failed or is not to be stored.
+        """Return the response to store; None if the answer failed or is not to be stored.
 
         Args:
             response: The whole response that the client gets, written with `reply`; of a

@@ -45,7 +45,7 @@ class GenericRecordingTransport(Generic[RequestT, ResponseT]):
     Args:
         inner: Sends the requests: an `HTTPTransport()`, an `AsyncHTTPTransport()` or any other
             of the package.  It is closed with this transport.
-        directory: Where to write the recordings, as `01-messages.sse` and `01-messages.json`;
+        directory: Directory of the recordings, `01-messages.sse` and `01-messages.json`;
             or the recorder of several transports, which has the options below itself.
         redact: Further secrets that must not be written: texts, or regular expressions.
         request_bodies: Whether the bodies of requests are written.  Without them, a replay

@@ -140,7 +140,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         Args:
             step: The step.
             response: The provider's response.
-            store: Where the answer is stored, if the exchange stores it.
+            store: Store of the answer, if the exchange stores it.
         """
         return self._responses.stream(
             self._pump(step), response, self._exchange, store, self.status

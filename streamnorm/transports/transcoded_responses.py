@@ -88,7 +88,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             pump: Factory of the stream's pump.
             response: The provider's response.
             exchange: The exchange.
-            store: Where its answer is stored, if it stores one.
+            store: Store of the answer, if the exchange stores one.
             status: Status of the exchange, which follows the stream.
 
         Raises:
@@ -188,7 +188,7 @@ class TranscodedBody(Stream[bytes]):
         family: Package of the client.
         pump: Factory of the stream's pump.
         exchange: The exchange; its answer is stored before the last chunk is returned.
-        store: Where it is stored; None if it is not.
+        store: Store of the answer; None if it is not stored.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class InteractionsDecoder(Decoder):
         return {"event_id": self._event_id} if self._event_id else None
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        # interactions/error-event: the name of the frame, whatever its payload is.
+        # By the name of the frame as well: its payload may lack the `event_type`.
         if frame.event == "error":
             raise Fatal(named_error(frame.data, self.json_of(frame.data)))
         try:

@@ -167,9 +167,9 @@ class ToolCalls:
                 # call of neither.
                 raise malformed("a tool call goes on in a chunk of another id")
             call.chunk_id = chunk_id
-        # Fireworks repeats the name on every delta, vLLM on the last
-        # (fireworks/id-and-name-repeated, vllm/metadata-again-with-the-last-arguments); a
-        # repetition behind arguments changes nothing.
+        # A repeated name changes nothing, as Fireworks and vLLM send it
+        # (fireworks/id-and-name-repeated, vllm/metadata-again-with-the-last-arguments), nor does
+        # any name behind arguments.
         if name and name != call.name and not (call.name and call.arguments.size):
             # Some routes of OpenRouter cut the name (openrouter/name-in-pieces).
             if call.index < 0:

@@ -244,7 +244,7 @@ class Arguments:
         self._scan()
         if self._depth == 0 and not self._in_string:
             text = self.text()
-            # bedrock/placeholder-empty-object: the arguments follow the `{}`.
+            # A lone `{}` may be the placeholder of Bedrock, which must not stop the call.
             if text.strip() != "{}":
                 self._complete = is_json(text)
                 self._broken = not self._complete
