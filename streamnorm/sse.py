@@ -373,15 +373,15 @@ class SSEDecoder:
                 if value.isdigit() and len(value) <= 10 and int(value) <= _MAX_RETRY_MS:
                     self._retry = self.retry_ms = int(value)
             case _:
-                # The standard ignores unknown fields.  GPUStack and Google print errors on such
-                # lines.
+                # The standard ignores unknown fields.  GPUStack and Google print errors on lines of
+                # this kind.
                 self.stray_lines += 1
                 if len(line) <= self._stray_room:
                     self._stray_room -= len(line)
                     out.append(StrayLine(line))
 
     def _dispatch(self, out: list[Frame | StrayLine]) -> None:
-        # Also for an event without data, as the standard says.
+        # Also for an event without data (WHATWG HTML, section 9.2.6).
         self.last_event_id = self._id
         # An empty `data` line is an event with empty data, no `data` line is none.
         if self._data:

@@ -323,7 +323,7 @@ def cut_stream(events: int, resume_token: dict[str, Any] | None = None) -> Strea
         resume_token: Token from which the vendor can resume the stream; None if it cannot.
     """
     before = f"the message was complete, after {_count(events)}" if events else "its first event"
-    # Agents decide by such words whether to retry.
+    # Agents decide by words like these whether to retry.
     message = f"connection lost: the stream ended before {before}"
     return StreamError("truncated", message, retryable=True, extra=resume_token)
 

@@ -184,7 +184,7 @@ class Sequencer:
 
         def hold(text: str) -> None:
             nonlocal held
-            # A citation or signature between two deltas keeps its position.
+            # A citation or signature stays between the two deltas around it.
             if held is None or items[-1] is not held:
                 held = self._joinable(items, delta)
             self.held_bytes += len(text) if text.isascii() else len(text.encode())

@@ -132,7 +132,7 @@ class Pump(ABC, Generic[T]):
         self.ended = self.exhausted = True
         self.cause = cause
         gate = self._gate or self._make_gate()
-        # An error status before the loss says more than the loss.
+        # An error status is more exact than the lost connection.
         gate.abort()
         if gate.error is None:
             self._abort(cause)
@@ -159,7 +159,7 @@ class Pump(ABC, Generic[T]):
         """How the stream ended; None before its last item was returned."""
         if self._abandoned:
             return Abandoned()
-        # The consumer has not seen the end that the decoder has.
+        # The consumer has not received the end that the decoder has read.
         if self.pending:
             return None
         return self._core.outcome if self._refusal is None else error_outcome(self._refusal)

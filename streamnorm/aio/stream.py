@@ -214,8 +214,8 @@ class Stream(_StreamBase[T]):
             if pump.ended and not pump.exhausted and isinstance(pump.outcome, Completed):
                 await self._drain()
         finally:
-            # Shielded: httpx 0.28 loses the place of a connection in its pool for good if closing
-            # is cancelled (encode/httpcore#1093).
+            # Shielded: httpx 0.28 loses a slot of its connection pool for good if closing is
+            # cancelled (encode/httpcore#1093).
             with anyio.move_on_after(_CLOSE_S, shield=True):
                 await self._reader.close()
 

@@ -48,8 +48,8 @@ async def open_exchange(
     try:
         async with anyio.create_task_group() as tasks:
             exchange = Exchange(send, tasks, cancels=cancels)
-            # Only `receive` reports a disconnect: an application that does not call it keeps its
-            # upstream generating (uvicorn 0.54 and hypercorn 0.18, measured 2026-11-21).
+            # Only `receive` reports a disconnect: without a call to it the upstream generates on
+            # (uvicorn 0.54 and hypercorn 0.18, measured 2026-11-21).
             tasks.start_soon(_watch_disconnect, receive, exchange)
             yield exchange
             tasks.cancel_scope.cancel()

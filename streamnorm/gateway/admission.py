@@ -299,7 +299,7 @@ def _body_decoder(headers: Mapping[str, str], max_bytes: int) -> ContentDecoder 
     if not codings:
         return None
     supported = ", ".join(_CODINGS)
-    # RFC 9110, section 12.5.3: what a 415 says of the codings that it accepts.
+    # RFC 9110, section 12.5.3: the codings that a server accepts after a 415.
     accepted = {"accept-encoding": supported}
     if any(name not in _CODINGS for name in codings):
         found = f"a {CONTENT_ENCODING} that is not supported, expected one of {supported}"
@@ -341,7 +341,7 @@ def _check_framing(scope: Scope) -> None:
     # RFC 9112, section 6.1: a proxy that goes by the other one sees another request.
     if b"content-length" in names and b"transfer-encoding" in names:
         raise _ill_framed("both content-length and transfer-encoding, expected one of them")
-    # Proxies take the first or the last of them.
+    # Some proxies use the first of them, others the last.
     for name in _ONCE:
         if names.count(name) > 1:
             raise _ill_framed(f"{name.decode()} more than once, expected it once")

@@ -312,7 +312,7 @@ class Attempts:
 
     def _passes_on_refusals(self, target: Target) -> bool:
         """Return whether another upstream is asked if this one refuses."""
-        # The last upstream's refusal is an answer, which the client should see.
+        # The last upstream's refusal is the answer for the client.
         return target.options.fall_back_on_refusal and target is not self._targets[-1]
 
     async def _begin(

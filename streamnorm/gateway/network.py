@@ -137,7 +137,7 @@ class Network:
         for deadline in self._heads:
             if not deadline.expired():
                 deadline.reschedule(now)
-        # Their clients get an error event: a closed connection says nothing of why.
+        # Their clients get an error event with the reason; a closed connection has none.
         for answer in self._answers:
             answer.fail(ServerStopping())
 
@@ -158,7 +158,7 @@ class Network:
                     request.url,
                     headers=request.headers,
                     data=_payload(request.body),
-                    # A redirect would take the key and the prompt to another host.
+                    # A redirect would send the key and the prompt to another host.
                     allow_redirects=False,
                 )
             except UnrequestedBytes as exc:
@@ -430,7 +430,7 @@ class UpstreamResponse:
                 self.fail(_GraceOver())
                 return
         else:
-            # Pings keep a dead stream open for ever: they are no progress (Wei-Shaw/sub2api#1707).
+            # Pings hide a dead upstream for ever: they are no progress (Wei-Shaw/sub2api#1707).
             end = progress_at + times.progress_s
             if since is not None:
                 end = min(since + times.idle_s, end)

@@ -82,7 +82,7 @@ class GatewayStore:
 
     async def _write_probe(self) -> bool:
         """Write and delete a response; return whether that succeeded."""
-        # Of the size that failed last: a full disk takes small rows.
+        # Of the size that failed last: a full disk still stores small rows.
         probe = StoredResponse(_PROBE, None, b" " * self._probe_bytes, (), ())
         try:
             await self.aput(_PROBE, probe)

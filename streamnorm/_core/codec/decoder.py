@@ -183,8 +183,8 @@ class Decoder(ABC):
         try:
             if self._body is not None:
                 if self._body.is_cut:
-                    # A clean end of the connection is no success: only the dialect's terminal is
-                    # (no official SDK tells the two apart, read 2026-11-21).
+                    # A clean end of the connection is no success: only the dialect's terminal is.
+                    # No official SDK distinguishes the two (read 2026-11-21).
                     raise Fatal(self._truncated())
                 if not self._body.is_stream:
                     self.error_outside_stream = True
@@ -421,7 +421,7 @@ class Decoder(ABC):
                 return [Fragment(b"")]
             return []
         bound = self._limits.max_error_body_bytes
-        # The first bytes of a page or an error say what it is.
+        # The first bytes of a page or an error suffice to name it.
         if len(body.buffered) <= bound:
             return []
         self.error_outside_stream = True

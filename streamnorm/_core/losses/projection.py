@@ -223,7 +223,7 @@ class Projector:
             self._losses.add("choices", f"choice {event.choice}", "dropped")
             state.dropped = True
             return []
-        # As text it reaches the user; the stop reason says that it is a refusal.
+        # As text the refusal reaches the user; the stop reason marks it as a refusal.
         if isinstance(block, Refusal) and not target.refusal:
             self._losses.add("refusal", "block", "written as text")
             self._metadata.refused = True

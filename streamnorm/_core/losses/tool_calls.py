@@ -151,7 +151,7 @@ class ClientCalls:
         # calls, the client would take an empty answer for a complete one.
         is_paused = stop.reason == "pause" and stop.reason not in self._target.stop_reasons
         for dropped in self._calls.values():
-            # The client sees that the answer is cut, and expects no call.
+            # The stop reason shows the client that the answer is cut: it expects no call.
             if is_cut_short and dropped.choice == stop.choice:
                 continue
             is_empty = is_paused and says_nothing and dropped.choice == stop.choice

@@ -27,7 +27,7 @@ CAPABILITIES = Capabilities(
     custom_tools=False,
     # Tools have one flat list of names.
     namespaces=False,
-    # No field of a block says that it was cut.
+    # No field of a block marks it as cut.
     unfinished_calls=False,
     # The API refuses any input but an object when the history comes back.
     null_arguments=False,

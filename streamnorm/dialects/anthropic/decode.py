@@ -270,7 +270,7 @@ class AnthropicDecoder(Decoder):
         self._merge_usage(value.get("usage"), events)
 
     def _message_stop(self, value: _Value, frame: Frame, events: list[Event]) -> None:
-        # Neither the block nor the message says that it is whole.
+        # Neither the block nor the message is marked as complete.
         if self._stop_reason is None and self._blocks.is_open:
             raise self.malformed("message_stop in an open block, expected its stop or a reason")
         # Bedrock adds its metrics (bedrock/invocation-metrics).

@@ -168,7 +168,7 @@ class AnthropicEncoder(Encoder):
         # Bedrock's metrics stand in the last frame (bedrock/invocation-metrics), all else in the
         # one before.
         last = {key: rest.pop(key) for key in list(rest) if key.startswith(_BEDROCK)}
-        # All counts again: Claude Code keeps those of the start where these are missing or 0.
+        # All counts again: Claude Code uses those of the start where these are missing or 0.
         body = {**rest, "delta": delta, "usage": self._counts()}
         return _frame("message_delta", body) + (
             _frame("message_stop", last) if last else _MESSAGE_STOP

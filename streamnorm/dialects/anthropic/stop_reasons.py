@@ -10,7 +10,7 @@ from streamnorm._core.events import StopReason
 _STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",
-    # To a client the answer is cut either way; the raw reason tells where.
+    # To a client the answer is cut either way; the raw reason names the bound.
     "model_context_window_exceeded": "max_tokens",
     "stop_sequence": "stop_sequence",
     "tool_use": "tool_use",
@@ -31,7 +31,7 @@ def stop_reason_from_wire(
         has_client_call: Whether the message contains a client tool call.
         has_unfinished_call: Whether a client tool call has incomplete arguments.
     """
-    # proxy/no-message-delta-in-arguments: nothing says that the arguments are whole.
+    # Nothing shows that the arguments are whole (proxy/no-message-delta-in-arguments).
     if raw is None and has_unfinished_call:
         return "other"
     reason = "end_turn" if raw is None else _STOP_REASONS.get(raw, "other")

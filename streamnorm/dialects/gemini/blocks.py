@@ -48,7 +48,7 @@ from streamnorm.dialects.gemini.tool_calls import (
     CandidateCalls,
     OpenCall,
     PartialArguments,
-    call_part,
+    call_part_from_wire,
     server_call_from_wire,
 )
 from streamnorm.dialects.gemini.wire import DIALECT, RawPart, data_field
@@ -152,7 +152,7 @@ class CandidateBlocks:
             case "text":
                 self._read_text(part, extra, events)
             case "functionCall" if is_object(value):
-                self._read_call(call_part(value, raw.function_call), extra, events)
+                self._read_call(call_part_from_wire(value, raw.function_call), extra, events)
             case "executableCode" | "toolCall" if is_object(value):
                 call, text = server_call_from_wire(field, value, raw)
                 self._add_server_call(call, text, extra, events)
@@ -415,7 +415,7 @@ class CandidateBlocks:
 def _file_from_wire(field: str, value: dict[str, Any]) -> Block:
     data, url = value.get("data"), value.get("fileUri")
     data, url = data if isinstance(data, str) else None, url if isinstance(url, str) else None
-    # `displayName` has no unified field: such a file stays as it is.
+    # `displayName` has no unified field: a file with it stays opaque.
     has_other_fields = not value.keys() <= {"mimeType", "data", "fileUri"}
     block = None if has_other_fields else file_block(string_of(value, "mimeType"), data, url)
     return block or OpaqueBlock(DIALECT, field, compact(value))

@@ -173,7 +173,7 @@ class GeminiDecoder(Decoder):
         if not first:
             self._read_usage(value.get("usageMetadata"), events)
         feedback = value.get("promptFeedback")
-        # google/prompt-blocked: no candidate says so.
+        # A blocked prompt has no candidate (google/prompt-blocked).
         if is_object(feedback) and (reason := finish_reason_of(feedback.get("blockReason"))):
             self._block(reason)
         if failed is not None:

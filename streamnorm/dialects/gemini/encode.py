@@ -191,7 +191,7 @@ class GeminiEncoder(Encoder):
         thought = b""
         if isinstance(block, Reasoning):
             self._end_joined()
-            # Each part says it again; a part without is shown as the answer.
+            # In each part: one without the mark is shown as the answer.
             thought = _THOUGHT
         extra = self._vendor_fields(event.extra)
         # Each chunk names the role, as Google's chunks do.

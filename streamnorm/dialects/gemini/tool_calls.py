@@ -54,7 +54,7 @@ class CallPart(Struct):
     unknown: dict[str, Any]
 
 
-def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
+def call_part_from_wire(call: dict[str, Any], raw: RawCall | None) -> CallPart:
     """Return a `functionCall` with the JSON text of its arguments.
 
     Raises:
@@ -64,7 +64,7 @@ def call_part(call: dict[str, Any], raw: RawCall | None) -> CallPart:
     continues = _continues(call) or any(map(_continues, entries))
     arguments = _arguments_text(call.get("args"), raw)
     if arguments is not None and (entries or continues):
-        # `args: {}` beside fragments says nothing; whole arguments would be written twice.
+        # `args: {}` beside fragments is empty; whole arguments would be written twice.
         if call["args"]:
             raise contradiction("whole arguments beside fragments")
         arguments = None

@@ -197,7 +197,8 @@ class ChoiceBlocks:
                 self.is_finished = False
             state.check_names(call.name, fragment.id or "")
         text = fragment.arguments
-        # Tokenizers cut an emoji between two deltas (openai/surrogate-pair-over-deltas).
+        # Tokenizers cut an emoji between two fragments, as between two deltas of text
+        # (openai/surrogate-pair-over-deltas).
         if state.may_hold_surrogates or call.carry:
             text, call.carry = rejoin(call.carry, text)
         # Signature first: Gemini sends both in one fragment, and most targets write the signature

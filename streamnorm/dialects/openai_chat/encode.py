@@ -169,8 +169,8 @@ class ChatEncoder(Encoder):
         # none.
         if not self._include_usage or self._usage == Usage():
             return _DONE
-        # Behind the finish, without choices and with nothing after it: the SDKs take a null in any
-        # later chunk for the usage.
+        # Behind the finish, without choices and with nothing after it: the SDKs read a null in any
+        # later chunk as the usage.
         usage = usage_to_wire(self._usage, extras=self.extras)
         return _frame({**self._chunk, **self._tier_field(), "choices": [], "usage": usage}) + _DONE
 
@@ -197,7 +197,7 @@ class ChatEncoder(Encoder):
         choice, signature, issuer = block.choice, event.signature, event.issuer
         if isinstance(block.block, Reasoning):
             detail = choice.details.signature_to_wire(Signed(signature, issuer, event.id))
-            # No plain reasoning field has a place for it.
+            # The plain reasoning fields hold text alone.
             return choice.delta({"reasoning_details": [detail]})
         kind = block.block.kind if isinstance(block.block, ToolCall) else "function"
         call = call_signature_to_wire(block.number, kind, signature, issuer)
@@ -297,7 +297,7 @@ class ChatEncoder(Encoder):
         return started + cited + _frame(chunk)
 
     def _error(self, event: StreamError) -> bytes:
-        # With `[DONE]` behind the error clients that ignore errors would take the answer for
+        # With `[DONE]` behind the error, clients that ignore errors would read the answer as
         # complete.
         self._stopped = False
         if self._include_usage and self._usage != Usage():  # written at the end alone

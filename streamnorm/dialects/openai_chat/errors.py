@@ -60,7 +60,7 @@ def chunk_error(
         if choice.error:
             return _nested_error(choice.error, check_depth)
         reason = choice.finish_reason
-        # An error in a stream has status 200: the finish reason is all that tells it from an
+        # An error in a stream has status 200: only the finish reason distinguishes it from an
         # answer.
         if reason and reason.lower() in _FAILED:
             return upstream_error(f"the provider ended with {reason!r}", code=reason)

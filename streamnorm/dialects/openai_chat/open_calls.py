@@ -272,7 +272,7 @@ class ToolCalls:
         """Set the late id of the call at the fragment's index, and return the call."""
         if at is None or at.id is not None:
             return None
-        # Two names are two calls, whatever the index says.
+        # Two names are two calls, for any index.
         if fragment.name and at.name and fragment.name != at.name:
             return None
         at.id = id  # a block that has started keeps its minted id

@@ -29,7 +29,7 @@ class ChatOptions(DialectOptions, frozen=True, kw_only=True):
 
     def limit(self, capabilities: Capabilities) -> Capabilities:
         target = capabilities
-        # OpenRouter's field is the only one that has a place for signatures and encrypted data.
+        # Only the field of OpenRouter holds signatures and encrypted data.
         if self.reasoning == "reasoning_details":
             target = structs.replace(
                 target, redacted_reasoning=True, signed=(Reasoning, *target.signed)
