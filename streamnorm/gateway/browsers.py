@@ -145,9 +145,11 @@ class Browsers:
         """Return a `send` whose answers a page of `origins` can read, if `cors` is on."""
         if not self._cors:
             return send
+        # Also on other answers: a shared cache must not answer another origin with them.
         added = [_VARY]
         if self._is_readable(received):
             origin = {"access-control-allow-origin": received.headers["origin"]}
+            # Otherwise a page cannot read request ids and rate limits.
             exposed = {"access-control-expose-headers": "*"}
             is_preflight = self.answers_preflight(received)
             added += _raw(origin if is_preflight else origin | exposed)

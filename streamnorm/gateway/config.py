@@ -179,14 +179,17 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seal_key: str | None = None
     state: _Name | None = None
     state_ttl_s: _Seconds = DEFAULT_TTL_S
+    # The provider bills what it generates: an answer without a reader is cancelled.
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     # Below the 20 s after which Claude Code gives up, and the 60 s of nginx and load balancers.
     keepalive_s: _Seconds = 15.0
+    # None, because status 200 gives up the status of the answer and every other upstream.
     commit_after_s: _Delay | None = None
     # The timeout of the official SDKs: reasoning models are silent for minutes.
     first_byte_s: _Seconds = 600.0
     idle_s: _Seconds = 120.0
     progress_s: _Seconds = 600.0
+    # Some servers keep the connection open behind the last chunk.
     finish_grace_s: _Seconds = 5.0
     # Kubernetes kills after 30 s.
     drain_grace_s: _Delay = 25.0

@@ -24,6 +24,7 @@ CONTENT_ENCODING = "content-encoding"
 """Header that names the codings of a body."""
 
 _NAMES = ("zstd", "gzip", "deflate", "br")  # in the order in which clients should prefer them
+# RFC 9110, section 8.4.1.3.
 _ALIASES = {"x-gzip": "gzip"}
 _STEP_BYTES = 256 * 1024
 # Each member of gzip copies the input behind its end.

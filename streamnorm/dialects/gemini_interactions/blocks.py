@@ -221,6 +221,7 @@ class OutputStep(OpenStep):
 
     def start(self, events: list[Event]) -> None:
         self._written = OutputText()
+        # The last event repeats the texts of the answer, which are then compared with these.
         if self.kind in ("model_output", "text"):
             self._blocks.outputs.append(self._written)
         if self.kind != "model_output":  # the former revision starts a content, not a step
@@ -272,6 +273,7 @@ class OutputStep(OpenStep):
     def _write(self, text: object, events: list[Event]) -> None:
         if isinstance(text, str) and text:
             if self._signature:
+                # A signature covers the text before it alone.
                 self.stop(events, explicit=True)
             self._count(self._grow(events).append(text, events))
 
@@ -306,6 +308,7 @@ class OutputStep(OpenStep):
             if block is not None and is_object(annotation):
                 self._count(block.flush(events))
                 found = citation_from_wire(annotation, self._offsets)
+            # An annotation without text before it, or of an unknown type, stays opaque.
             if block is None or found is None:
                 kind = string_of(annotation, "type") if is_object(annotation) else ""
                 self._blocks.add_opaque(kind or "annotation", annotation, events, index=self.index)
@@ -337,6 +340,7 @@ class ThoughtStep(OpenStep):
         for number, content in enumerate(summary if is_array(summary) else ()):
             if self._block is not None:
                 self._block.flush(events)
+            # Each content of a summary is a part of its own.
             self._part = number
             self._write(content, events)
         self._sign(string_of(self._fields, "signature"), events)
@@ -375,6 +379,7 @@ class ThoughtStep(OpenStep):
 
     def _grow(self, events: list[Event]) -> GrowingBlock:
         if self._block is None:
+            # A signature has ended the block before: parts are numbered within a block.
             if self._has_started:
                 self._part = 0
             index = self._blocks.start(Reasoning(), None, events)

@@ -98,8 +98,7 @@ class InteractionsDecoder(Decoder):
         family, _, action = event_type(value, frame).partition(".")
         if family != "interaction":
             return family == "error" or super().may_end_with(frame, value)
-        # A status update announces the end, and the last event with the counts follows
-        # (interactions/cut-after-a-status).
+        # A status update announces the end, and the last event with the counts follows.
         return action != "status_update" and status_of(action, value) in TERMINAL
 
     def complete_without_terminal(self, events: list[Event]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ _HEAD: msgspec.json.Decoder[_IndexedHead] = msgspec.json.Decoder(_IndexedHead)
 
 def is_interaction(frame: Frame) -> bool:
     """Return whether the name or `event_type` of a frame is one of the Interactions API."""
+    # The API sends the type twice, as the name of the frame and in the payload; either suffices.
     if frame.event.startswith("interaction.") or frame.event in _STEPS:
         return True
     try:

@@ -147,6 +147,7 @@ class OpenSteps:
             raise malformed(f"step index is {found(index)}, expected an integer")
         if action == "start":
             return self._last_index + 1
+        # Without an index only a single open step can be meant.
         if len(self.open) > 1 or (action == "delta" and not self.open):
             raise malformed(f"step.{action} without an index and {len(self.open)} open steps")
         return next(iter(self.open), self._last_index)
@@ -194,6 +195,7 @@ class OpenSteps:
             if implied is None:
                 self._blocks.add_opaque(kind or "delta", delta, events)
                 return
+            # An empty delta behind the stop of its step loses nothing.
             if index in self._starts and not _has_content(delta):
                 self._blocks.note("late_delta", "step")
                 return

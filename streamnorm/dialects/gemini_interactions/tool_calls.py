@@ -79,6 +79,7 @@ class _CallStep(OpenStep):
     def _append_fragment(self, block: GrowingBlock, text: object, events: list[Event]) -> None:
         """Append a fragment of the arguments; all fragments together repeat a start's arguments."""
         if isinstance(text, str) and text:
+            # Fragments behind whole arguments would be a second text of one call.
             if self._complete:
                 raise malformed(f"{self.kind} goes on behind its arguments")
             self._store(block.append(text, events))
@@ -87,6 +88,8 @@ class _CallStep(OpenStep):
         """Append complete arguments, which may repeat the start's arguments."""
         if not text:
             return
+        # Google's own tools send their arguments as one object, in the start, in a delta, or in
+        # both.
         if text == self._complete:
             self._blocks.note("resent_arguments", self.kind)
             return
@@ -266,6 +269,7 @@ class ResultStep(OpenStep):
 
 def is_same(arguments: str, others: str) -> bool:
     """Return whether two arguments texts have the same JSON value."""
+    # Start and deltas may differ in white space and in the order of keys.
     if arguments == others:
         return True
     texts = (text or "{}" for text in (arguments, others))

@@ -84,6 +84,8 @@ class Annotations:
     def _to_wire(self, index: int, citation: Citation) -> dict[str, Any]:
         start = self._starts[index]
         fields = {
+            # The reference counts within the whole message, of which `start` is the beginning of
+            # the block.
             "start_index": start + (citation.start or 0),
             "end_index": self._ends.get(index) if citation.end is None else start + citation.end,
             "url": citation.url,

@@ -115,6 +115,7 @@ class ReasoningDetails:
 
     def signature_to_wire(self, signed: Signed) -> dict[str, Any]:
         """Return a detail that signs the latest block."""
+        # The index of the text that it signs: accumulators join the two to one detail.
         detail = {"type": "reasoning.text", "index": self._count - 1}
         return detail | _signed_field("signature", signed, _FORMATS)
 
