@@ -284,7 +284,7 @@ def _is_known(path: str) -> bool:
 
 
 def _plain(received: ClientRequest, body: bytes) -> ClientRequest:
-    """Return a request with a body that is not compressed."""
+    """Return a request with an uncompressed body."""
     headers = {name: value for name, value in received.headers.items() if name != CONTENT_ENCODING}
     return structs.replace(received, headers=headers, body=body)
 
@@ -365,7 +365,7 @@ _KEY = re.compile(rf"[!-~]{{1,{MAX_KEY_BYTES}}}", re.ASCII)
 
 
 def resolve_key(place: str, where: str, environ: Mapping[str, str]) -> str:
-    """Return what the environment holds for `env:NAME`.
+    """Return the value of the variable that `env:NAME` names.
 
     Args:
         place: The value of a configuration's key.

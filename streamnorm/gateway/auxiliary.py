@@ -331,7 +331,7 @@ class AuxiliaryEndpoints:
         client: Dialect,
         call: CallRecord,
     ) -> _Result[T]:
-        """Return what steps return, once their requests are answered.
+        """Run steps, each with the answer to its request, and return their result.
 
         Args:
             steps: The steps.
@@ -402,7 +402,7 @@ class AuxiliaryEndpoints:
 def _next_step(
     steps: Generator[UpstreamCall, UpstreamReply, T | StreamError], answer: UpstreamReply | None
 ) -> UpstreamCall | _Returned[T]:
-    """Return the next request of steps, or what they return; no thread passes `StopIteration`."""
+    """Return the next request of steps, or their result; no thread passes `StopIteration`."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration as done:

@@ -121,7 +121,7 @@ class Browsers:
             raise RequestRefused("content-type: none, expected application/json", 415)
 
     def answers_preflight(self, received: ClientRequest) -> bool:
-        """Return whether a request only asks what a page may send, and the page may."""
+        """Return whether a request is a preflight of a page that may use the gateway."""
         return (
             received.method == "OPTIONS"
             and "access-control-request-method" in received.headers

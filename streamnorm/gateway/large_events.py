@@ -19,18 +19,18 @@ class LargeEventPump(TranscodePump):
     """A pump that may be fed before the stream does so."""
 
     _is_fed = False  # ahead of the stream
-    _fed: bytes | None = None  # what that gave
+    _fed: bytes | None = None  # bytes for the client
     _is_closed = False  # ahead of the stream
 
     def feed(self, data: bytes) -> bytes | None:
-        """Take the next chunk, unless one was taken already; return what that gives."""
+        """Handle the next chunk, unless `feed_ahead` did; return its bytes for the client."""
         if not self._is_fed:
             return super().feed(data)
         fed, self._is_fed, self._fed = self._fed, False, None
         return fed
 
     def feed_ahead(self, data: bytes) -> None:
-        """Take the next chunk; the next `feed` returns what that gives, and takes none."""
+        """Handle the next chunk; the next `feed` ignores its argument and returns the bytes."""
         self._fed = super().feed(data)
         self._is_fed = True
 

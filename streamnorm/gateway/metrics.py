@@ -148,7 +148,7 @@ class Metrics:
             self._losses.labels(self._feature_label(feature)).inc(count)
 
     def _model_label(self, model: str) -> str:
-        """Return what the configuration calls a model: clients can name any number of others."""
+        """Return the configured `match` of a model: clients can name any number of others."""
         found = self._names.find(model)
         # Each value of a label is a series of its own, which Prometheus stores for weeks.
         return _OTHER if found is None else self._matches[found.entry]

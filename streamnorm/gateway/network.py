@@ -373,7 +373,7 @@ class UpstreamResponse:
         self._end_read()
 
     async def _read_decoded(self) -> bytes:
-        """Return the next bytes of a body that is compressed although that was not asked for."""
+        """Return the next decoded bytes of a body that is compressed without being asked to."""
         if self._decoder is None:  # a coding that is not supported is a failure of the body
             self._decoder = ResponseDecoder(self._coding)
         data = self._rest or next(self._pieces, None)

@@ -349,7 +349,7 @@ class StoredState(ResponseState):
         self.fields["store"] = response["store"] = False
 
     def _stored(self, response: dict[str, Any]) -> tuple[StoredResponse | None, int]:
-        """Return what to store of an answer, and the bytes that it takes."""
+        """Return the response to store, or None, and its size in bytes."""
         stored = self._turn.stored(response)
         return stored, 0 if stored is None else stored.size
 

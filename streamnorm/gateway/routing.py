@@ -158,7 +158,7 @@ def _shown(model: str) -> str:
 
 
 def _with_model(model: str, target: Target) -> Target:
-    """Return a target that is asked for a model, unless it has a name of its own for all."""
+    """Return a target with the name of a model, unless one is configured for all models."""
     upstream = target.upstream
     if upstream.model is not None:
         return target

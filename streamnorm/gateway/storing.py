@@ -95,7 +95,7 @@ class GatewayStore:
         return True
 
     async def afind(self, scope: str, lookup: Lookup) -> Found:
-        """Return what is stored; see `ResponseStore`."""
+        """Return the stored responses and items; see `ResponseStore`."""
         with store_refusals():
             async with asyncio.timeout(_STORE_S):
                 return await self._store.afind(scope, lookup)

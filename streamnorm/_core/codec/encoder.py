@@ -171,7 +171,7 @@ class Encoder(ABC):
         """Return the JSON body of an error response, sent in place of a stream."""
 
     def close(self) -> bytes:
-        """Return what follows the last event.  Never a success that was not encoded."""
+        """Return the bytes after the last event; never a success that was not encoded."""
         return b""
 
     def _vendor_fields(self, extra: dict[str, Any] | None) -> dict[str, Any]:

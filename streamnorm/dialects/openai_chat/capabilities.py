@@ -25,7 +25,7 @@ CAPABILITIES = Capabilities(
     signed=(ToolCall,),
     custom_tools=True,
     namespaces=False,
-    # A finish reason speaks of the choice, and nothing of a single call.
+    # A finish reason is that of the choice: no field marks a single call as cut.
     unfinished_calls=False,
     # Groq sends them itself (groq/null-for-arguments-of-parallel-calls).
     null_arguments=True,
