@@ -25,6 +25,7 @@ from streamnorm._core.bodies.fields import (
     unknown_fields,
 )
 from streamnorm._core.bodies.request import Request, Source, unchanged_source
+from streamnorm._core.bodies.table import Field, Nested, Table
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.json import is_array, is_object
@@ -217,24 +218,29 @@ def _server_tool_to_wire(tool: ServerTool, number: int) -> dict[str, Any]:
     return {field: {}}
 
 
+_TOOL_CONFIG = Table(
+    Nested(
+        _CALLING,
+        Table(
+            Field("mode"),
+            Field("names", get_strings, wire="allowedFunctionNames"),
+            normalize=to_camel,
+        ),
+        is_path=True,
+    ),
+    normalize=to_camel,
+)
+
+
 def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dict[str, Any]]:
     """Return the tool choice, whether arguments are validated, and unknown fields by path.
 
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    config = to_camel(get_object(body, TOOL_CONFIG) or {})
-    others = unknown_fields(config, {_CALLING}, with_nulls=True)
-    unknown = {f"{TOOL_CONFIG}.{name}": value for name, value in others.items()}
-    try:
-        calling = to_camel(get_object(config, _CALLING) or {})
-    except DecodeError as exc:
-        raise prefix_path(exc, f"$.{TOOL_CONFIG}") from None
-    try:
-        mode, names = calling.get("mode"), get_strings(calling, "allowedFunctionNames") or ()
-    except DecodeError as exc:
-        raise prefix_path(exc, f"$.{TOOL_CONFIG}.{_CALLING}") from None
-    known: set[str] = {"mode", "allowedFunctionNames"}
+    config = _TOOL_CONFIG.read_field(body, TOOL_CONFIG)
+    unknown = {f"{TOOL_CONFIG}.{name}": value for name, value in config.unknown.items()}
+    mode, names = config.fields.get("mode"), config.fields.get("names") or ()
     choice: ToolChoice | None = None
     match mode:
         case "ANY" if len(names) == 1:
@@ -248,9 +254,8 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         case "NONE" if not names:
             choice = ToolChoice("none")
         case _:
-            known.clear()
-    for name, value in unknown_fields(calling, known, with_nulls=True).items():
-        unknown[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
+            for name, value in to_camel(config.body.get(_CALLING) or {}).items():
+                unknown[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
     return choice, mode == _VALIDATED, unknown
 
 

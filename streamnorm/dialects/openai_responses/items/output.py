@@ -417,7 +417,7 @@ class ItemEvents:
     def _part_done(self, value: _Value, events: list[Event]) -> None:
         part = _part(value)
         if part.get("type") == types.REASONING_TEXT.part:
-            self._reasoning_part_done(value, events)
+            self._reasoning_done(value, events)
         elif part:
             self._message(value, events).complete_part(_content_index(value), part, events)
 
@@ -454,18 +454,10 @@ class ItemEvents:
         item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
         item.append_text(field, part_index, _delta(value), events)
 
-    def _summary_done(self, value: _Value, events: list[Event]) -> None:
-        self._complete_reasoning(value, _part(value) or value, events)
-
-    def _reasoning_part_done(self, value: _Value, events: list[Event]) -> None:
-        self._complete_reasoning(value, _part(value), events)
-
-    def _reasoning_text_done(self, value: _Value, events: list[Event]) -> None:
-        self._complete_reasoning(value, value, events)
-
-    def _complete_reasoning(self, value: _Value, part: _Value, events: list[Event]) -> None:
+    def _reasoning_done(self, value: _Value, events: list[Event]) -> None:
+        """Complete the text of a part, which the event itself or its part states."""
         item, (field, part_index) = self._reasoning(value, events), _reasoning_part(value)
-        item.complete_text(field, part_index, string_of(part, "text"), events)
+        item.complete_text(field, part_index, string_of(_part(value) or value, "text"), events)
 
     def _reasoning(self, value: _Value, events: list[Event]) -> ReasoningItem:
         id = string_of(value, "item_id")
@@ -498,21 +490,21 @@ class ItemEvents:
         types.OUTPUT_TEXT.part_done: _part_done,
         # vLLM and Bedrock have event types of their own for the parts of reasoning.
         "response.reasoning_part.added": _reasoning_part_added,
-        "response.reasoning_part.done": _reasoning_part_done,
+        "response.reasoning_part.done": _reasoning_done,
         types.OUTPUT_TEXT.delta: _text_delta,
         types.OUTPUT_TEXT.done: _text_done,
         types.ANNOTATION_ADDED: _annotation_added,
         types.REFUSAL.delta: _refusal_delta,
         types.REFUSAL.done: _text_done,
         types.SUMMARY_TEXT.part_added: _reasoning_part_added,
-        types.SUMMARY_TEXT.part_done: _summary_done,
+        types.SUMMARY_TEXT.part_done: _reasoning_done,
         types.SUMMARY_TEXT.delta: _reasoning_delta,
-        types.SUMMARY_TEXT.done: _summary_done,
+        types.SUMMARY_TEXT.done: _reasoning_done,
         types.REASONING_TEXT.delta: _reasoning_delta,
-        types.REASONING_TEXT.done: _reasoning_text_done,
+        types.REASONING_TEXT.done: _reasoning_done,
         # Open Responses.
         "response.reasoning.delta": _reasoning_delta,
-        "response.reasoning.done": _reasoning_text_done,
+        "response.reasoning.done": _reasoning_done,
         types.ARGUMENTS.delta: _arguments,
         types.ARGUMENTS.done: _arguments,
         types.INPUT.delta: _input,
