@@ -20,10 +20,10 @@ from streamnorm._core.blocks import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.bodies.fields import get_array, prefix_path, unexpected, unknown_fields
+from streamnorm._core.bodies.fields import get_array, read_array, unexpected, unknown_fields
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError, EncodeError
+from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import compact, is_array, is_object, string_of
 from streamnorm.dialects.gemini.body.content import (
     ISSUER,
@@ -63,11 +63,7 @@ def message_from_wire(content: dict[str, Any]) -> InputMessage:
     if role is None:
         raise unexpected(name, "user or model", "$.role")
     blocks: list[InputBlock] = []
-    for number, part in enumerate(parts):
-        try:
-            read_part(part, blocks)
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$.parts[{number}]") from None
+    read_array(parts, lambda part: read_part(part, blocks), "$.parts")
     if name in _FORMER_ROLES:
         unknown["role"] = name
     if role == "assistant" and len(blocks) > 1:

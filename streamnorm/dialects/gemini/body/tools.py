@@ -8,7 +8,7 @@ added after the mapped ones, which win.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -16,10 +16,10 @@ from msgspec import structs
 from streamnorm._core.bodies.fields import (
     as_object,
     get_object,
-    get_objects,
     get_str,
     get_strings,
     prefix_path,
+    read_array,
     require_str,
     unexpected,
     unknown_fields,
@@ -75,38 +75,30 @@ def tools_from_wire(body: dict[str, Any], *, strict: bool) -> tuple[AnyTool, ...
     Raises:
         DecodeError: An entry is no tool of the dialect.
     """
+    is_strict = True if strict else None
+    read = partial(_read_entry, strict=is_strict)
+    entries = read_array(body.get("tools"), read, "$.tools")
+    return tuple([tool for entry in entries for tool in entry])
+
+
+def _read_entry(value: object, strict: bool | None) -> list[AnyTool]:
+    entry = wrap_singles(to_camel(as_object(value)), _FUNCTIONS, _MCP_SERVERS)
     tools: list[AnyTool] = []
-    for path, entry in get_objects(body, "tools"):
-        try:
-            entry = wrap_singles(to_camel(entry), _FUNCTIONS, _MCP_SERVERS)
-            tools += _read_entry(entry, True if strict else None)
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-    return tuple(tools)
-
-
-def _read_entry(entry: dict[str, Any], strict: bool | None) -> Iterator[AnyTool]:
-    for field, value in entry.items():
-        if value is None:
+    for field, item in entry.items():
+        path = f"$.{field}"
+        if item is None:
             continue
         if field == _FUNCTIONS:
-            for path, declaration in get_objects(entry, field):
-                try:
-                    yield _read_function(declaration, strict)
-                except DecodeError as exc:
-                    raise prefix_path(exc, path) from None
+            tools += read_array(item, partial(_read_function, strict=strict), path)
         elif field == _MCP_SERVERS:
-            for path, server in get_objects(entry, field):
-                try:
-                    yield _read_mcp_server(server)
-                except DecodeError as exc:
-                    raise prefix_path(exc, path) from None
+            tools += read_array(item, _read_mcp_server, path)
         else:
-            yield _read_server_tool(field, as_object(value, f"$.{field}"))
+            tools.append(_read_server_tool(field, as_object(item, path)))
+    return tools
 
 
-def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
-    wire = to_camel(declaration)
+def _read_function(declaration: object, strict: bool | None) -> Tool:
+    wire = to_camel(as_object(declaration))
     schema = get_object(wire, "parametersJsonSchema")
     unknown = unknown_fields(wire, _MAPPED, with_nulls=True)
     if schema is None:
@@ -125,8 +117,8 @@ def _read_function(declaration: dict[str, Any], strict: bool | None) -> Tool:
     return Tool(name, description, schema, strict, extra=tool.extra, source=source)
 
 
-def _read_mcp_server(server: dict[str, Any]) -> MCPServer:
-    wire = to_camel(server)
+def _read_mcp_server(server: object) -> MCPServer:
+    wire = to_camel(as_object(server))
     transport = to_camel(get_object(wire, "streamableHttpTransport") or {})
     headers = get_object(transport, "headers") or {}
     token: str | None = None
@@ -238,9 +230,9 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
     Raises:
         DecodeError: A field has another type than the vendor's.
     """
-    config = _TOOL_CONFIG.read_field(body, TOOL_CONFIG)
-    unknown = {f"{TOOL_CONFIG}.{name}": value for name, value in config.unknown.items()}
-    mode, names = config.fields.get("mode"), config.fields.get("names") or ()
+    fields, rest = _TOOL_CONFIG.read_field(body, TOOL_CONFIG)
+    unknown = {f"{TOOL_CONFIG}.{name}": value for name, value in rest.items()}
+    mode, names = fields.get("mode"), fields.get("names") or ()
     choice: ToolChoice | None = None
     match mode:
         case "ANY" if len(names) == 1:
@@ -254,7 +246,8 @@ def choice_from_wire(body: dict[str, Any]) -> tuple[ToolChoice | None, bool, dic
         case "NONE" if not names:
             choice = ToolChoice("none")
         case _:
-            for name, value in to_camel(config.body.get(_CALLING) or {}).items():
+            config = to_camel(get_object(body, TOOL_CONFIG) or {})
+            for name, value in to_camel(get_object(config, _CALLING) or {}).items():
                 unknown[f"{TOOL_CONFIG}.{_CALLING}.{name}"] = value
     return choice, mode == _VALIDATED, unknown
 

@@ -26,13 +26,12 @@ from streamnorm._core.bodies.fields import (
     as_object,
     get_array,
     get_str,
-    prefix_path,
+    read_array,
     require_str,
     unknown_fields,
 )
 from streamnorm._core.bodies.files import PDF, data_url, file_name, split_data_url, title_of
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import compact, is_object, object_in, objects_of, string_of
 from streamnorm.dialects.openai_responses.citations import citation_from_wire, citation_to_wire
 from streamnorm.dialects.openai_responses.opaque import block_from_wire
@@ -104,16 +103,11 @@ def blocks_from_wire(item: dict[str, Any], name: str) -> tuple[InputBlock, ...]:
     content = item.get(name)
     if isinstance(content, str):
         return (Text(content),)
-    blocks: list[InputBlock] = []
-    for number, part in enumerate(get_array(item, name) or ()):
-        try:
-            blocks.append(_block_from_wire(as_object(part, "$")))
-        except DecodeError as exc:
-            raise prefix_path(exc, f"$.{name}[{number}]") from None
-    return tuple(blocks)
+    return tuple(read_array(item.get(name), _block_from_wire, f"$.{name}"))
 
 
-def _block_from_wire(part: dict[str, Any]) -> InputBlock:
+def _block_from_wire(value: object) -> InputBlock:
+    part = as_object(value)
     kind = require_str(part, "type")
     if kind in _TEXTS:
         return _text_from_wire(part)

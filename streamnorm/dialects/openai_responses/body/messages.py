@@ -29,9 +29,8 @@ from streamnorm._core.blocks import (
 )
 from streamnorm._core.bodies.fields import (
     as_object,
-    get_objects,
     get_str,
-    prefix_path,
+    read_array,
     require_str,
     unexpected,
     unknown_fields,
@@ -39,7 +38,6 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError
 from streamnorm._core.ids import read_carrier, tag_signature
 from streamnorm._core.json import compact, is_object, object_in, string_of
 from streamnorm._core.tools import AnyTool
@@ -180,18 +178,17 @@ class InputReader:
         Raises:
             DecodeError: An item is not a Responses item.
         """
-        for number, item in enumerate(self._items):
-            kind = item.get("type") if is_object(item) else None
-            read = self._READERS.get(kind) if isinstance(kind, str) else None
-            try:
-                if read is None:
-                    self._read_other(as_object(item, "$"))
-                else:
-                    read(self, item)
-            except DecodeError as exc:
-                raise prefix_path(exc, f"$.input[{number}]") from None
+        read_array(self._items, self._read, "$.input")
         self._end_assistant_message()
         return tuple(self._messages)
+
+    def _read(self, item: _Item) -> None:
+        kind = as_object(item).get("type")
+        read = self._READERS.get(kind) if isinstance(kind, str) else None
+        if read is None:
+            self._read_other(item)
+        else:
+            read(self, item)
 
     def _read_other(self, item: _Item) -> None:
         """Read an item whose type is not in `_READERS`."""
@@ -376,13 +373,8 @@ def _add_message_fields(block: InputBlock, fields: _Item | None) -> InputBlock:
 
 def _texts_of(item: _Item, text: types.TextType) -> tuple[str, ...]:
     """Return the texts of the parts of a reasoning item."""
-    texts: list[str] = []
-    for path, part in get_objects(item, text.field):
-        try:
-            texts.append(require_str(part, text.key))
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-    return tuple(texts)
+    parts, path = item.get(text.field), f"$.{text.field}"
+    return tuple(read_array(parts, lambda part: require_str(as_object(part), text.key), path))
 
 
 def input_to_wire(messages: Iterable[InputMessage], context: WriteContext) -> list[_Item]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from streamnorm._core.accumulate import message_events
 from streamnorm._core.bodies.fields import (
+    as_object,
     get_array,
-    get_objects,
     get_str,
-    prefix_path,
+    read_array,
     require_str,
     unexpected,
 )
@@ -59,25 +59,24 @@ def _check(body: dict[str, Any]) -> None:
     name = body.get("object", _OBJECT)
     if name != _OBJECT:
         raise unexpected(name, "response", "$.object")
-    if get_array(body, "output") is None:
+    output = get_array(body, "output")
+    if output is None:
         raise DecodeError("missing, expected an array", path="$.output")
-    for path, item in get_objects(body, "output"):
-        try:
-            kind = require_str(item, "type")
-            _check_texts(item, kind)
-            for text in item_type_of(kind).texts:
-                if text.part:
-                    _check_parts(item, text.field)
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
+    read_array(output, _check_item, "$.output")
 
 
-def _check_parts(item: dict[str, Any], name: str) -> None:
-    for path, part in get_objects(item, name):
-        try:
-            _check_texts(part, get_str(part, "type") or "")
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
+def _check_item(value: object) -> None:
+    item = as_object(value)
+    kind = require_str(item, "type")
+    _check_texts(item, kind)
+    for text in item_type_of(kind).texts:
+        if text.part:
+            read_array(item.get(text.field), _check_part, f"$.{text.field}")
+
+
+def _check_part(value: object) -> None:
+    part = as_object(value)
+    _check_texts(part, get_str(part, "type") or "")
 
 
 def _check_texts(value: dict[str, Any], kind: str) -> None:

@@ -132,27 +132,18 @@ def tools_from_wire(body: _Value) -> list[AnyTool]:
     Raises:
         DecodeError: A tool is not a Responses tool.
     """
-    tools: list[AnyTool] = []
-    for path, value in get_objects(body, "tools"):
-        try:
-            if value.get("type") == "namespace":
-                tools += _namespace_from_wire(value)
-            else:
-                tools.append(_tool_from_wire(value, None))
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-    return tools
+    entries = read_array(body.get("tools"), _entry_from_wire, "$.tools")
+    return [tool for entry in entries for tool in entry]
 
 
-def _namespace_from_wire(value: _Value) -> list[AnyTool]:
-    namespace = Namespace(require_str(value, "name"), get_str(value, "description") or "")
-    tools: list[AnyTool] = []
-    for path, tool in get_objects(value, "tools"):
-        try:
-            tools.append(_tool_from_wire(tool, namespace))
-        except DecodeError as exc:
-            raise prefix_path(exc, path) from None
-    return tools
+def _entry_from_wire(value: object) -> list[AnyTool]:
+    """Return the tools of an entry: one, or all of a namespace."""
+    entry = as_object(value)
+    if entry.get("type") != "namespace":
+        return [_tool_from_wire(entry, None)]
+    namespace = Namespace(require_str(entry, "name"), get_str(entry, "description") or "")
+    tools = entry.get("tools")
+    return read_array(tools, lambda tool: _tool_from_wire(as_object(tool), namespace), "$.tools")
 
 
 def _tool_from_wire(value: _Value, namespace: Namespace | None) -> AnyTool:

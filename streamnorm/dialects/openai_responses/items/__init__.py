@@ -1,5 +1,5 @@
 """Output items: from wire events to blocks.
 
-Read `output.py` first (the item of an event, and the handlers of events), then `item.py` (the
-life of an item), then the kinds of items.
+Read `types.py` first (the table of types), then `output.py` (the item of an event, and the
+handlers of events), `item.py` (the life of an item), and the kinds of items.
 """
