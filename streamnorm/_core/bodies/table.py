@@ -4,7 +4,7 @@ A table lists the fields of one object of the wire, in the order in which they a
 rows are a `Field`, one value that is one unified field; a `Nested` object with a table of its
 own; and a `Group` of fields that are read and written together:
 
-    _REQUEST = RequestTable(
+    REQUEST = RequestTable(
         DIALECT,
         Field("model", get_str),
         Field("messages", read=messages_from_wire, write=messages_to_wire, required="an array"),
@@ -13,8 +13,8 @@ own; and a `Group` of fields that are read and written together:
         Nested("text", Table(Field("verbosity", get_str))),
         Group(("tool_choice",), ("tool_choice", "function_call"), read_choice, write_choice),
     )
-    request = _REQUEST.read(body, context)
-    body = _REQUEST.write(request, context)
+    request = REQUEST.read_request(body, context)
+    body = REQUEST.write_request(request, context)
 
 What no row reads is an unknown field, kept in `extra` under the dialect: a field without a row,
 a null (the unified field of a null is that of an absent field), and a value whose reader returns
@@ -172,10 +172,10 @@ class Group(Struct, frozen=True):
         """Read the fields."""
         reading.fields |= self.read(reading)
 
-    def write_into(self, body: JSONObject, writing: Writing) -> None:
+    def write_into(self, writing: Writing) -> None:
         """Write the fields."""
         if self.always or len(self.fields) != 1 or _is_set(getattr(writing.part, self.fields[0])):
-            body |= self.write(writing)
+            writing.body |= self.write(writing)
 
 
 def constant(name: str, value: Any) -> Group:
@@ -216,10 +216,10 @@ class Nested(Struct, frozen=True):
         elif unknown or not fields:  # an empty object holds neither
             reading.unknown[self.name] = unknown
 
-    def write_into(self, body: JSONObject, writing: Writing) -> None:
+    def write_into(self, writing: Writing) -> None:
         """Write the object, unless it has no field."""
-        if inner := self.table.write_fields(writing):
-            body[self.name] = inner
+        if inner := self.table.write(writing.part, writing.context):
+            writing.body[self.name] = inner
 
 
 Row: TypeAlias = Field | Group | Nested
@@ -330,13 +330,9 @@ class Table:
 
     def write(self, part: object, context: WriteContext = NO_CONTEXT) -> JSONObject:
         """Return the object of a part, without unknown fields."""
-        return self.write_fields(Writing(part, context, {}, {}))
-
-    def write_fields(self, writing: Writing) -> JSONObject:
-        """Return the object of the part that is written, without unknown fields."""
-        body: JSONObject = {}
-        _write_rows(self._columns, body, writing)
-        return body
+        writing = Writing(part, context, {}, {})
+        _write_rows(self._columns, writing)
+        return writing.body
 
 
 class RequestTable(Table):
@@ -389,7 +385,7 @@ class RequestTable(Table):
         unknown = {**unknown_of(request.extra, self._dialect)}
         writing = Writing(request, context, {}, unknown)
         if not is_same_dialect(request, self._dialect):
-            _write_rows(self._columns, writing.body, writing)
+            _write_rows(self._columns, writing)
             return self._add(writing.body, unknown)
         source: Source = request.source
         original: JSONObject = source.value
@@ -417,7 +413,7 @@ class RequestTable(Table):
                     writing.body[name] = original[name]
             for name in beside:
                 del unknown[name]
-        _write_rows(changed, writing.body, writing)
+        _write_rows(changed, writing)
         body = self._add(writing.body, unknown)
         body = {name: body[name] for name in original if name in body} | body
         return {spelt.get(name, name): value for name, value in body.items()} if spelt else body
@@ -433,11 +429,11 @@ def _column_of(row: Row, name: str) -> _Column:
     return "", name, None, False, row
 
 
-def _write_rows(columns: list[_Column], body: JSONObject, writing: Writing) -> None:
-    part = writing.part
+def _write_rows(columns: list[_Column], writing: Writing) -> None:
+    part, body = writing.part, writing.body
     for field, name, write, is_always, row in columns:
         if row is not None:
-            row.write_into(body, writing)
+            row.write_into(writing)
             continue
         value = getattr(part, field)
         if (value is None or value == ()) and not is_always:
