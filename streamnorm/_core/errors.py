@@ -14,12 +14,13 @@
     ├── LossyEncoding              strict encoding would drop something; .losses
     ├── UnknownDialect             no dialect of that name (also a LookupError)
     ├── ProfileError               a file of profiles cannot be read
+    ├── CredentialsError           a request to AWS cannot be signed
     ├── StateError                 a request needs state that is not stored; .status, .code, .param
     ├── StoreError                 the store of responses failed
     ├── RecordingError             a recording cannot be read or written
     └── UnrecordedRequest          no recording answers a request; .diff, .nearest
 
-The last five are public in the module of their topic: `profiles`, `state` and `recording`.
+The last six are public in the module of their topic: `profiles`, `aws`, `state` and `recording`.
 
 Others stand beside what raises them: `streamnorm.gateway.ConfigError`, and those that no caller of
 the library sees: `RequestRefused` of an exchange, `RefusedCall` of `run_tools`, and `PlaybackReset`
@@ -254,6 +255,10 @@ class UnrecordedRequest(StreamnormError):
         super().__init__(message)
         self.diff = diff
         self.nearest = nearest
+
+
+class CredentialsError(StreamnormError):
+    """There are no credentials or no region of AWS to sign with, or they cannot be refreshed."""
 
 
 class UnknownDialect(StreamnormError, LookupError):

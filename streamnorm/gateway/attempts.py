@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
-from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
+from streamnorm._core.errors import CredentialsError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import broken_connection
 from streamnorm._core.json import object_in
@@ -125,6 +125,9 @@ _REFUSED = StreamError(
     retryable=False,
 )
 _NO_HTTP = StreamError("malformed", "an answer that is no HTTP, or has too long a header")
+_UNSIGNED = StreamError(
+    "upstream", "the gateway has no credentials of AWS", status_hint=502, retryable=True
+)
 _STOPPING = StreamError("upstream", "the gateway is stopping", status_hint=503, retryable=True)
 
 
@@ -258,9 +261,11 @@ class Attempts:
         self.count += 1
         self.asked = target.name
         try:
-            answer = await self._network.send(sent, reuse=target.reuse, key=target.key)
+            answer = await self._network.send(sent, target)
         except ServerStopping:
             return self._failure(_STOPPING, None, {}, is_final=True)
+        except CredentialsError:
+            return self._failure(_UNSIGNED, target, {})
         except aiohttp.ClientResponseError:
             return self._failure(_NO_HTTP, target, {}, reason="protocol")
         except (aiohttp.ClientError, OSError) as exc:

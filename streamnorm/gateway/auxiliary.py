@@ -15,6 +15,7 @@ from streamnorm._core.bodies.models import ModelInfo
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.errors import (
+    CredentialsError,
     NotAStream,
     ProtocolError,
     RemoteProtocolError,
@@ -63,7 +64,7 @@ _WITH_BODY = ("count", "compact")
 _MODELS = ("models", "model")
 _LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
 _UNKNOWN = (404, 405, 501)  # of servers that describe no single model
-_FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError)
+_FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError, CredentialsError)
 
 
 class _Result(Struct, Generic[T], frozen=True):
@@ -251,7 +252,7 @@ class AuxiliaryEndpoints:
         request = next(call_steps(received, asked, client.name, upstream, self._services.estimator))
         call.upstream, call.attempts = target.name, 1
         try:
-            answer = await self._network.send(request, reuse=target.reuse, key=target.key)
+            answer = await self._network.send(request, target)
         except _FAILURES as exc:
             return _Result(failed_request(exc), {}, upstream.dialect, failure_reason(exc))
         headers = response_headers(answer.headers, client, client)
@@ -347,7 +348,7 @@ class AuxiliaryEndpoints:
             while not isinstance(request, _Returned):
                 call.attempts += 1
                 try:
-                    sent = await self._network.send(request, reuse=target.reuse, key=target.key)
+                    sent = await self._network.send(request, target)
                     async with sent as answer:
                         headers = response_headers(answer.headers, client, lookup(dialect))
                         received = await self._read(answer)

@@ -63,7 +63,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         dialect: Its dialect.
         base_url: Its base URL, with the version of its API or without.
         key: Where its key comes from: `env:NAME`, a variable of the environment; `client`,
-            the key of each request; None sends no key.
+            the key of each request; `aws` or `aws:PROFILE`, the credentials of AWS, with which
+            each request is signed; None sends no key.
         insecure: Whether the key is also sent over http to another host than loopback, where
             others on the network can read it, as to vLLM under the name of its service in
             Docker Compose or Kubernetes.
@@ -76,6 +77,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         framing: Framing of its streams: server-sent events (`sse`), or the chunks of Amazon
             Bedrock's `InvokeModelWithResponseStream` (`invoke_chunks`), which has another path,
             and its key as a bearer.
+        region: Region of AWS in which requests are signed; None for that of the environment or
+            the profile.
     """
 
     dialect: str
@@ -86,6 +89,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     normalize: bool = False
     reuse: bool = True
     framing: Literal["sse", "invoke_chunks"] = "sse"
+    region: str | None = None
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from typing import Self
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
+from anyio import to_thread
 from msgspec import Struct
 
 from streamnorm._core.errors import RemoteProtocolError
@@ -27,6 +28,7 @@ from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
 from streamnorm.gateway.records import FailureReason
+from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 from streamnorm.http.failures import causes_of
@@ -82,40 +84,37 @@ class Network:
         self._stopped = asyncio.Event()
 
     async def send(
-        self,
-        request: UpstreamRequest | UpstreamCall,
-        *,
-        reuse: bool = True,
-        key: UpstreamKey | None = None,
+        self, request: UpstreamRequest | UpstreamCall, target: Target
     ) -> UpstreamResponse:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
             request: The request.
-            reuse: Whether its connection may have served another request, and may serve a further
-                one.
-            key: The upstream's own key, which its answer must not show.
+            target: The upstream.
 
         Raises:
+            CredentialsError: The request cannot be signed.
             aiohttp.ClientError: There is no answer.
             TimeoutError: The answer did not begin in time.
             ServerStopping: `stop` was called.
         """
         if self.is_stopped:
             raise ServerStopping
+        if target.signer is not None:  # which may read files, and ask the network
+            request = await to_thread.run_sync(target.signer.sign_request, request)
         start = asyncio.get_running_loop().time()
         deadline = asyncio.timeout(self._times.first_byte_s)
         self._heads.add(deadline)
         try:
             async with deadline:
-                response = await self._request(request, reuse=reuse)
+                response = await self._request(request, reuse=target.reuse)
         except TimeoutError as exc:
             if self.is_stopped:
                 raise ServerStopping from exc
             raise
         finally:
             self._heads.discard(deadline)
-        answer = UpstreamResponse(response, self._times, start, self._answers.discard, key)
+        answer = UpstreamResponse(response, self._times, start, self._answers.discard, target.key)
         self._answers.add(answer)
         return answer
 

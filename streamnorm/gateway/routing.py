@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import translate
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
@@ -16,7 +16,7 @@ from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
-from streamnorm._core.errors import UnknownDialect, did_you_mean
+from streamnorm._core.errors import CredentialsError, UnknownDialect, did_you_mean
 from streamnorm._core.losses import OnLoss
 from streamnorm._core.tools import AnyTool, Tool
 from streamnorm._registry import DIALECTS, lookup
@@ -29,10 +29,15 @@ from streamnorm.http.urls import check_base_url
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.tools import simplify_schema
 
+if TYPE_CHECKING:
+    from streamnorm.aws import Signer
+
 _DEFAULTS = ModelConfig(match="*", to=[])
 _MAX_SHOWN_CHARS = 64
 _FRAMINGS = {framing.name: framing for framing in (SSE, INVOKE_CHUNKS)}
 _INVOKED = "bedrock"
+_AWS = "aws"  # an upstream's key: a signature of each request
+_INSTALL = "pip install '.[bedrock]'"
 _OF_CLIENT = "client"  # an upstream's key: that of each request
 
 
@@ -45,6 +50,7 @@ class Target(Struct, frozen=True, kw_only=True):
         normalize: Whether requests and answers of its own dialect are re-encoded, too.
         reuse: Whether a connection serves one request after the other.
         key: The upstream's own key; None if it has none.
+        signer: Signs its requests; None if they have no signature.
         group: Number of its entry in `to`, which equal upstreams have in common.
         options: The options of the model.
     """
@@ -54,6 +60,7 @@ class Target(Struct, frozen=True, kw_only=True):
     normalize: bool
     reuse: bool
     key: UpstreamKey | None
+    signer: Signer | None = None
     group: int = 0
     options: ModelConfig = _DEFAULTS
 
@@ -213,7 +220,25 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         normalize=config.normalize,
         reuse=config.reuse,
         key=UpstreamKey.of(upstream),
+        signer=_signer(config, where),
     )
+
+
+def _signer(config: UpstreamConfig, where: str) -> Signer | None:
+    """Return what signs the requests to an upstream; None if its key is none of AWS."""
+    kind, _, profile = (config.key or "").partition(":")
+    if kind != _AWS:
+        if config.region is not None:
+            raise ConfigError(f'{where}.region: one without key = "aws", expected none')
+        return None
+    try:
+        from streamnorm.aws import Signer
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"{where}.key: botocore is not installed ({_INSTALL})") from exc
+    try:
+        return Signer(config.region, profile=profile or None)
+    except CredentialsError as exc:
+        raise ConfigError(f"{where}.key: {exc}") from exc
 
 
 def _invokes(dialect: Dialect, server: str | None) -> bool:
@@ -237,7 +262,7 @@ def _key_header(
     config: UpstreamConfig, dialect: Dialect, where: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the header that holds an upstream's key; {} if it has none of its own."""
-    if config.key is None or config.key == _OF_CLIENT:
+    if config.key is None or config.key == _OF_CLIENT or config.key.partition(":")[0] == _AWS:
         return {}
     key = check_key(resolve_key(config.key, where, environ), where)
     # Amazon Bedrock knows no other header of a key (AWS_BEARER_TOKEN_BEDROCK).

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Generic, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
+
+from anyio import to_thread
 
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.projection import MissingTools
@@ -31,6 +33,9 @@ from streamnorm.transports.family import (
 from streamnorm.transports.provider_body import read_whole, read_whole_async
 from streamnorm.transports.transcoded_exchange import TranscodedExchange
 from streamnorm.transports.transcoded_responses import ExchangeStatus
+
+if TYPE_CHECKING:
+    from streamnorm.aws import Signer
 
 AnyStore: TypeAlias = ResponseStore | SyncResponseStore
 """A store for clients of either kind."""
@@ -64,6 +69,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         missing_tools: Handling of a search, or of another tool that its provider executes, which
             this provider lacks: the request is refused (`error`), or sent without it (`drop`).
         on_loss: Called with each loss, of requests and of answers.
+        signer: Signs the requests to the provider, as those to Amazon Bedrock with the credentials
+            of AWS; their `headers` then need no key.
         framing: Framing of the provider's streams, such as `INVOKE_CHUNKS` of Amazon Bedrock.
         store: Store for the responses of a Responses client whose provider is of another
             dialect; None for memory.
@@ -89,6 +96,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         strict: bool = False,
         missing_tools: MissingTools = "error",
         on_loss: OnLoss | None = None,
+        signer: Signer | None = None,
         framing: Framing = SSE,
         store: AnyStore | None = None,
     ) -> None:
@@ -105,6 +113,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             framing=framing,
         )
         self._inner = inner
+        self._signer = signer
         self._last = ExchangeStatus()
         # SDKs store by default: without a store the second step of an agent would fail.
         stores = stores_responses(known) and known.name != provider.dialect
@@ -142,7 +151,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                     case Delete():
                         store.delete(step.scope, step.id)
                     case _:
-                        response = self._network.handle_request(exchange.build_request(step))
+                        sent = step if self._signer is None else self._signer.sign_request(step)
+                        response = self._network.handle_request(exchange.build_request(sent))
                         # The body belongs to the client's response from here on, and is closed with
                         # it.
                         if exchange.starts_stream(step, response):
@@ -163,8 +173,11 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
                     case Delete():
                         await store.adelete(step.scope, step.id)
                     case _:
+                        sent = step
+                        if self._signer is not None:  # which may read files, or ask the network
+                            sent = await to_thread.run_sync(self._signer.sign_request, step)
                         response = await self._async_network.handle_async_request(
-                            exchange.build_request(step)
+                            exchange.build_request(sent)
                         )
                         if exchange.starts_stream(step, response):
                             return await exchange.stream_async(step, response, store)

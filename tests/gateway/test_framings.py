@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.bedrock.chunks import chunk, exception
-from support.gateway_calls import CHAT, MESSAGES, called, opened
+from support.bedrock.signatures import KEY_ID, SECRET, assert_signed
+from support.gateway_calls import CHAT, JSON, MESSAGES, called, opened
 from support.raw_http import RawUpstream, raw_upstream
 from support.streams import decode
 
 from streamnorm import Completed, Failed, TextDelta, Truncated
+from streamnorm.aws import CredentialsError, Signer
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
 from streamnorm.gateway.large_events import LargeEventPump
 
@@ -157,3 +162,74 @@ async def test_large_chunk_is_worked_on_beside_the_loop(monkeypatch: pytest.Monk
     )
     assert TextDelta(0, text) in decode([b"".join(caller.bodies)], "anthropic").events
     assert threads == {False}
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+def signed_upstream(url: str, **options: Any) -> UpstreamConfig:
+    settings = {"key": "aws", "region": "eu-west-1", "framing": "invoke_chunks", **options}
+    return UpstreamConfig(dialect="anthropic", base_url=url, insecure=True, **settings)
+
+
+@pytest.mark.usefixtures("credentials")
+async def test_requests_are_signed_as_they_are_sent() -> None:
+    model = "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-x"
+    with raw_upstream(http(STREAM)) as upstream:
+        async with opened({"bedrock": signed_upstream(upstream.url)}) as app:
+            body = {**MESSAGES, "stream": True, "model": model}
+            headers = (*JSON, ("x-api-key", "sk-of-the-client"))
+            caller = await called(app, "/v1/messages", body, headers=headers)
+    assert caller.status == 200
+    ((head, sent),) = upstream.requests
+    pairs = [line.decode().partition(": ") for line in head[1:]]
+    found = {name.lower(): value for name, _, value in pairs}
+    (target,) = upstream.targets
+    assert_signed("POST", upstream.url + target.decode(), found, sent)
+    assert "x-api-key" not in found
+
+
+@pytest.mark.usefixtures("credentials")
+async def test_credentials_that_cannot_be_refreshed_are_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(signer: Signer, request: Any) -> Any:
+        raise CredentialsError("no credentials of AWS: secret")
+
+    monkeypatch.setattr(Signer, "sign_request", fail)
+    async with opened({"bedrock": signed_upstream("http://127.0.0.1:9")}) as app:
+        caller = await called(app, "/v1/chat/completions", {**CHAT, "stream": True})
+    assert (caller.status, caller.error["message"]) == (
+        502,
+        "the gateway has no credentials of AWS",
+    )
+
+
+@pytest.mark.usefixtures("credentials")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"region": None}, "upstreams.local.key: no region of AWS"),
+        ({"key": "aws:none"}, "upstreams.local.key: no credentials of AWS: ProfileNotFound"),
+        ({"key": None}, "upstreams.local.region: one without key"),
+    ],
+)
+def test_what_cannot_sign_stops_the_start(options: dict[str, Any], problem: str) -> None:
+    upstream = signed_upstream("https://h", **options)
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        Gateway(Config(upstreams={"local": upstream}))
+
+
+@pytest.mark.usefixtures("credentials")
+def test_missing_botocore_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streamnorm.aws", None)
+    with pytest.raises(ConfigError, match=r"botocore is not installed \(pip install"):
+        Gateway(Config(upstreams={"local": signed_upstream("https://h")}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 MODULES = (
     "streamnorm",
     "streamnorm.asgi",
+    "streamnorm.aws",
     "streamnorm.codec",
     "streamnorm.gateway",
     "streamnorm.partial_json",
