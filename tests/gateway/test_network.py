@@ -17,7 +17,16 @@ from typing import Any, cast
 import httpx
 import pytest
 from support.gateway_servers import gateway_config, served, served_gateway
-from support.gateway_upstreams import ANSWER, Head, Records, Step, StepUpstream, asked, opened
+from support.gateway_upstreams import (
+    ANSWER,
+    TARGET,
+    Head,
+    Records,
+    Step,
+    StepUpstream,
+    asked,
+    opened,
+)
 from support.loopback import HEAD, Server, chunked
 
 from streamnorm import Completed, Truncated, Usage
@@ -54,7 +63,7 @@ async def opened_answer(steps: Sequence[Step], **settings: Any) -> AsyncIterator
     async with served(StepUpstream(steps)) as url:
         network = Network(gateway_config(url, **settings))
         request = UpstreamCall(method="POST", url=url, headers={}, body=b"{}")
-        async with await network.send(request) as answer:
+        async with await network.send(request, TARGET) as answer:
             yield answer
         await network.aclose()
 
@@ -272,7 +281,7 @@ async def test_stop_ends_a_request_whose_time_is_over_just_then() -> None:
     async with server.running():
         network = Network(gateway_config(server.url))
         request = UpstreamCall(method="GET", url=server.url, headers={})
-        sent = asyncio.create_task(network.send(request))
+        sent = asyncio.create_task(network.send(request, TARGET))
         await asyncio.sleep(0.05)
         network.stop()  # the time is over, and the request has not noticed
         await asyncio.sleep(0)

@@ -21,6 +21,7 @@ from support.gateway_servers import (
     gateway_config,
     served,
 )
+from support.gateway_upstreams import TARGET
 from support.raw_upstream import ChattyUpstream, json_response, stream_pieces
 from support.tls import Authority
 
@@ -296,7 +297,7 @@ async def sent(network: Network, upstream: ChattyUpstream, text: str) -> str:
     """Send a request, and return the text of its answer."""
     url = f"{upstream.url}/chat/completions"
     request = UpstreamCall(method="POST", url=url, headers={}, body=_body(text))
-    async with await network.send(request) as answer:
+    async with await network.send(request, TARGET) as answer:
         return _text(await answer.read_all(10_000))
 
 

@@ -10,13 +10,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import httpx
 
+from streamnorm._upstream.requests import Upstream
 from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.routing import Target
 from support.openai_chat.chunks import DONE, chunk
 
 __all__ = [
     "ABORT",
     "ANSWER",
     "REQUESTS",
+    "TARGET",
     "ClientRequest",
     "Head",
     "Records",
@@ -28,6 +31,15 @@ __all__ = [
 
 ABORT = object()
 """The step that breaks the connection."""
+
+TARGET = Target(
+    name="local",
+    upstream=Upstream(dialect="openai_chat", base_url="http://h"),
+    normalize=False,
+    reuse=True,
+    key=None,
+)
+"""An upstream without a key."""
 
 _FIELDS = {"object": "chat.completion.chunk", "created": 1}
 ANSWER = [
