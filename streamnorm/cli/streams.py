@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
-from streamnorm._core.events import Completed, Event, Failed, Outcome, StreamError, Truncated
+from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField
 from streamnorm._registry import DIALECTS, lookup
@@ -211,12 +211,8 @@ class Source:
 
     def report_wrong_dialect(self, outcome: Outcome | None) -> None:
         """Name the dialect that the stream looks like, if it failed as the one it was read as."""
-        match outcome:
-            case None | Completed() | Failed(StreamError("upstream")):
-                return
-            case _:
-                pass
-        if self.dialect is None:
+        # A stream that was read, or an error of the provider.
+        if self.dialect is None or choose_exit_status(outcome) in (0, 1):
             return
         probe = decoder()
         probe.feed(self._head)

@@ -68,17 +68,17 @@ class AnswerWriter(Struct, kw_only=True):
         Raises:
             UnrecordedRequest: The events have no whole body in the dialect.
         """
+        end: PlaybackEnd = "eof"
         match events:
-            case [StreamError(kind=kind) as error] if kind not in _CONNECTION_ENDS:
+            case [*before, StreamError(kind=kind)] if kind in _CONNECTION_ENDS:
+                end = _CONNECTION_ENDS[kind]
+                events = before if self.streams else []
+            case [*before, StreamError() as error] if not (before and self.streams):
                 return self.write_error(error)
-            case _ if not self.streams:
-                return self._write_body(events, id)
             case _:
                 pass
-        end: PlaybackEnd = "eof"
-        if events and isinstance(last := events[-1], StreamError) and last.kind in _CONNECTION_ENDS:
-            end = _CONNECTION_ENDS[last.kind]
-            events = events[:-1]
+        if not self.streams:
+            return self._write_body(events, id, end)
         writer = StreamWriter(self.encoder)
         pieces = [b"".join(writer.write((self._complete_start(event, id),))) for event in events]
         pieces.append(self.encoder.close())
@@ -86,17 +86,10 @@ class AnswerWriter(Struct, kw_only=True):
         self.losses = self.encoder.losses
         return Playback(200, STREAM, steps, end, self.dialect)
 
-    def _write_body(self, events: list[Event], id: str) -> Playback:
+    def _write_body(self, events: list[Event], id: str, end: PlaybackEnd) -> Playback:
         dialect = self.dialect
-        match events:
-            case []:  # a fault takes the place of the answer
-                return Playback(200, JSON, (), dialect=dialect)
-            case [*_, StreamError(kind=kind)] if kind in _CONNECTION_ENDS:
-                return Playback(200, JSON, (), _CONNECTION_ENDS[kind], dialect)
-            case [*_, StreamError() as error]:
-                return self.write_error(error)
-            case _:
-                pass
+        if not events:  # a fault takes the place of the answer, or the connection ends before it
+            return Playback(200, JSON, (), end, dialect)
         message = accumulate(self._complete_start(event, id) for event in events)
         try:
             encoded = encode_message(message, dialect, model=self.model)
