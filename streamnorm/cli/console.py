@@ -155,8 +155,12 @@ def print_json(*values: object, ascii: bool = False) -> None:
 
 def encode_text(text: str) -> bytes:
     """Return a line of text in the encoding of stdout, unprintable characters escaped."""
-    encoding = sys.stdout.encoding
-    return f"{escape_unprintable(text)}\n".encode(encoding, "backslashreplace")
+    return encode_line(escape_unprintable(text))
+
+
+def encode_line(line: str) -> bytes:
+    """Return a line in the encoding of stdout."""
+    return f"{line}\n".encode(sys.stdout.encoding, "backslashreplace")
 
 
 def encode_json(value: object, *, ascii: bool = False) -> bytes:

@@ -130,7 +130,8 @@ def _inspect(arguments: argparse.Namespace) -> int:
                 fields = [describe_frame(n, each, at_ms) for n, each in numbered]
                 console.print_json(*fields, ascii=ascii)
             else:
-                console.write(_encode_line(lines.format(n, each, at_ms)) for n, each in numbered)
+                shown = [lines.format(n, each, at_ms) for n, each in numbered]
+                console.write(map(console.encode_line, shown))
         number += len(frames)
         if source.has_ended(survey.outcome):
             break
@@ -140,9 +141,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
         console.print_json(describe_report(report, source.name), ascii=ascii)
     else:
         blank = [""] if arguments.frames else []
-        console.write(
-            [_encode_line(line) for line in [*blank, *render(report, source.name, style)]]
-        )
+        console.write(map(console.encode_line, [*blank, *render(report, source.name, style)]))
     source.report_wrong_dialect(survey.outcome)
     return choose_exit_status(survey.outcome)
 
@@ -218,10 +217,6 @@ def _choose_style(width: int | None, ascii: bool) -> Style:
         glyphs=ASCII if ascii or not _can_write(BOX_CHARACTERS, sys.stdout.encoding) else BOX,
         bold=on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
     )
-
-
-def _encode_line(line: str) -> bytes:
-    return f"{line}\n".encode(sys.stdout.encoding, "backslashreplace")
 
 
 def _can_write(text: str, encoding: str) -> bool:

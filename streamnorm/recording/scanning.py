@@ -251,9 +251,8 @@ def _read_pairs(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
                     yield _join_path(path, name, number), name, text
     elif is_array(value):
         for number, item in enumerate(value):
-            pair = (item.get("name"), item.get("value")) if is_object(item) else ()
-            match pair:
-                case (str(name), str(text)):
+            match item:
+                case {"name": str(name), "value": str(text)}:
                     yield f"{path}[{number}]", name, text
                 case _:
                     pass

@@ -143,11 +143,9 @@ class AnswerWriter(Struct, kw_only=True):
 
     def _write_recorded_body(self, recording: Recording) -> Playback:
         """Return an answer that was recorded as a whole body or as an error response."""
-        match recording.outcome:
-            case Failed(error) if error.code != NOT_A_STREAM:
-                return self.write_error(error, recording.response.status)
-            case _:
-                pass
+        outcome = recording.outcome
+        if isinstance(outcome, Failed) and outcome.error.code != NOT_A_STREAM:
+            return self.write_error(outcome.error, recording.response.status)
         try:
             message = decode_message(recording.body, recording.dialect, server=recording.server)
         except DecodeError as exc:
