@@ -147,7 +147,8 @@ class RecordingWriter:
         self._elapsed_ms = 0
         self._ended = False
         self._error: RecordingError | None = None
-        self._buffered: list[tuple[float, bytes]] = []  # reads with their times of arrival
+        self._buffered: list[bytes] = []  # reads
+        self._buffered_lines: list[str] = []  # the companion's line of each of them
         self._buffered_bytes = 0
         self._written_bytes = 0
         self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
@@ -178,10 +179,13 @@ class RecordingWriter:
 
     def write(self, data: bytes) -> None:
         """Record a read of the body, after content decoding."""
-        now = time.monotonic()
+        # Times since the start are rounded, so that errors do not add up.
+        elapsed_ms = round((time.monotonic() - self._started_at) * 1000)
         if self._out is None or not data:
             return
-        self._buffered.append((now, data))
+        self._buffered.append(data)
+        self._buffered_lines.append(f"+{elapsed_ms - self._elapsed_ms} {len(data)}\n")
+        self._elapsed_ms = elapsed_ms
         self._buffered_bytes += len(data)
         if self._buffered_bytes >= _BATCH_BYTES:
             self._try(self._flush)
@@ -232,23 +236,12 @@ class RecordingWriter:
         if self._written_bytes > _MAX_BYTES:
             self.fail(f"more than {_MAX_BYTES} bytes")
             return
-        self._lines.write(self._take_lines().encode())
-        body = b"".join([data for _, data in self._buffered])
+        self._lines.write("".join(self._buffered_lines).encode())
+        body = b"".join(self._buffered)
         self._buffered.clear()
+        self._buffered_lines.clear()
         self._buffered_bytes = 0
         self._out.write(self._scrubber.feed(body))
-
-    def _take_lines(self) -> str:
-        """Return the companion's lines of the buffered reads."""
-        lines: list[str] = []
-        last_ms = self._elapsed_ms
-        for at, data in self._buffered:
-            # Times since the start are rounded, so that errors do not add up.
-            elapsed_ms = round((at - self._started_at) * 1000)
-            lines.append(f"+{elapsed_ms - last_ms} {len(data)}\n")
-            last_ms = elapsed_ms
-        self._elapsed_ms = last_ms
-        return "".join(lines)
 
     def _finish(self, how: End) -> None:
         out = self._out
