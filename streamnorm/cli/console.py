@@ -63,6 +63,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Add a similar command or choice to the error of an unknown one."""
+        # No public method of argparse is given the value and its choices.
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as exc:

@@ -43,6 +43,7 @@ def count_columns(text: str) -> int:
     """
     if text.isascii():
         return len(text)
+    # Unicode's annex 11: W and F are wide everywhere, A (ambiguous) only in East Asian contexts.
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 

@@ -325,12 +325,8 @@ def _is_reference(item: Any) -> bool:
 
 def _is_volatile(block: Any) -> bool:
     """Return whether a system block is one that a client changes with each request."""
-    prefixes = tuple(
-        prefix
-        for known in DIALECTS.values()
-        if (prefix := known.endpoints.volatile_system_prefix) is not None
-    )
-    return is_object(block) and str(block.get("text")).startswith(prefixes)
+    prefixes = filter(None, (each.endpoints.volatile_system_prefix for each in DIALECTS.values()))
+    return is_object(block) and str(block.get("text")).startswith(tuple(prefixes))
 
 
 def _is_call(owner: dict[str, Any], place: str) -> bool:

@@ -16,13 +16,6 @@ from streamnorm.validation import validate
 
 # The format of `ids.mint_id`.
 _MINTED = re.compile(r"call_[0-9a-f]{24}")
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-)
 
 
 def assert_grammatical(events: Iterable[Event]) -> None:
@@ -89,9 +82,8 @@ def _reduce_block(block: Block, other: Block | None) -> Block:
 
 
 def _reduce_usage(usage: Usage, other: Usage) -> Usage:
-    return Usage(
-        *(getattr(usage, name) if getattr(other, name) is not None else None for name in _COUNTS)
-    )
+    unknown = [name for name, count in structs.asdict(other).items() if count is None]
+    return structs.replace(usage, **dict.fromkeys([*unknown, "extra"]))
 
 
 def _write_lines(message: Message) -> list[str]:

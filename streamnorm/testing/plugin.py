@@ -164,6 +164,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send the totals of a pytest-xdist worker to the controller."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None and _TALLY in session.config.stash:
+        # pytest-xdist sends it by execnet, which serialises builtin types alone.
         output["streamnorm"] = asdict(session.config.stash[_TALLY])
 
 

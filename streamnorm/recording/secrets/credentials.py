@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
@@ -280,7 +279,7 @@ def _find_behind_scheme(scheme: str, rest: str) -> Iterator[str]:
 def _find_in_basic(encoded: str) -> Iterator[str]:
     try:
         octets = b64decode(encoded + "==", validate=False)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return
     try:
         pair = octets.decode()
