@@ -77,6 +77,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"left out: {line}", yellow=True)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run async tests with the mark `on_asyncio` on that back end alone."""
+    is_marked = metafunc.definition.get_closest_marker("on_asyncio")
+    if is_marked and "anyio_backend" in metafunc.fixturenames:
+        backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
+        metafunc.definition.add_marker(backend)
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each async test on both back ends."""

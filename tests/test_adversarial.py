@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from support.anthropic.reader import Read, read
-from support.mutations import chunked
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Transcoder, Truncated
 

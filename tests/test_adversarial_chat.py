@@ -6,17 +6,17 @@ noted, and no client can take it for a whole one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from support.anthropic import reader as anthropic_reader
+from support.bodies.json_values import value_or_text
 from support.gemini import reader as gemini_reader
-from support.mutations import chunked
 from support.openai_chat import reader as chat_reader
 from support.openai_chat.adversarial import BROKEN, CLEAN, UNFINISHED, Truth
 from support.openai_responses import reader as responses_reader
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Transcoder
 
@@ -52,13 +52,6 @@ class Seen(NamedTuple):
     failed: bool
 
 
-def parsed(arguments: str) -> Any:
-    try:
-        return json.loads(arguments or "{}")
-    except ValueError:
-        return arguments
-
-
 def see_anthropic(data: bytes) -> Seen:
     got = anthropic_reader.read(data)
     tools = [block for block in got.content if block["type"] == "tool_use"]
@@ -66,7 +59,7 @@ def see_anthropic(data: bytes) -> Seen:
         got.stop_reason,
         "".join(block.get("text", "") for block in got.content),
         "".join(block.get("thinking", "") for block in got.content),
-        [(tool["name"], parsed(tool["input"])) for tool in tools],
+        [(tool["name"], value_or_text(tool["input"])) for tool in tools],
         got.error is not None,
     )
 
@@ -78,7 +71,7 @@ def see_chat(data: bytes) -> Seen:
         answer.finish,
         answer.texts.get("content", ""),
         answer.texts.get("reasoning_content", ""),
-        [(call["name"], parsed(call.get("arguments", ""))) for call in answer.calls],
+        [(call["name"], value_or_text(call.get("arguments", ""))) for call in answer.calls],
         got.error is not None,
     )
 
@@ -93,7 +86,7 @@ def see_responses(data: bytes) -> Seen:
         (response.get("incomplete_details") or {}).get("reason"),
         "".join(part.get("text", "") for part in parts),
         "".join(part.get("text", "") for part in thoughts),
-        [(tool["name"], parsed(tool["arguments"])) for tool in tools],
+        [(tool["name"], value_or_text(tool["arguments"])) for tool in tools],
         response.get("status") not in ("completed", "incomplete"),
     )
 

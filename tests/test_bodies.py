@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.telegraph import TELEGRAPH
-from support.telegraph_bodies import codec
+from support.example_dialect.bodies import codec
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 from streamnorm import (
     DecodeError,
@@ -38,7 +39,6 @@ from streamnorm import (
 )
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.codec import BodyCodec
-from streamnorm._registry import register
 
 ASKED: dict[str, Any] = {
     "telegraph": "ask",
@@ -67,9 +67,8 @@ FEW = Limits(max_blocks=5)
 
 @pytest.fixture(autouse=True)
 def telegraph() -> Iterator[None]:
-    remove = register(TELEGRAPH)
-    yield
-    remove()
+    with registered(TELEGRAPH):
+        yield
 
 
 @pytest.mark.parametrize("dialect", ["telegraph", "wire", None])
@@ -123,13 +122,10 @@ def test_reader_is_given_what_is_known_beside_the_body() -> None:
 
         return structs.replace(codec(), read_request=read_request, read_response=read_response)
 
-    remove = register(structs.replace(TELEGRAPH, name="noting", aliases=(), body=noting))
-    try:
+    with registered(structs.replace(TELEGRAPH, name="noting", aliases=(), body=noting)):
         decode_request({}, "noting", path="/p", headers={"X-Beta": "b"}, limits=FEW)
         decode_request({}, "noting")
         decode_message({}, "noting", server="western", limits=FEW)
-    finally:
-        remove()
     assert known == [
         ("/p", {"x-beta": "b"}, FEW),
         ("", {}, Limits()),
@@ -263,12 +259,11 @@ def test_other_failure_of_an_answer_is_no_message() -> None:
         failed = StreamError("malformed", "no answer")
         return structs.replace(codec(), read_response=lambda body, context: [failed])
 
-    remove = register(structs.replace(TELEGRAPH, name="failing", aliases=(), body=failing))
-    try:
-        with pytest.raises(DecodeError, match=r"^\$: no answer$"):
-            decode_message({}, "failing")
-    finally:
-        remove()
+    with (
+        registered(structs.replace(TELEGRAPH, name="failing", aliases=(), body=failing)),
+        pytest.raises(DecodeError, match=r"^\$: no answer$"),
+    ):
+        decode_message({}, "failing")
 
 
 def test_response_of_no_known_dialect_is_refused() -> None:
@@ -277,8 +272,7 @@ def test_response_of_no_known_dialect_is_refused() -> None:
 
 
 def test_dialect_without_bodies_is_refused() -> None:
-    remove = register(structs.replace(TELEGRAPH, name="mute", aliases=(), body=None))
-    try:
+    with registered(structs.replace(TELEGRAPH, name="mute", aliases=(), body=None)):
         for use in (
             lambda: decode_request({}, "mute"),
             lambda: encode_request(REQUEST, "mute"),
@@ -290,7 +284,5 @@ def test_dialect_without_bodies_is_refused() -> None:
                 match=r"^no whole bodies of dialect 'mute', expected one of .*telegraph$",
             ):
                 use()
-    finally:
-        remove()
     with pytest.raises(UnknownDialect, match=r"^no dialect 'klingon', expected one of"):
         decode_request({}, "klingon")

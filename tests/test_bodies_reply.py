@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import EVERYTHING
-from support.telegraph import TELEGRAPH
+from support.bodies.projection_targets import EVERYTHING
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 from streamnorm import (
     EncodeError,
@@ -28,7 +29,6 @@ from streamnorm import (
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
 from streamnorm._core.losses import Losses
-from streamnorm._registry import register
 
 REPLY = Reply(
     tools={
@@ -73,9 +73,8 @@ def ledger() -> Iterator[Ledger]:
         read_response=written.read_response,
         write_response=written.write_response,
     )
-    remove = register(structs.replace(TELEGRAPH, body=lambda: codec))
-    yield written
-    remove()
+    with registered(structs.replace(TELEGRAPH, body=lambda: codec)):
+        yield written
 
 
 def message(*blocks: Any, stop_reason: Any = "tool_use") -> Message:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import pytest
 from pydantic import TypeAdapter
-from support.body_types import problems, problems_of_type
+from support.bodies.sdk_types import problems, problems_of_type
 
 BODIES: dict[str, dict[str, Any]] = {
     "openai_chat": {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-from support.corpus import recordings
-from support.streams import encode
+from support.streams.content import encode
+from support.streams.corpus import recordings
 
 from streamnorm import (
     BlockStart,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.history_rules import PROMPTS
-from support.request_turns import assert_prefix
+from support.bodies.consecutive_turns import assert_prefix
+from support.bodies.history_rules import PROMPTS
 
 from streamnorm import (
     CacheMark,

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-from support.corpus import (
+from support.streams.corpus import (
     CorpusStream,
     corpus,
     each_provider,
@@ -23,7 +23,7 @@ from support.corpus import (
     needs_corpus,
     payloads,
 )
-from support.terminals import finishes
+from support.streams.terminal_rules import finishes
 
 from streamnorm import (
     Completed,

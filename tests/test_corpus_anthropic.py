@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.corpus import CorpusStream, each_stream_of, payloads
-from support.streams import decode
+from support.streams.content import decode
+from support.streams.corpus import CorpusStream, each_stream_of, payloads
 
 from streamnorm import (
     Block,

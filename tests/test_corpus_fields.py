@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from support.corpus import CorpusStream, corpus, needs_corpus, payloads
+from support.streams.corpus import CorpusStream, corpus, needs_corpus, payloads
 
 from streamnorm.dialects.openai_chat import wire
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from support.corpus import corpus, needs_corpus, payloads, recordings
+from support.streams.corpus import corpus, needs_corpus, payloads, recordings
 
 REVIEWED = {
     "thinking_delta.estimated_tokens": "a guess at what usage tells in the end",

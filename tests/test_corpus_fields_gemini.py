@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from support.corpus import corpus, needs_corpus, payloads, recordings
+from support.streams.corpus import corpus, needs_corpus, payloads, recordings
 
 from streamnorm.dialects.gemini import wire
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from support.corpus import corpus, needs_corpus, payloads, recordings
+from support.streams.corpus import corpus, needs_corpus, payloads, recordings
 
 from streamnorm.dialects.openai_responses import wire
 

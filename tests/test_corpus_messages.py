@@ -10,8 +10,8 @@ import json
 
 import pytest
 from msgspec import structs
-from support.corpus import corpus, needs_corpus
-from support.streams import DIRECTIONS, decode, encode
+from support.streams.content import DIRECTIONS, decode, encode
+from support.streams.corpus import corpus, needs_corpus
 
 from streamnorm import (
     Block,

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.body_types import problems
-from support.openai_responses.requests import within_the_types
-from support.request_corpus import (
+from support.bodies.consecutive_turns import begins_with
+from support.bodies.request_corpus import (
     RealRequest,
     captured_requests,
     needs_requests,
     real_requests,
     worked_examples,
 )
-from support.request_turns import begins_with
+from support.bodies.sdk_types import problems
+from support.openai_responses.requests import within_the_types
 
 from streamnorm import Encoded, EncodeError, Request, decode_request, encode_request
 from streamnorm._core.bodies.projection import RepairPolicy

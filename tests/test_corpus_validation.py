@@ -6,7 +6,7 @@ import fnmatch
 from functools import cache
 
 import pytest
-from support.corpus import CorpusStream, corpus, needs_corpus
+from support.streams.corpus import CorpusStream, corpus, needs_corpus
 
 from streamnorm.validation import validate
 

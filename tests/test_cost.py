@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.growing_streams import GROWING_STREAMS, growing_stream
-from support.mutations import chunked
 from support.openai_chat.chunks import DONE, chunk, content
 from support.operation_counts import KIB, operations, peak
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
+from support.streams.growing import GROWING_STREAMS, growing_stream
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Failed, Limits, Transcoder
 from streamnorm.codec import decoder

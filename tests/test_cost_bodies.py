@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from support.bodies.checks import BODIES
 from support.operation_counts import lines
-from support.request_checks import BODIES
 
 from streamnorm import (
     CacheMark,

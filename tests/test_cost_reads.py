@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from support.anthropic import frames as anthropic
-from support.chunkings import CHUNKINGS
-from support.delta_streams import delta_stream
 from support.gemini import frames as gemini
-from support.mutations import chunked
 from support.openai_chat import chunks as chat
 from support.openai_responses import frames as responses
 from support.operation_counts import KIB, lines, operations, peak
-from support.streams import DIALECTS
+from support.streams.chunkings import CHUNKINGS
+from support.streams.content import DIALECTS
+from support.streams.delta_streams import delta_stream
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Limits, Transcoder
 from streamnorm.codec import decoder

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.telegraph import TELEGRAPH
-from support.telegraph_bodies import codec
+from support.example_dialect.bodies import codec
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 from streamnorm import (
     DecodeError,
@@ -33,7 +34,6 @@ from streamnorm._counting import (
     encode_count_request,
     encode_token_count,
 )
-from streamnorm._registry import register
 
 COUNTING = ("anthropic", "openai_responses", "gemini")
 
@@ -241,11 +241,8 @@ def test_alias_of_a_dialect_is_answered_with_its_name() -> None:
 
 
 def test_dialect_from_outside_counts_none() -> None:
-    remove = register(structs.replace(TELEGRAPH, body=codec))
-    try:
+    with registered(structs.replace(TELEGRAPH, body=codec)):
         assert encode_count_request(REQUEST, "telegraph") is None
-    finally:
-        remove()
 
 
 # Answers

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_corpus import needs_requests, real_requests
-from support.telegraph import TELEGRAPH
+from support.bodies.request_corpus import needs_requests, real_requests
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 from streamnorm import detect
-from streamnorm._registry import DIALECTS, detect_body, detect_path, register
+from streamnorm._registry import DIALECTS, detect_body, detect_path
 from streamnorm.sse import Frame
 
 DETECTED: list[tuple[Frame, str | None]] = [
@@ -72,9 +73,8 @@ ANSWERED: dict[str, Any] = {"telegraph": "answer", "blocks": [], "reason": "end_
 
 @pytest.fixture
 def telegraph() -> Iterator[None]:
-    remove = register(TELEGRAPH)
-    yield
-    remove()
+    with registered(TELEGRAPH):
+        yield
 
 
 @pytest.mark.usefixtures("telegraph")
@@ -119,22 +119,14 @@ def test_body_that_is_none_or_of_no_dialect_is_not_detected(body: Any) -> None:
 
 def test_body_that_two_dialects_may_have_is_not_detected() -> None:
     other = structs.replace(TELEGRAPH, name="semaphore", aliases=())
-    removals = [register(dialect) for dialect in (TELEGRAPH, other)]
-    try:
+    with registered(TELEGRAPH, other):
         assert detect(ASKED) is None
-    finally:
-        for remove in removals:
-            remove()
 
 
 def test_body_of_a_variant_is_detected_as_the_dialect_it_is_a_variant_of() -> None:
     variant = structs.replace(TELEGRAPH, name="semaphore", aliases=(), variant_of="telegraph")
-    removals = [register(dialect) for dialect in (TELEGRAPH, variant)]
-    try:
+    with registered(TELEGRAPH, variant):
         assert detect(ASKED) == "telegraph"
-    finally:
-        for remove in removals:
-            remove()
 
 
 HI = [{"role": "user", "content": "Hello"}]

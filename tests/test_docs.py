@@ -16,7 +16,7 @@ from pkgutil import walk_packages
 from typing import Any, NamedTuple, get_args
 
 import pytest
-from support.cli_servers import provider, running
+from support.cli.servers import provider, running
 from support.public_modules import MODULES
 
 import streamnorm

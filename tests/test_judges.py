@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from support.bodies import make_source
-from support.judges import assert_client_has
-from support.seeded import Draws, draws
-from support.streams import decode, overlaps, projected, transcode
+from support.bodies.samples import make_source
+from support.draws import Draws, draws
+from support.streams.client_readings import assert_client_has
+from support.streams.content import decode, overlaps, projected, transcode
 
 ENDS = {"openai_responses": b"\n\n", "gemini": b"\r\n\r\n"}
 SAYS_NOTHING = b'"parts":[{"text":""}]'

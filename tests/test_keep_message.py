@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.chunkings import CHUNKINGS
-from support.delta_streams import DELTA_STREAMS, delta_stream
 from support.operation_counts import KIB, peak
-from support.streams import DIALECTS
+from support.streams.chunkings import CHUNKINGS
+from support.streams.content import DIALECTS
+from support.streams.delta_streams import DELTA_STREAMS, delta_stream
 
 from streamnorm import (
     BlockStart,

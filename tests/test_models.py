@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from msgspec import structs
-from support.telegraph import TELEGRAPH
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 from streamnorm import DecodeError, EncodeError, Limits, UnknownDialect, UpstreamError
 from streamnorm._core.bodies.models import ModelInfo
@@ -19,7 +19,6 @@ from streamnorm._models import (
     encode_models,
     model_path,
 )
-from streamnorm._registry import register
 
 RELEASED = 1_739_923_200
 
@@ -342,12 +341,11 @@ def test_bounds_hold_for_lists_and_models() -> None:
 
 
 def test_dialect_without_lists_is_refused() -> None:
-    remove = register(structs.replace(TELEGRAPH))
-    try:
-        with pytest.raises(UnknownDialect, match="no lists of models in dialect 'telegraph'"):
-            ModelListing("telegraph")
-    finally:
-        remove()
+    with (
+        registered(TELEGRAPH),
+        pytest.raises(UnknownDialect, match="no lists of models in dialect 'telegraph'"),
+    ):
+        ModelListing("telegraph")
     with pytest.raises(UnknownDialect):
         encode_models([], "gemini_interactions")
 

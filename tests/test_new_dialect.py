@@ -10,11 +10,11 @@ import httpx
 import pytest
 from hypothesis import given
 from msgspec import structs
-from support.event_strategies import event_streams
-from support.mutations import chunked, cut_anywhere, damaged
-from support.playbacks import outcome
-from support.seeded import Draws, draws
-from support.streams import (
+from support.draws import Draws, draws
+from support.example_dialect.dialect import TELEGRAPH, frame
+from support.example_dialect.registration import registered
+from support.recording.outcomes import outcome
+from support.streams.content import (
     DIALECTS,
     content_of,
     decode,
@@ -23,7 +23,8 @@ from support.streams import (
     overlaps,
     transcode,
 )
-from support.telegraph import TELEGRAPH, frame
+from support.streams.event_strategies import event_streams
+from support.streams.mutations import chunked, cut_anywhere, damaged
 
 from streamnorm import (
     BlockStart,
@@ -91,9 +92,8 @@ EVENTS: list[Event] = [
 
 @pytest.fixture(autouse=True, scope="module")
 def telegraph() -> Iterator[None]:
-    remove = register(TELEGRAPH)
-    yield
-    remove()
+    with registered(TELEGRAPH):
+        yield
     assert "telegraph" not in REGISTERED
     with pytest.raises(UnknownDialect, match="no dialect 'wire'"):
         decoder("wire")
@@ -129,9 +129,8 @@ def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
     bare = structs.replace(
         TELEGRAPH, name="bare", aliases=(), encoder=None, checker=None, capabilities=None
     )
-    remove = register(bare)
     known = "openai_responses, anthropic, openai_chat, gemini, telegraph"
-    try:
+    with registered(bare):
         assert decode([BODY], "bare").events == EVENTS
         for part, make in {
             "encoder": lambda: encoder("bare"),
@@ -147,8 +146,6 @@ def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
             faults.error_event(event=1)(playback)
         for fault in faults.every(Recording(BODY, Companion(1, "bare"))):
             fault(playback)
-    finally:
-        remove()
 
 
 # Laws

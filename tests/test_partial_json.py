@@ -10,7 +10,7 @@ import jiter
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.json_texts import NEAR_JSON, PLAIN, documents, exactly, pieces, within
+from support.bodies.json_texts import NEAR_JSON, PLAIN, documents, exactly, pieces, within
 
 from streamnorm._core.json import decode_any
 from streamnorm.partial_json import PartialJSON, ValueDelta

@@ -9,7 +9,7 @@ from math import isinf
 
 import pytest
 from hypothesis import example, given
-from support.json_texts import NEAR_JSON, exactly, within
+from support.bodies.json_texts import NEAR_JSON, exactly, within
 
 from streamnorm import ArgumentsError
 from streamnorm._core.json import InvalidJSON, decode_any

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_texts import documents, exactly, pieces
+from support.bodies.json_texts import documents, exactly, pieces
 
 from streamnorm.partial_json import OpenContainer, PartialJSON
 

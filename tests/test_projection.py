@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.streams import DIALECTS, encode
+from support.streams.content import DIALECTS, encode
 
 from streamnorm import (
     BlockStart,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.body_mutations import damaged_body, json_value
-from support.requests import requests
-from support.secret_shapes import SHAPED
-from support.seeded import Draws, draws, with_half_the_examples
+from support.bodies.mutations import damaged_body, json_value
+from support.bodies.request_strategies import requests
+from support.draws import Draws, draws, with_half_the_examples
+from support.recording.secret_shapes import SHAPED
 
 from streamnorm import DecodeError, EncodeError, Limits, Request, UnknownDialect, encode_request
 from streamnorm._core.codec import MAX_PROBLEMS

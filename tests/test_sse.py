@@ -12,6 +12,7 @@ import httpx_sse
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.streams.mutations import chunked
 
 from streamnorm.sse import Frame, SSEDecoder, encode_frame
 
@@ -47,19 +48,15 @@ def run(chunks: list[bytes]) -> tuple[list[Frame], SSEDecoder]:
     return frames + decoder.close(), decoder
 
 
-def cut(data: bytes, size: int) -> list[bytes]:
-    return [data[i : i + size] for i in range(0, len(data), size)]
-
-
 def chunkings(data: bytes) -> list[list[bytes]]:
     """Whole, by one, two, three and seven bytes, every cut in two, and empty chunks between."""
     if len(data) > 4096:
-        return [[data], cut(data, 64), cut(data, 65536)]
-    singles = cut(data, 1)
+        return [[data], chunked(data, 64), chunked(data, 65536)]
+    singles = chunked(data, 1)
     return [
         [data],
         singles,
-        *(cut(data, n) for n in (2, 3, 7)),
+        *(chunked(data, n) for n in (2, 3, 7)),
         *([data[:i], data[i:]] for i in range(len(data) + 1)),
         [piece for single in singles for piece in (b"", single)],
     ]
@@ -127,14 +124,14 @@ def test_event_is_bounded(body: bytes, size: int, frames: list[Frame]) -> None:
     for chunk_size in (1, 5, 1000):
         for bound in (size + 1, size):
             decoder = SSEDecoder(max_event_bytes=bound)
-            got = [f for chunk in cut(body + later, chunk_size) for f in decoder.feed(chunk)]
+            got = [f for chunk in chunked(body + later, chunk_size) for f in decoder.feed(chunk)]
             assert [(f.event, f.data) for f in got] == [
                 *((frame.event, frame.data) for frame in frames),
                 ("message", ""),
             ]
             assert not decoder.overflowed
         decoder = SSEDecoder(max_event_bytes=size - 1)
-        got = [f for chunk in cut(body + later, chunk_size) for f in decoder.feed(chunk)]
+        got = [f for chunk in chunked(body + later, chunk_size) for f in decoder.feed(chunk)]
         assert decoder.overflowed
         assert got == frames[:-1]
         assert decoder.unterminated() is None
@@ -224,7 +221,7 @@ TEXTS = st.text(alphabet=st.sampled_from("ab \r\n\0\u2028\ufeff\x85:é😀"))
 @given(data=TEXTS, event=st.none() | st.text(alphabet="ab_."), size=st.integers(1, 9))
 def test_encoded_frame_decodes_to_one_frame(data: str, event: str | None, size: int) -> None:
     wire = encode_frame(data, event=event)
-    frames, _ = run(cut(wire, size))
+    frames, _ = run(chunked(wire, size))
     lines = data.replace("\r\n", "\n").replace("\r", "\n")
     assert frames == [Frame(event or "message", lines)]
 
@@ -259,7 +256,7 @@ def test_frames_equal_those_of_httpx_sse(blocks: list[list[str]], newline: str, 
         200, headers={"content-type": "text/event-stream"}, content=text.encode()
     )
     oracle = [Frame(e.event, e.data) for e in httpx_sse.EventSource(response).iter_sse()]
-    assert run(cut(text.encode(), size))[0] == oracle
+    assert run(chunked(text.encode(), size))[0] == oracle
 
 
 @given(st.binary(max_size=200).map(lambda b: b.replace(b"x", b"data: ")), st.data())

@@ -15,15 +15,15 @@ from google.genai.types import GenerateContentResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
-from support.body_types import problems
-from support.type_cases.accepted import CHANGED, SILENT
-from support.type_cases.answers import anthropic_content, gemini_parts, response_output
-from support.type_cases.case import JSON, Case, cases_of
-from support.type_cases.coverage import KINDS, SOURCES, cover
-from support.type_cases.equality import difference, said
-from support.type_cases.judge import Result, fate_of
-from support.type_cases.reach import Point, points_of, reached_by, root_of
-from support.type_cases.walk import ABSENT, Variant, label_of, members, variants
+from support.bodies.sdk_types import problems
+from support.bodies.type_cases.accepted import CHANGED, SILENT
+from support.bodies.type_cases.answers import anthropic_content, gemini_parts, response_output
+from support.bodies.type_cases.case import JSON, Case, cases_of
+from support.bodies.type_cases.coverage import KINDS, SOURCES, cover
+from support.bodies.type_cases.equality import difference, said
+from support.bodies.type_cases.judge import Result, fate_of
+from support.bodies.type_cases.reach import Point, points_of, reached_by, root_of
+from support.bodies.type_cases.walk import ABSENT, Variant, label_of, members, variants
 
 from streamnorm import (
     DecodeError,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support.anthropic import violations as strict_messages
+from support.draws import Draws, draws
 from support.gemini import violations as strict_gemini
-from support.mutations import cut_anywhere, damaged, noise
 from support.openai_chat import violations as strict_chat
 from support.openai_responses import violations as strict_responses
 from support.operation_counts import operations
-from support.seeded import Draws, draws
+from support.streams.mutations import cut_anywhere, damaged, noise
 
 from streamnorm import Limits
 from streamnorm.validation import Validator, validate

@@ -12,6 +12,7 @@ from typing import Any
 import anthropic
 import httpx2
 from msgspec import structs
+from support.bodies.json_values import value_or_text
 
 from streamnorm import (
     Block,
@@ -170,9 +171,9 @@ def _block(block: Block) -> Told:
         case RedactedReasoning(data):
             return {"type": "redacted_thinking", "data": data}
         case ToolCall(id, name, arguments):
-            return {"type": "tool_use", "id": id, "name": name, "input": _parsed(arguments)}
+            return {"type": "tool_use", "id": id, "name": name, "input": value_or_text(arguments)}
         case ServerToolCall(id, name, arguments, kind):
-            return {"type": kind, "id": id, "name": name, "input": _parsed(arguments)}
+            return {"type": kind, "id": id, "name": name, "input": value_or_text(arguments)}
         case ServerToolResult(id, kind, content):
             return {"type": kind, "tool_use_id": id, "content": content}
         case OpaqueBlock("anthropic", kind, data):
@@ -193,13 +194,6 @@ def _citation(citation: Citation) -> Told:
         "cited_text": citation.cited_text,
         **(citation.extra or {}),
     }
-
-
-def _parsed(arguments: str) -> Any:
-    try:
-        return json.loads(arguments or "{}")
-    except ValueError:
-        return arguments  # no client can parse it
 
 
 def _usage(usage: Usage) -> Told:

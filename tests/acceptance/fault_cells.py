@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from support.fault_answers import Moment
-from support.fault_connections import CONNECTION_FAULTS
-from support.fault_events import EVENT_FAULTS
-from support.fault_responses import RESPONSE_FAULTS
-from support.fault_rows import Fault
+from support.faults.answers import Moment
+from support.faults.connections import CONNECTION_FAULTS
+from support.faults.events import EVENT_FAULTS
+from support.faults.responses import RESPONSE_FAULTS
+from support.faults.rows import Fault
 
 __all__ = ["CELLS", "SAMPLE", "Cell"]
 

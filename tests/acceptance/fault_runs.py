@@ -16,13 +16,12 @@ from acceptance.gateways import Gateways, gateways
 from acceptance.transcoding_clients import KEY as CLIENT_KEY
 from acceptance.transcoding_clients import SDK, SDKS, Reading
 from google.genai import errors
-from support.fault_answers import ANSWERS, CITY, TEXT
-from support.fault_events import MAX_EVENT_BYTES
-from support.fault_responses import ELSEWHERE, KEY
-from support.fault_rows import Expected
-from support.faulty_upstream import FaultyUpstream
-
-from streamnorm.gateway.records import CallRecord
+from support.faults.answers import ANSWERS, CITY, TEXT
+from support.faults.events import MAX_EVENT_BYTES
+from support.faults.responses import ELSEWHERE, KEY
+from support.faults.rows import Expected
+from support.faults.upstream import FaultyUpstream
+from support.gateway.observers import RecordingObserver
 
 __all__ = ["Bench", "open_bench"]
 
@@ -67,20 +66,6 @@ class _Logs(logging.Handler):
             self.lines.append(f"{record.name}: {self.format(record)} {record.args!r}")
 
 
-class _Records:
-    """An observer that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.begun: list[CallRecord] = []
-        self.ended: list[CallRecord] = []
-
-    def begin(self, call: CallRecord) -> None:
-        self.begun.append(call)
-
-    def end(self, call: CallRecord) -> None:
-        self.ended.append(call)
-
-
 class Bench:
     """Gateways in front of an upstream that fails, and clients of them.
 
@@ -95,7 +80,7 @@ class Bench:
         self._gateways: dict[str, Gateways] = {}
         self._clients: dict[tuple[str, str, str], Any] = {}
         self._logs = _Logs()
-        self._records = _Records()
+        self._records = RecordingObserver()
 
     async def open(self) -> None:
         """Start all servers, and collect what is logged."""

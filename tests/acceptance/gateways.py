@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from acceptance.transcoding_clients import SDKS
-from support.gateway_servers import gateway_config, served
-from support.strict_upstreams import StrictApp
+from support.gateway.servers import gateway_config, served
+from support.http.strict_upstreams import StrictApp
 
 from streamnorm.gateway import Gateway
 

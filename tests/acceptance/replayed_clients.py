@@ -12,8 +12,8 @@ import httpx2
 import openai
 from google import genai
 from google.genai import types
-from support.corpus import recordings
-from support.http_families import FAMILIES, FamilyUnderTest
+from support.http.families import FAMILIES, FamilyUnderTest
+from support.streams.corpus import recordings
 
 __all__ = ["CLIENTS", "Client"]
 

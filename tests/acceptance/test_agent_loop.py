@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import (
     Completed,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import anthropic
 import pytest
 from acceptance.anthropic_readings import Told, our_message, sdk, written_message
-from support.corpus import corpus, needs_corpus, payloads, recordings
+from support.streams.corpus import corpus, needs_corpus, payloads, recordings
 
 from streamnorm import Event, StreamError, Transcoder, accumulate, project
 from streamnorm.codec import decoder

@@ -16,7 +16,8 @@ import pytest
 from acceptance.anthropic_wire import broken_rules
 from anthropic.types import Message as SDKMessage
 from anthropic.types import RawMessageStreamEvent
-from support.corpus import (
+from support.streams.content import error_words
+from support.streams.corpus import (
     CorpusStream,
     corpus,
     each_recording,
@@ -25,7 +26,6 @@ from support.corpus import (
     payloads,
     recordings,
 )
-from support.streams import error_words
 
 from streamnorm import (
     Event,

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from acceptance.anthropic_wire import frames
 from acceptance.readings import Reading, sdk_chunks, sdk_reading
-from support.corpus import pieces
+from support.streams.corpus import pieces
 
 from streamnorm import Transcoder
 

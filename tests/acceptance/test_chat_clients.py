@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from acceptance import chat_frameworks as frameworks
 from acceptance.chat_readers import Read, Said, Served, openai_chunks, openai_helper, said
-from support.corpus import corpus, needs_corpus, recordings
+from support.streams.corpus import corpus, needs_corpus, recordings
 
 from streamnorm import Failed, Opaque, StreamError, Transcoder, Truncated, accumulate, project
 from streamnorm._core.losses import ReasoningField

@@ -24,7 +24,7 @@ from acceptance.provider_clients import (
     openai_client,
 )
 from google.genai import errors, types
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import StreamError
 from streamnorm.recording import Recording
@@ -34,7 +34,6 @@ from streamnorm.testing import FakeProvider, tool_call
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 
 # The SDK of OpenAI leaves its generators to the garbage collector, which trio complains about.
-ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
 def async_openai_client(provider: FakeProvider) -> openai.AsyncOpenAI:
@@ -74,7 +73,7 @@ def test_openai_helper_reads_text_calls_and_tokens() -> None:
     assert provider.losses == ()
 
 
-@ON_ASYNCIO
+@pytest.mark.on_asyncio
 @pytest.mark.anyio
 async def test_asynchronous_openai_reads_the_same() -> None:
     async with async_openai_client(strict_provider(TURNS)) as client:
@@ -85,7 +84,7 @@ async def test_asynchronous_openai_reads_the_same() -> None:
     assert "".join(words) == "It snows in Oslo."
 
 
-@ON_ASYNCIO
+@pytest.mark.on_asyncio
 @pytest.mark.anyio
 async def test_many_requests_at_once_get_an_answer_each() -> None:
     provider = strict_provider(lambda request: request.body["messages"][0]["content"].upper())
@@ -178,7 +177,7 @@ def test_genai_reads_text_calls_and_tokens() -> None:
     assert provider.losses == ()
 
 
-@ON_ASYNCIO
+@pytest.mark.on_asyncio
 @pytest.mark.anyio
 async def test_asynchronous_genai_reads_the_same() -> None:
     client = genai_client(strict_provider(TURNS))

@@ -21,7 +21,7 @@ from acceptance.provider_clients import (
     openai_client,
 )
 from google.genai import errors, types
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import StreamError
 

@@ -17,17 +17,17 @@ import httpx
 import pytest
 from acceptance.gateways import Gateways, gateways
 from acceptance.transcoding_clients import SDKS
-from support.bodies import any_body
-from support.fault_answers import ANSWERS
-from support.faulty_upstream import FaultyUpstream
-from support.gateway_upstreams import REQUESTS, Records
-from support.loopback import chunked
-from support.seeded import Draws
+from support.bodies.samples import any_body
+from support.draws import Draws
+from support.faults.answers import ANSWERS
+from support.faults.upstream import FaultyUpstream
+from support.gateway.upstreams import REQUESTS, Records
+from support.http.loopback import chunked
 
 from streamnorm import Completed, StreamnormError, decode_message
 from streamnorm.codec import decoder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio, pytest.mark.slow]
 
 _TYPES = [b"text/event-stream", b"text/event-stream", b"application/json", b"text/html", b""]
 _STATUSES = [200, 200, 200, 200, 200, 201, 204, 302, 400, 429, 500, 529]
@@ -39,11 +39,6 @@ class Bench(NamedTuple):
     upstream: FaultyUpstream
     running: Gateways
     records: Records
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from google.genai import types
 from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
-from support.provider_requests import PATHS
-from support.strict_upstreams import strict_provider
+from support.http.provider_requests import PATHS
+from support.http.strict_upstreams import strict_provider
 
 import streamnorm
 from streamnorm._registry import detect_path
@@ -29,7 +29,7 @@ from streamnorm.asgi import EventStreamResponse, MessageResponse
 from streamnorm.testing import FakeProvider, tool_call
 
 # The SDKs leave generators to the garbage collector, which trio complains about.
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 UPSTREAM = "https://provider.example"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

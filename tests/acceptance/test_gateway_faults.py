@@ -9,12 +9,7 @@ import pytest
 from acceptance.fault_cells import CELLS, SAMPLE, Cell
 from acceptance.fault_runs import Bench, open_bench
 from acceptance.transcoding_clients import SDKS
-from support.fault_answers import MOMENTS
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+from support.faults.answers import MOMENTS
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +19,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 @pytest.mark.anyio
+@pytest.mark.on_asyncio
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", SAMPLE, ids=str)
 async def test_gateway_survives_a_fault_of_its_upstream(cell: Cell, bench: Bench) -> None:

@@ -7,26 +7,13 @@ The whole matrix:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from acceptance.frameworks import ANSWER, FRAMEWORKS, TASK, Framework, assert_tools_were_run
-from acceptance.gateways import Gateways, gateways_to_upstream
+from acceptance.gateways import Gateways
 from acceptance.transcoding_clients import SDKS
-from support.strict_upstreams import COMPATIBLE, strict_provider
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def running() -> AsyncIterator[Gateways]:
-    async with gateways_to_upstream() as known:
-        yield known
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

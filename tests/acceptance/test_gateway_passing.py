@@ -17,10 +17,10 @@ import httpx
 import pytest
 from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDKS
-from support.corpus import recordings
-from support.fault_answers import ANSWERS
-from support.gateway_upstreams import REQUESTS, Head, Records, StepUpstream, asked
-from support.recordings import comparable
+from support.faults.answers import ANSWERS
+from support.gateway.upstreams import REQUESTS, Head, Records, StepUpstream, asked
+from support.recording.comparison import comparable
+from support.streams.corpus import recordings
 
 from streamnorm import (
     Completed,
@@ -39,7 +39,7 @@ from streamnorm.recording import Recording
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.validation import validate
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 STREAMS = recordings(*SDKS)
 _MADE_ID = re.compile(r'"call_[0-9a-f]{24}"')
@@ -65,11 +65,6 @@ class Replay:
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def records() -> Records:
     return Records()
 
@@ -77,12 +72,6 @@ def records() -> Records:
 @pytest.fixture(scope="module")
 async def running(records: Records) -> AsyncIterator[Gateways]:
     async with gateways_to_upstream(observers=(records,)) as known:
-        yield known
-
-
-@pytest.fixture(scope="module")
-async def normalizing() -> AsyncIterator[Gateways]:
-    async with gateways_to_upstream(options={"normalize": True}) as known:
         yield known
 
 

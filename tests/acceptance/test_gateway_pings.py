@@ -7,23 +7,18 @@ from collections.abc import AsyncIterator
 import pytest
 from acceptance.gateways import Gateways, gateways
 from acceptance.transcoding_clients import SDK, SDKS, Reading
-from support.fault_answers import ANSWERS, CITY, TEXT
-from support.fault_rows import HEAD, LAST
-from support.faulty_upstream import FaultyUpstream, Pause, Step
-from support.gateway_upstreams import asked
-from support.loopback import chunked
+from support.faults.answers import ANSWERS, CITY, TEXT
+from support.faults.rows import HEAD, LAST
+from support.faults.upstream import FaultyUpstream, Pause, Step
+from support.gateway.upstreams import asked
+from support.http.loopback import chunked
 
 from streamnorm.validation import validate
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio, pytest.mark.slow]
 
 READING = Reading(TEXT, "", (("call_1", "get_weather", {"city": CITY}),))
 PAUSE = Pause(0.04)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

@@ -7,39 +7,20 @@ Client, gateway and upstream are on loopback connections.  The whole matrix:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from acceptance.frameworks import TASK
-from acceptance.gateways import Gateways, gateways_to_upstream
+from acceptance.gateways import Gateways
 from acceptance.transcoding_clients import SDK, SDKS, Reading
-from support.strict_upstreams import COMPATIBLE, strict_provider
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm import StreamError, decode_request
 from streamnorm.testing import FakeProvider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 OSLO = ("call_1", "get_weather", {"city": "Oslo"})
 ROME = ("call_2", "get_weather", {"city": "Rome"})
 READINGS = [Reading("One moment.", "It is winter.", (OSLO, ROME)), Reading("It snows in both.")]
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def running() -> AsyncIterator[Gateways]:
-    async with gateways_to_upstream() as known:
-        yield known
-
-
-@pytest.fixture(scope="module")
-async def normalizing() -> AsyncIterator[Gateways]:
-    async with gateways_to_upstream(options={"normalize": True}) as known:
-        yield known
 
 
 clients = pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)

@@ -14,9 +14,9 @@ from acceptance.agent_variants import VARIANTS, Variant
 from acceptance.frameworks import ANSWER, FRAMEWORKS, Framework
 from acceptance.gateways import Gateways, gateways_to_upstream
 from acceptance.transcoding_clients import SDKS
-from support.strict_upstreams import COMPATIBLE, strict_provider
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio, pytest.mark.slow]
 
 RETRIES = 2  # as many as the SDKs have by default, Google's excepted
 
@@ -76,17 +76,6 @@ def expected_error(cell: Cell) -> type[Exception]:
         return ModelAPIError
     # openai-agents and LangChain leave the exceptions of the SDK as they are.
     return SDKS[cell.dialect].stream_error if cell.name == "sdk" else openai.APIError
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def running() -> AsyncIterator[Gateways]:
-    async with gateways_to_upstream() as known:
-        yield known
 
 
 @pytest.fixture(scope="module")

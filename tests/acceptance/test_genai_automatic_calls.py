@@ -12,7 +12,7 @@ import httpx
 import pytest
 from google import genai
 from google.genai import types
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import Text, decode_request
 from streamnorm.testing import tool_call

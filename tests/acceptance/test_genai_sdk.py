@@ -14,10 +14,10 @@ import pytest
 from acceptance.genai_readings import client, our_words, sdk_words
 from google.genai import errors, types
 from hypothesis import given
-from support.corpus import CorpusStream, each_recording_of, each_stream_of
-from support.event_strategies import make_stream
-from support.seeded import Draws, draws
-from support.streams import error_words
+from support.draws import Draws, draws
+from support.streams.content import error_words
+from support.streams.corpus import CorpusStream, each_recording_of, each_stream_of
+from support.streams.event_strategies import make_stream
 
 from streamnorm import (
     BlockStart,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from acceptance import node_words as words
 from acceptance.node_sdks import Heard, ask, missing
-from support.corpus import corpus, needs_corpus, recordings
+from support.streams.corpus import corpus, needs_corpus, recordings
 
 from streamnorm import Event, Message, StreamError, Transcoder, accumulate, project
 from streamnorm.codec import decoder

@@ -17,7 +17,7 @@ import openai
 import pytest
 from acceptance.readings import Call, Counts, Reading, our_reading, sdk_chunks, sdk_reading
 from openai.types.chat import ChatCompletionChunk
-from support.corpus import CorpusStream, corpus, each_stream, needs_corpus, payloads
+from support.streams.corpus import CorpusStream, corpus, each_stream, needs_corpus, payloads
 
 from streamnorm import StreamError
 from streamnorm.codec import decoder

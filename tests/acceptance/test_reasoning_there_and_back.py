@@ -10,7 +10,7 @@ import json
 from typing import NamedTuple
 
 import pytest
-from support.corpus import corpus, needs_corpus, payloads, recordings
+from support.streams.corpus import corpus, needs_corpus, payloads, recordings
 
 from streamnorm import (
     BlockStart,

@@ -9,7 +9,7 @@ import anthropic
 import openai
 import pytest
 from acceptance.replayed_clients import CLIENTS, Client
-from support.http_families import recorded_in
+from support.http.families import recorded_in
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording, faults

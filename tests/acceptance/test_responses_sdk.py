@@ -19,9 +19,9 @@ from acceptance.responses_wire import broken_rules, frames
 from hypothesis import given
 from msgspec import structs
 from openai.types.responses import Response, ResponseStreamEvent
-from support.corpus import CorpusStream, each_recording_of, each_stream_of
-from support.event_strategies import make_stream
-from support.seeded import Draws, draws
+from support.draws import Draws, draws
+from support.streams.corpus import CorpusStream, each_recording_of, each_stream_of
+from support.streams.event_strategies import make_stream
 
 from streamnorm import (
     BlockStart,

@@ -8,15 +8,15 @@ from typing import Any
 import openai
 import pytest
 from acceptance.stateful_gateway import StatefulGateway
-from support.provider_requests import PATHS
-from support.strict_upstreams import strict_provider
+from support.http.provider_requests import PATHS
+from support.http.strict_upstreams import strict_provider
 
 import streamnorm
 from streamnorm import Message, Reasoning, Request, StreamError, Text, ToolCall
 from streamnorm.testing import FakeProvider, tool_call
 
 # The SDKs leave generators to the garbage collector, which trio complains about.
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 SCHEMA = {
     "type": "object",

@@ -12,7 +12,7 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from support.corpus import pieces, recordings
+from support.streams.corpus import pieces, recordings
 
 from streamnorm import Transcoder, accumulate, project
 from streamnorm._core.ids import escape_id

@@ -8,20 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateway_servers import served, served_gateway
-from support.scripted_upstream import ScriptedUpstream
-from support.strict_upstreams import strict_handler, strict_provider
+from support.gateway.servers import served, served_gateway
+from support.http.scripted_upstream import ScriptedUpstream
+from support.http.strict_upstreams import strict_handler, strict_provider
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 ACCEPTED = {"model": "gpt-5", "input": "Hi. ä"}
 REFUSED = {**ACCEPTED, "max_output_tokens": 10}
 URL = "/v1/responses"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # the gateway's
 
 
 async def test_upstream_gets_what_its_provider_accepts() -> None:

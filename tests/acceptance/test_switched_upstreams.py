@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from acceptance.gateways import Upstream
 from acceptance.transcoding_clients import SDK, SDKS, Reading
-from support.body_types import problems
-from support.gateway_servers import served
-from support.history_rules import broken_rules
-from support.strict_upstreams import COMPATIBLE, strict_provider
+from support.bodies.history_rules import broken_rules
+from support.bodies.sdk_types import problems
+from support.gateway.servers import served
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm import Reasoning, StreamError, Text, ToolCall
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
 from streamnorm.testing import FakeRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 ISSUERS = {"anthropic": "anthropic", "openai_responses": "openai", "gemini": "google"}
 PROOFS = {
@@ -40,11 +40,6 @@ CARRIED = {
     "openai_chat": {"gemini"},
     "gemini": {"gemini"},
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm.testing import tool_call
 from streamnorm.transports.httpx2 import TranscodingTransport

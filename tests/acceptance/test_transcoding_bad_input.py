@@ -11,16 +11,11 @@ import openai
 import pytest
 from acceptance.transcoding_clients import SDK, SDKS
 from google.genai import errors
-from support.loopback import Server
-from support.strict_upstreams import strict_handler
-from support.transcoding import chat_stream
+from support.http.loopback import Server
+from support.http.strict_upstreams import strict_handler
+from support.http.transcoding_clients import chat_stream
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # the SDKs leave generators to the garbage collector
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio, pytest.mark.slow]
 
 
 BASE_URL = "https://provider.test"

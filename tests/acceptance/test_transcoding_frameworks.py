@@ -12,16 +12,11 @@ from acceptance.frameworks import (
     run_agents,
 )
 from acceptance.transcoding_clients import SDK, SDKS
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm.testing import FakeProvider
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio, pytest.mark.slow]
 
 
 def http_client(provider: FakeProvider, sdk: SDK, upstream: str) -> object:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from acceptance.transcoding_clients import SDK, SDKS, Reading
-from support.cli_servers import provider as serving
-from support.strict_upstreams import strict_provider
+from support.cli.servers import provider as serving
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import Reasoning, StreamError, Text, decode_request
 from streamnorm.testing import tool_call
 
 # The SDKs leave generators to the garbage collector, which trio complains about.
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 OSLO = ("call_1", "get_weather", {"city": "Oslo"})
 ROME = ("call_2", "get_weather", {"city": "Rome"})

@@ -10,19 +10,14 @@ import httpx2
 import openai
 import pytest
 from acceptance.transcoding_clients import SCHEMA, SDKS
-from support.strict_upstreams import strict_provider
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import StreamError
 from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.transports.httpx2 import TranscodingTransport
 
 # The SDKs leave generators to the garbage collector, which trio complains about.
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 
 OTHERS = [name for name in SDKS if name != "openai_responses"]

@@ -77,7 +77,7 @@ def test_stored_response_is_that_of_the_provider() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.on_asyncio
 async def test_stored_response_is_that_of_the_provider_asynchronously() -> None:
     http_client = httpx2.AsyncClient(transport=transport())
     async with openai.AsyncOpenAI(api_key="-", http_client=http_client, max_retries=0) as client:

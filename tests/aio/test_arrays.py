@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from support.byte_source import AsyncResponse
 from support.gemini.arrays import CHUNKS, TOLD, array, events_of
-from support.mutations import chunked
-from support.streams import decode, transcode
+from support.http.byte_source import AsyncResponse
+from support.streams.content import decode, transcode
+from support.streams.mutations import chunked
 
 import streamnorm
 from streamnorm import NotAStream, StreamError, Truncated, UpstreamError, iter_events

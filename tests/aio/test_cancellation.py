@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from support.byte_source import AsyncBytes, Cut
-from support.corpus import pieces, recordings
+from support.http.byte_source import AsyncBytes, Cut
 from support.openai_chat.chunks import DONE, content
-from support.stream_kinds import (
+from support.streams.corpus import pieces, recordings
+from support.streams.kinds import (
     Open,
     each_kind,
     open_events,
@@ -94,7 +94,7 @@ async def test_cancelled_consumer_closes_shielded() -> None:
     assert outcomes == [Abandoned()]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.on_asyncio
 async def test_cancelled_task_of_asyncio_is_a_cancelled_read() -> None:
     """Not every cancellation comes from a scope of anyio."""
     source, outcomes = AsyncBytes([], stays_open=True), []

@@ -8,7 +8,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from support.loopback import HEAD, Server, chunked
+from support.http.loopback import HEAD, Server, chunked
 from support.openai_chat.chunks import DONE, content
 
 import streamnorm

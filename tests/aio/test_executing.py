@@ -13,7 +13,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_texts import PLAIN, values
+from support.bodies.json_texts import PLAIN, values
 
 import streamnorm
 from streamnorm import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.byte_source import AsyncBytes, AsyncResponse, Cut
+from support.http.byte_source import AsyncBytes, AsyncResponse, Cut
 from support.openai_chat.chunks import DONE, content
-from support.stream_kinds import Open, each_kind, open_events
+from support.streams.kinds import Open, each_kind, open_events
 
 import streamnorm
 from streamnorm import (

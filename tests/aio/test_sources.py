@@ -11,7 +11,7 @@ import httpx
 import httpx2
 import httpx_sse
 import pytest
-from support.byte_source import AsyncBytes, Bytes
+from support.http.byte_source import AsyncBytes, Bytes
 from support.openai_chat.chunks import DONE, content
 
 import streamnorm

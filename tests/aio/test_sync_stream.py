@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.byte_source import AsyncBytes, Bytes, Cut
-from support.corpus import each_recording, pieces
+from support.http.byte_source import AsyncBytes, Bytes, Cut
 from support.openai_chat.chunks import DONE, content
+from support.streams.corpus import each_recording, pieces
 
 import streamnorm
 from streamnorm import (

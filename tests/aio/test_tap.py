@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.byte_source import AsyncBytes, AsyncResponse, Cut
-from support.corpus import each_recording, pieces
+from support.http.byte_source import AsyncBytes, AsyncResponse, Cut
 from support.openai_chat.chunks import DONE, content, frame
+from support.streams.corpus import each_recording, pieces
 
 import streamnorm
 from streamnorm import (

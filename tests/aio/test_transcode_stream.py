@@ -6,10 +6,10 @@ from typing import Any
 
 import anyio
 import pytest
-from support.asgi_client import transcode
-from support.byte_source import AsyncBytes, AsyncResponse, Cut
-from support.corpus import each_recording, pieces
+from support.http.asgi_client import transcode
+from support.http.byte_source import AsyncBytes, AsyncResponse, Cut
 from support.openai_chat.chunks import DONE, call, calls, content, frame
+from support.streams.corpus import each_recording, pieces
 
 import streamnorm
 from streamnorm import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.asgi_caller import Caller
-from support.asgi_client import Message
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 
 from streamnorm import LocalProtocolError
 from streamnorm.asgi.exchange import Exchange

@@ -10,8 +10,8 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from support.asgi_client import Client
-from support.loopback import HEAD, Server, chunked
+from support.http.asgi_client import Client
+from support.http.loopback import HEAD, Server, chunked
 from support.openai_chat.chunks import DONE, content
 
 import streamnorm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.asgi_client import Client, Message
+from support.http.asgi_client import Client, Message
 
 from streamnorm.asgi.exchange import open_exchange
 

@@ -18,8 +18,8 @@ import starlette.requests
 import starlette.responses
 import starlette.routing
 import uvicorn
-from support.asgi_client import CHUNKS, HEADERS, refused, transcode
-from support.byte_source import AsyncBytes, Cut
+from support.http.asgi_client import CHUNKS, HEADERS, refused, transcode
+from support.http.byte_source import AsyncBytes, Cut
 from support.openai_chat.chunks import content
 
 import streamnorm
@@ -165,10 +165,7 @@ async def plain_app(scope: Any, receive: Any, send: Any) -> None:
     await EventStreamResponse(transcode(AsyncBytes(CHUNKS)))(scope, receive, send)
 
 
-on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-
-
-@on_asyncio
+@pytest.mark.on_asyncio
 @pytest.mark.parametrize(
     "app",
     [
@@ -187,7 +184,7 @@ async def test_uvicorn_serves_the_stream(app: Any) -> None:
     assert response.headers["transfer-encoding"] == "chunked"
 
 
-@on_asyncio
+@pytest.mark.on_asyncio
 @frameworks
 async def test_disconnect_from_uvicorn_closes_the_source(framework: Any) -> None:
     source, outcomes = AsyncBytes(CHUNKS[:1], stays_open=True), []
@@ -201,7 +198,7 @@ async def test_disconnect_from_uvicorn_closes_the_source(framework: Any) -> None
     assert outcomes == [Abandoned()]
 
 
-@on_asyncio
+@pytest.mark.on_asyncio
 async def test_disconnect_from_uvicorn_before_the_first_byte_closes_the_source() -> None:
     source, outcomes = AsyncBytes([], stays_open=True), []
     stream = transcode(source, on_end=outcomes.append)
@@ -216,7 +213,7 @@ async def test_disconnect_from_uvicorn_before_the_first_byte_closes_the_source()
     assert outcomes == [Abandoned()]
 
 
-@on_asyncio
+@pytest.mark.on_asyncio
 async def test_broken_stream_does_not_appear_complete_behind_uvicorn() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         source = AsyncBytes([content("half")], error=Cut())

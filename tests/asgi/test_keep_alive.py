@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.asgi_client import CHUNKS, PING, Client, Message, transcode
-from support.byte_source import AsyncBytes
+from support.http.asgi_client import CHUNKS, PING, Client, Message, transcode
+from support.http.byte_source import AsyncBytes
 from trio.testing import MockClock
 
 import streamnorm

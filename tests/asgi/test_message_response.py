@@ -11,10 +11,11 @@ import fastapi
 import httpx
 import pytest
 import starlette.responses
-from support.asgi_client import CHUNKS, Client, Message, refused
-from support.byte_source import AsyncBytes, Cut
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
+from support.http.asgi_client import CHUNKS, Client, Message, refused
+from support.http.byte_source import AsyncBytes, Cut
 from support.openai_chat.chunks import chunk, frame
-from support.telegraph import TELEGRAPH
 
 import streamnorm
 from streamnorm import (
@@ -29,7 +30,6 @@ from streamnorm import (
     UnknownDialect,
     Usage,
 )
-from streamnorm._registry import register
 from streamnorm.asgi import MessageResponse
 
 pytestmark = pytest.mark.anyio
@@ -47,9 +47,8 @@ ANSWER = {
 
 @pytest.fixture(autouse=True)
 def telegraph() -> Iterator[None]:
-    remove = register(TELEGRAPH)
-    yield
-    remove()
+    with registered(TELEGRAPH):
+        yield
 
 
 def response(source: Any, **options: Any) -> MessageResponse:

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream, TaskStatus
-from support.asgi_caller import Caller
-from support.asgi_client import Message
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 
 from streamnorm.asgi import RecordingProxy
 from streamnorm.recording import Recording

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.asgi_caller import Caller, Upstream
-from support.asgi_client import CHUNKS, Message
-from support.byte_source import AsyncBytes
-from support.raw_http import raw_upstream
+from support.http.asgi_caller import Caller, Upstream
+from support.http.asgi_client import CHUNKS, Message
+from support.http.byte_source import AsyncBytes
+from support.http.raw_http import raw_upstream
 
 from streamnorm.asgi import RecordingProxy
 from streamnorm.recording import Recording

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cli_servers import provider
-from support.raw_http import RawUpstream, raw_exchange, raw_upstream, serving
+from support.cli.servers import provider
+from support.http.raw_http import RawUpstream, raw_exchange, raw_upstream, serving
 
 from streamnorm.asgi import RecordingProxy, ReplayApp
 from streamnorm.recording import Recording

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.asgi_client import Client, refused
+from support.http.asgi_client import Client, refused
 
 import streamnorm
 from streamnorm import Limits

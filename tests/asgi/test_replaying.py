@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from support.asgi_caller import Caller
-from support.asgi_client import Message
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 from trio.testing import MockClock
 
 from streamnorm.asgi import ReplayApp

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.asgi_client import CHUNKS, HEADERS, Client, Message, refused, transcode
-from support.byte_source import AsyncBytes, Cut
+from support.http.asgi_client import CHUNKS, HEADERS, Client, Message, refused, transcode
+from support.http.byte_source import AsyncBytes, Cut
 from support.openai_chat.chunks import content, frame
 from support.operation_counts import operations
 

@@ -62,7 +62,7 @@ def report(rounds: int) -> list[Figure]:
 def _streams() -> list[_Stream]:
     # The reader of the corpus is that of the tests.
     sys.path.append(str(Path(__file__).parent.parent))
-    from support.corpus import corpus, payloads
+    from support.streams.corpus import corpus, payloads
 
     streams: list[_Stream] = []
     for dialect in DIALECTS:

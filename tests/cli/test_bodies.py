@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.telegraph import TELEGRAPH
-from support.telegraph_bodies import CAPABILITIES, codec
+from support.example_dialect.bodies import CAPABILITIES, codec
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
 
 from streamnorm import InputMessage, Limits, Request, Text
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext, Written
-from streamnorm._registry import register
 from streamnorm.cli import main
 
 ASKED: dict[str, Any] = {
@@ -77,10 +77,8 @@ def dialects() -> Iterator[None]:
         is_request=lambda body: "morse" in body,
         is_response=lambda body: "morse" in body,
     )
-    removals = [register(TELEGRAPH), register(morse)]
-    yield
-    for remove in removals:
-        remove()
+    with registered(TELEGRAPH, morse):
+        yield
 
 
 def run(*arguments: str | Path, capfdbinary: Out) -> tuple[object, Any, list[str]]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.asgi_client import CHUNKS
+from support.http.asgi_client import CHUNKS
 
 from streamnorm.cli import main
 from streamnorm.recording import RecordedRequest, Recording

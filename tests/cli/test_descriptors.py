@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from support.cli_servers import provider
-from support.limited_gateways import BODY, HEAD, LimitedGateway, limited_gateway, received
+from support.cli.servers import provider
+from support.gateway.limited_processes import BODY, HEAD, LimitedGateway, limited_gateway, received
 
 from streamnorm.testing import FakeProvider
 

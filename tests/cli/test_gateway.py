@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.cli_servers import provider, running
+from support.cli.servers import provider, running
 
 from streamnorm.cli import main
 from streamnorm.testing import FakeProvider, faults
@@ -38,12 +38,6 @@ base_url = "{url}"
 def upstream() -> Iterator[str]:
     with provider(FakeProvider(["It snows."] * 9).app()) as url:
         yield url
-
-
-@pytest.fixture
-def client() -> Iterator[httpx.Client]:
-    with httpx.Client(trust_env=False, timeout=30) as client:
-        yield client
 
 
 def assert_refused(*arguments: object, capsys: pytest.CaptureFixture[str]) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from support.cli_servers import provider
-from support.gateway_calls import POSTS
-from support.limited_gateways import limited_gateway
+from support.cli.servers import provider
+from support.gateway.calls import POSTS
+from support.gateway.limited_processes import limited_gateway
 
 from streamnorm.testing import FakeProvider
 

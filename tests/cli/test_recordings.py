@@ -10,9 +10,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.asgi_client import CHUNKS
-from support.cli_servers import provider, running
-from support.tls import Authority
+from support.cli.servers import provider, running
+from support.http.asgi_client import CHUNKS
+from support.http.tls import Authority
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.cli import main
@@ -49,12 +49,6 @@ def script() -> Provider:
 def upstream(script: Provider) -> Iterator[str]:
     with provider(ReplayApp(script)) as url:
         yield url
-
-
-@pytest.fixture
-def client() -> Iterator[httpx.Client]:
-    with httpx.Client(trust_env=False, timeout=30) as client:
-        yield client
 
 
 def recorded(directory: Path, content: str = "hi") -> Path:

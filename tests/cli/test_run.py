@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.cli_servers import provider
+from support.cli.servers import provider
 
 from streamnorm.cli import main
 from streamnorm.testing import FakeProvider, faults

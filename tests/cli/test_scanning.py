@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.secret_shapes import SHAPED
+from support.recording.secret_shapes import SHAPED
 
 from streamnorm.cli import main
 

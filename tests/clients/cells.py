@@ -16,9 +16,9 @@ from clients.agent import Agent, Expected, Outcome, Report
 from clients.growth import changed_histories
 from clients.upstream import Upstream
 from clients.variants import MODELS, VENDORS, Variant
-from support.gateway_processes import gateway_process
-from support.gateway_servers import served
-from support.history_rules import broken_rules
+from support.bodies.history_rules import broken_rules
+from support.gateway.processes import gateway_process
+from support.gateway.servers import served
 
 __all__ = ["Cell", "Run", "run_cell"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from support.history_rules import PROMPTS
-from support.request_turns import begins_with
+from support.bodies.consecutive_turns import begins_with
+from support.bodies.history_rules import PROMPTS
 
 from streamnorm.testing import FakeRequest
 

@@ -18,7 +18,7 @@ from clients.growth import changed_histories
 from clients.histories import history_of
 from clients.tasks import READ_FILES, Task
 from clients.variants import VARIANTS
-from support.history_rules import PROMPTS
+from support.bodies.history_rules import PROMPTS
 
 from streamnorm import InputMessage, Request, Text, Tool, ToolResult, encode_request
 from streamnorm.testing import FakeRequest

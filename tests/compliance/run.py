@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from compliance import suites
 from compliance.suites import LLM_COMPLY, OPEN_RESPONSES, Result, Suite
 from compliance.upstream import upstream
-from support.cli_servers import provider, running
+from support.cli.servers import provider, running
 
 _DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 _MEMORY = "memory:"

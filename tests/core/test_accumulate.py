@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from support.event_strategies import coalesced, make_stream, messages
-from support.seeded import Draws, draws
+from support.draws import Draws, draws
+from support.streams.event_strategies import coalesced, make_stream, messages
 
 from streamnorm import (
     Accumulator,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.mutations import chunked
+from support.streams.mutations import chunked
 
 from streamnorm import Limits, StreamError
 from streamnorm._core.failures import NOT_A_STREAM

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.json_texts import nested
+from support.bodies.json_texts import nested
 from support.openai_chat.chunks import (
     DONE,
     Decoded,

@@ -7,8 +7,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 from msgspec import structs
-from support.event_strategies import block_runs, coalesced, event_streams, interleaved
-from support.seeded import Draws, draws
+from support.draws import Draws, draws
+from support.streams.event_strategies import block_runs, coalesced, event_streams, interleaved
 
 from streamnorm import (
     Block,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from support.seeded import Draws, draws
+from support.draws import Draws, draws
 
 from streamnorm import LimitExceeded
 from streamnorm._core.limits import StoredBytes

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.json_texts import ANY_TEXT, values
+from support.bodies.json_texts import ANY_TEXT, values
 
 from streamnorm import CacheMark, DecodeError, Tool
 from streamnorm.tools import Namespace

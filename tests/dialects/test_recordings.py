@@ -6,8 +6,8 @@ The recordings of Chat Completions have tests of their own in their room.
 from __future__ import annotations
 
 import pytest
-from support.corpus import recordings
-from support.recordings import assert_outcome, comparable, decode
+from support.recording.comparison import assert_outcome, comparable, decode
+from support.streams.corpus import recordings
 
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording

@@ -22,12 +22,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.body_mutations import damaged_body, json_value
-from support.event_strategies import make_message
-from support.request_checks import BODIES, check_body, check_response
-from support.request_corpus import captured_requests
-from support.requests import conversation, make_request
-from support.seeded import Draws
+from support.bodies.checks import BODIES, check_body, check_response
+from support.bodies.mutations import damaged_body, json_value
+from support.bodies.request_corpus import captured_requests
+from support.bodies.request_strategies import conversation, make_request
+from support.draws import Draws
+from support.streams.event_strategies import make_message
 
 from streamnorm import EncodeError, encode_message, encode_request
 

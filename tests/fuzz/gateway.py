@@ -22,8 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.gateway_fuzz.rounds import fuzzed_gateway
-from support.gateway_processes import COMMANDS
+from support.gateway.fuzz.rounds import fuzzed_gateway
+from support.gateway.processes import COMMANDS
 
 _SHOWN = 60
 _REPORT_S = 60

@@ -22,8 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.corpus import corpus, recordings
-from support.places import READERS, Places, frames_of, payload_of
+from support.streams.corpus import corpus, recordings
+from support.streams.tool_call_readers import READERS, Places, frames_of, payload_of
 
 import streamnorm
 from streamnorm import Completed, Message, ServerToolCall, ToolCall

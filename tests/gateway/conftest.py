@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.valkey_servers import valkey_server
+from support.state.valkey_servers import valkey_url as valkey_url
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """Run each async test on asyncio."""
     return "asyncio"
-
-
-@pytest.fixture(scope="package")
-def valkey_url() -> Iterator[str]:
-    """Provide the URL of a server of Valkey."""
-    with valkey_server() as server:
-        yield f"redis://127.0.0.1:{server.port}/0"
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.asgi_caller import Caller
-from support.asgi_client import Message
-from support.gateway_calls import (
+from support.gateway.calls import (
     CANARY,
     CHAT,
     CONTENTS,
@@ -27,7 +25,9 @@ from support.gateway_calls import (
     shape_for,
     shape_of,
 )
-from support.gateway_upstreams import Records
+from support.gateway.upstreams import Records
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 
 from streamnorm.gateway import ModelConfig
 

@@ -6,8 +6,8 @@ import asyncio
 import json
 
 import pytest
-from support.gateway_calls import opened
-from support.gateway_servers import SERVERS, ServerName, served
+from support.gateway.calls import opened
+from support.gateway.servers import SERVERS, ServerName, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("server", SERVERS)]
 

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.gateway_calls import JSON, body_of, called, opened
-from support.gateway_servers import served
+from support.gateway.calls import JSON, body_of, called, opened
+from support.gateway.servers import served
 
 from streamnorm import Reasoning, Text, ToolCall
 from streamnorm.gateway import CallRecord, Gateway, UpstreamConfig

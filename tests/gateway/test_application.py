@@ -6,10 +6,10 @@ import logging
 from typing import Any
 
 import pytest
-from support.gateway_calls import CANARY, POSTS, called, every_dialect, opened, refused
-from support.gateway_servers import served
-from support.gateway_upstreams import Records
-from support.scripted_upstream import ScriptedUpstream
+from support.gateway.calls import CANARY, POSTS, called, every_dialect, opened, refused
+from support.gateway.servers import served
+from support.gateway.upstreams import Records
+from support.http.scripted_upstream import ScriptedUpstream
 
 from streamnorm import Failed
 from streamnorm.gateway import messages

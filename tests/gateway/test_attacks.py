@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.attacks.bench import Attack
 from support.attacks.catalog import ATTACKS, withstand
-from support.gateway_processes import COMMANDS, missing_for
+from support.gateway.processes import COMMANDS, missing_for
 
 pytestmark = pytest.mark.anyio
 

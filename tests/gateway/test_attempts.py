@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateway_servers import served
-from support.gateway_upstreams import (
+from support.gateway.servers import served
+from support.gateway.upstreams import (
     ABORT,
     ANSWER,
     REQUESTS,

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.gateway_calls import JSON, NOWHERE, asked, body_of, called, opened, scripted
-from support.gateway_servers import served
-from support.loopback import Server
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import JSON, NOWHERE, asked, body_of, called, opened, scripted
+from support.gateway.servers import served
+from support.http.loopback import Server
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm.gateway import ModelConfig, UpstreamConfig, auxiliary
 from streamnorm.testing import FakeProvider

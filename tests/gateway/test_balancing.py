@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateway_servers import served
+from support.gateway.servers import served
 
 from streamnorm._registry import DIALECTS
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig

@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from support.asgi_caller import Caller
-from support.gateway_calls import (
+from support.gateway.calls import (
     CANARY,
     CHAT,
     POSTS,
@@ -18,7 +17,8 @@ from support.gateway_calls import (
     refused,
     scripted,
 )
-from support.gateway_servers import SERVERS, ServerName, served
+from support.gateway.servers import SERVERS, ServerName, served
+from support.http.asgi_caller import Caller
 
 from streamnorm.gateway import ConfigError, Gateway
 

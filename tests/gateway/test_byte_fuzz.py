@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.gateway_fuzz.rounds import fuzzed_gateway
-from support.gateway_processes import COMMANDS, missing_for
+from support.gateway.fuzz.rounds import fuzzed_gateway
+from support.gateway.processes import COMMANDS, missing_for
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.gateway_cancels import cancel_streams
-from support.gateway_servers import SERVERS, ServerName
+from support.gateway.cancelled_streams import cancel_streams
+from support.gateway.servers import SERVERS, ServerName
 
 
 @pytest.mark.slow

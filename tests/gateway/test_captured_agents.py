@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.body_types import problems
-from support.gateway_calls import called, opened
-from support.gateway_servers import served
-from support.history_rules import broken_rules
-from support.request_corpus import captured_requests, needs_requests
+from support.bodies.history_rules import broken_rules
+from support.bodies.request_corpus import captured_requests, needs_requests
+from support.bodies.sdk_types import problems
+from support.gateway.calls import called, opened
+from support.gateway.servers import served
 
 from streamnorm.gateway import CallRecord, UpstreamConfig
 from streamnorm.testing import FakeProvider

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.compactions import FORGED, KEY, TRIGGER, sealed
-from support.gateway_calls import NOWHERE, asked, called, opened, scripted
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.bodies.compactions import FORGED, KEY, TRIGGER, sealed
+from support.gateway.calls import NOWHERE, asked, called, opened, scripted
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm import Message, Usage
 from streamnorm._core.blocks import Reasoning, Refusal, Text, ToolCall

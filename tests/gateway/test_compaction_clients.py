@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 from openai import AsyncOpenAI
-from support.compactions import KEY, TRIGGER
-from support.gateway_servers import RunningGateway, served, served_gateway
-from support.gateway_state import StateClient, provided
-from support.gateway_upstreams import ABORT, DONE, StepUpstream
+from support.bodies.compactions import KEY, TRIGGER
+from support.gateway.servers import RunningGateway, served, served_gateway
+from support.gateway.stateful_clients import StateClient, provided
+from support.gateway.upstreams import ABORT, DONE, StepUpstream
 from support.openai_chat.chunks import chunk, content
 
 from streamnorm import Message, Usage

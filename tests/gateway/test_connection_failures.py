@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +13,10 @@ import aiohttp.client_proto
 import aiohttp.http_parser
 import httpx
 import pytest
-from support.gateway_servers import gateway_config, served
-from support.gateway_upstreams import ANSWER, Records, asked, opened
-from support.raw_http import raw_upstream, serving
-from support.tls import Authority
+from support.gateway.servers import gateway_config, served
+from support.gateway.upstreams import ANSWER, Records, asked, opened
+from support.http.raw_http import raw_upstream, refuse_tls, reset, serving
+from support.http.tls import Authority
 
 from streamnorm.gateway import CallRecord, Config, Gateway, ModelConfig, UpstreamConfig
 
@@ -49,16 +48,6 @@ async def failed_call(upstream: str, *, stream: bool = True) -> tuple[CallRecord
     assert call.ending == "failed"
     message: str = response.json()["error"]["message"]
     return call, message
-
-
-def refuse_tls(connection: socket.socket) -> None:
-    connection.recv(100_000)
-    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-
-def reset(connection: socket.socket) -> None:
-    connection.recv(1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def respond(connection: socket.socket, response: bytes, *, stalls: bool = False) -> None:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from support.gateway_servers import SERVERS, ServerName, served_gateway
-from support.gateway_upstreams import ANSWER, REQUESTS, Head, Records, Step, StepUpstream
+from support.gateway.servers import SERVERS, ServerName, served_gateway
+from support.gateway.upstreams import ANSWER, REQUESTS, Head, Records, Step, StepUpstream
 from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated, Usage

@@ -10,10 +10,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support.asgi_caller import Caller
-from support.asgi_client import Message
-from support.gateway_servers import SERVERS, ServerName, gateway_config, served, served_gateway
-from support.gateway_upstreams import (
+from support.gateway.servers import SERVERS, ServerName, gateway_config, served, served_gateway
+from support.gateway.upstreams import (
     ANSWER,
     REQUESTS,
     Head,
@@ -23,6 +21,8 @@ from support.gateway_upstreams import (
     asked,
     opened,
 )
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated, Usage

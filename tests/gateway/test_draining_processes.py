@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support.gateway_processes import COMMANDS, gateway_process
-from support.gateway_servers import served
-from support.gateway_upstreams import ANSWER, StepUpstream, opened
+from support.gateway.processes import COMMANDS, gateway_process
+from support.gateway.servers import served
+from support.gateway.upstreams import ANSWER, StepUpstream, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

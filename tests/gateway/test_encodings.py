@@ -9,8 +9,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from support.content_codings import ENCODERS, MIB, bombs, every_coding
-from support.gateway_calls import (
+from support.gateway.calls import (
     CANARY,
     CHAT,
     JSON,
@@ -22,6 +21,7 @@ from support.gateway_calls import (
     refused,
     scripted,
 )
+from support.http.content_codings import ENCODERS, MIB, bombs, every_coding
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway_calls import GENERATE, opened
-from support.gateway_calls import asked as requested
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import GENERATE, opened
+from support.gateway.calls import asked as requested
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm._bodies import request_of
 from streamnorm.gateway import response_state

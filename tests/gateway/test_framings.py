@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from support.bedrock.chunks import chunk, exception
 from support.bedrock.signatures import KEY_ID, SECRET, assert_signed
-from support.gateway_calls import CHAT, JSON, MESSAGES, called, opened
-from support.raw_http import RawUpstream, raw_upstream
-from support.streams import decode
+from support.gateway.calls import CHAT, JSON, MESSAGES, called, opened
+from support.http.raw_http import RawUpstream, raw_upstream
+from support.streams.content import decode
 
 from streamnorm import Completed, Failed, TextDelta, Truncated
 from streamnorm.aws import CredentialsError, Signer

@@ -6,8 +6,7 @@ import json
 import random
 
 import pytest
-from support.asgi_caller import Caller
-from support.gateway_calls import (
+from support.gateway.calls import (
     NOWHERE,
     POSTS,
     body_of,
@@ -16,6 +15,7 @@ from support.gateway_calls import (
     refused,
     shape_of,
 )
+from support.http.asgi_caller import Caller
 
 from streamnorm.gateway import ModelConfig, UpstreamConfig
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.gateway_calls import JSON, MESSAGES, POSTS, called, every_dialect, opened
-from support.gateway_servers import served
-from support.scripted_upstream import ScriptedUpstream
+from support.gateway.calls import JSON, MESSAGES, POSTS, called, every_dialect, opened
+from support.gateway.servers import served
+from support.http.scripted_upstream import ScriptedUpstream
 
 pytestmark = pytest.mark.anyio
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.asgi_caller import Caller
-from support.gateway_calls import (
+from support.gateway.calls import (
     CANARY,
     CHAT,
     JSON,
@@ -15,7 +14,8 @@ from support.gateway_calls import (
     opened,
     refused,
 )
-from support.gateway_state import StateClient, provided
+from support.gateway.stateful_clients import StateClient, provided
+from support.http.asgi_caller import Caller
 
 from streamnorm.testing import FakeProvider
 

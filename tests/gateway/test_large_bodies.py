@@ -13,9 +13,9 @@ from typing import Any
 
 import anyio
 import pytest
-from support.gateway_calls import GENERATE, NOWHERE, called, opened
+from support.gateway.calls import GENERATE, NOWHERE, called, opened
+from support.http.raw_http import raw_upstream
 from support.operation_counts import operations_of_thread
-from support.raw_http import raw_upstream
 
 from streamnorm.gateway.body_thread import LARGE_BYTES, BodyThread
 

@@ -6,10 +6,10 @@ import json
 import threading
 
 import pytest
-from support.gateway_servers import served_gateway
-from support.gateway_upstreams import ABORT, Head, Records, Step, StepUpstream, asked
-from support.large_bodies import stream_of
-from support.streams import DIALECTS
+from support.bodies.large import stream_of
+from support.gateway.servers import served_gateway
+from support.gateway.upstreams import ABORT, Head, Records, Step, StepUpstream, asked
+from support.streams.content import DIALECTS
 
 from streamnorm import (
     Completed,

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateway_servers import served_gateway
+from support.gateway.servers import served_gateway
 
 from streamnorm._core.events import Completed, Failed, StreamError, Truncated, Usage
 from streamnorm.gateway.logs import JSONFormatter, RequestLog

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
-from support.gateway_servers import RunningGateway, gateway_config, served_gateway
+from support.gateway.servers import RunningGateway, gateway_config, served_gateway
 
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import ModelConfig

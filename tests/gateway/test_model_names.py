@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gateway_calls import JSON, NOWHERE, POSTS, asked, called, every_dialect, opened
-from support.gateway_servers import gateway_config, served
-from support.scripted_upstream import ScriptedUpstream
+from support.gateway.calls import JSON, NOWHERE, POSTS, asked, called, every_dialect, opened
+from support.gateway.servers import gateway_config, served
+from support.http.scripted_upstream import ScriptedUpstream
 
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import ConfigError, ModelConfig, UpstreamConfig

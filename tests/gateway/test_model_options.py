@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.gateway_calls import asked, called, opened
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import asked, called, opened
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm import EncodeError, Loss, Request, Tool
 from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.gateway_calls import called, opened
+from support.gateway.calls import called, opened
+from support.http.raw_http import raw_upstream
 from support.module_trace import ModuleTrace
 from support.openai_chat.chunks import DONE, content
-from support.raw_http import raw_upstream
 
 from streamnorm._upstream.requests import ClientRequest, Upstream, build_upstream_request
 

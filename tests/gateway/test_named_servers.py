@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gateway_servers import served_gateway
-from support.scripted_upstream import ScriptedUpstream
+from support.gateway.servers import served_gateway
+from support.http.scripted_upstream import ScriptedUpstream
 
 pytestmark = pytest.mark.anyio
 

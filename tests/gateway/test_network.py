@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from support.gateway_servers import gateway_config, served, served_gateway
-from support.gateway_upstreams import (
+from support.gateway.servers import gateway_config, served, served_gateway
+from support.gateway.upstreams import (
     ANSWER,
     TARGET,
     Head,
@@ -27,7 +27,7 @@ from support.gateway_upstreams import (
     asked,
     opened,
 )
-from support.loopback import HEAD, Server, chunked
+from support.http.loopback import HEAD, Server, chunked
 
 from streamnorm import Completed, Truncated, Usage
 from streamnorm._upstream.auxiliary import UpstreamCall

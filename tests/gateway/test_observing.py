@@ -12,7 +12,8 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from support.gateway_servers import gateway_config, served_gateway
+from support.gateway.observers import RecordingObserver
+from support.gateway.servers import gateway_config, served_gateway
 
 from streamnorm.gateway.logs import JSONFormatter
 from streamnorm.gateway.observing import Observers
@@ -33,23 +34,11 @@ class Broken:
         raise KeyError(SAID)
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.begun: list[CallRecord] = []
-        self.ended: list[CallRecord] = []
-
-    def begin(self, call: CallRecord) -> None:
-        self.begun.append(call)
-
-    def end(self, call: CallRecord) -> None:
-        self.ended.append(call)
-
-
 @pytest.mark.anyio
 async def test_broken_observer_breaks_no_request_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    recorder = Recorder()
+    recorder = RecordingObserver()
     async with (
         served_gateway(
             FakeProvider(["Hi.", "Hi."]).app(), observers=(Broken(), recorder)

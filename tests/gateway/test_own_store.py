@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.gateway_state import OTHER_KEY, StateClient, provided
+from support.gateway.stateful_clients import OTHER_KEY, StateClient, provided
 
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
 from streamnorm.state import Found, Lookup, MemoryStore, StoredResponse, StoreError

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway_calls import (
+from support.gateway.calls import (
     CANARY,
     JSON,
     POSTS,
@@ -16,8 +16,8 @@ from support.gateway_calls import (
     opened,
     refused,
 )
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm.gateway import ModelConfig, UpstreamConfig
 

@@ -15,15 +15,15 @@ from typing import Any
 import aiohttp
 import httpx
 import pytest
-from support.gateway_servers import (
+from support.gateway.servers import (
     SERVERS,
     ServerName,
     gateway_config,
     served,
 )
-from support.gateway_upstreams import TARGET
-from support.raw_upstream import ChattyUpstream, json_response, stream_pieces
-from support.tls import Authority
+from support.gateway.upstreams import TARGET
+from support.http.raw_upstream import ChattyUpstream, json_response, stream_pieces
+from support.http.tls import Authority
 
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm.gateway import Gateway

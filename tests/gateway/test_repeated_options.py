@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gateway_calls import opened
-from support.gateway_servers import served
-from support.gateway_state import StateClient
+from support.gateway.calls import opened
+from support.gateway.servers import served
+from support.gateway.stateful_clients import StateClient
 
 from streamnorm.testing import FakeProvider
 

@@ -7,8 +7,8 @@ import time
 from email.utils import formatdate
 
 import pytest
-from support.gateway_servers import served_gateway
-from support.gateway_upstreams import ANSWER, Head, Step, StepUpstream, asked
+from support.gateway.servers import served_gateway
+from support.gateway.upstreams import ANSWER, Head, Step, StepUpstream, asked
 
 from streamnorm import StreamError
 from streamnorm.gateway.attempts import retry_delay, should_retry

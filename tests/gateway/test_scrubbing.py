@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway_servers import served
-from support.gateway_upstreams import ANSWER, Head, Records, StepUpstream, asked
+from support.gateway.servers import served
+from support.gateway.upstreams import ANSWER, Head, Records, StepUpstream, asked
 from support.openai_chat.chunks import chunk
 
 from streamnorm._upstream.requests import Upstream

@@ -6,9 +6,9 @@ import logging
 from typing import Any
 
 import pytest
-from support.compactions import TRIGGER
-from support.gateway_calls import CANARY, asked, opened
-from support.gateway_servers import served
+from support.bodies.compactions import TRIGGER
+from support.gateway.calls import CANARY, asked, opened
+from support.gateway.servers import served
 
 from streamnorm.gateway import ConfigError
 from streamnorm.testing import FakeProvider

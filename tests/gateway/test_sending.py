@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from support.gateway_servers import served_gateway
-from support.gateway_upstreams import ANSWER, REQUESTS, Head, Records, StepUpstream, opened
+from support.gateway.servers import served_gateway
+from support.gateway.upstreams import ANSWER, REQUESTS, Head, Records, StepUpstream, opened
 
 from streamnorm import Completed, Failed, Truncated, Usage
 from streamnorm.validation import validate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from support.gateway_servers import SERVERS, ServerName, served_gateway
+from support.gateway.servers import SERVERS, ServerName, served_gateway
 
 from streamnorm.testing import FakeProvider
 

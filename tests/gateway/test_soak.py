@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.gateway_soak import soak
+from support.gateway.soak import soak
 
 _MAX_GROWTH_BYTES = 8 * 1024 * 1024  # of which most fills caches
 

@@ -6,9 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from support.asgi_caller import Caller
-from support.gateway_calls import JSON, opened
-from support.gateway_state import OTHER_KEY, PREVIOUS, WEATHER, StateClient, not_found, provided
+from support.gateway.calls import JSON, opened
+from support.gateway.stateful_clients import (
+    OTHER_KEY,
+    PREVIOUS,
+    WEATHER,
+    StateClient,
+    not_found,
+    provided,
+)
+from support.http.asgi_caller import Caller
 
 from streamnorm import decode_request
 from streamnorm.gateway import Gateway

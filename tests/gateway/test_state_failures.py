@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway_calls import CANARY, NOWHERE, asked, opened
-from support.gateway_state import PREVIOUS, StateClient, provided
-from support.valkey_servers import valkey_server
+from support.gateway.calls import CANARY, NOWHERE, asked, opened
+from support.gateway.observers import RecordingObserver
+from support.gateway.stateful_clients import PREVIOUS, StateClient, provided
+from support.state.valkey_servers import valkey_server
 
 from streamnorm import Completed
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
 from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.records import CallRecord
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.state import MemoryStore
@@ -62,19 +62,6 @@ async def test_requests_without_state_need_no_store(tmp_path: Path) -> None:
     assert response["store"] is False
 
 
-class Calls:
-    """An observer that stores the records of requests that have ended."""
-
-    def __init__(self) -> None:
-        self.ended: list[CallRecord] = []
-
-    def begin(self, call: CallRecord) -> None:
-        pass
-
-    def end(self, call: CallRecord) -> None:
-        self.ended.append(call)
-
-
 def breaking(path: Path, text: str) -> FakeProvider:
     """Return a provider that destroys a store, and answers with a text."""
 
@@ -90,7 +77,7 @@ def breaking(path: Path, text: str) -> FakeProvider:
 
 async def test_stream_that_cannot_be_stored_ends_with_its_answer(tmp_path: Path) -> None:
     """It has been paid for; an error in its place makes the client ask for it again."""
-    path, calls = tmp_path / "state.db", Calls()
+    path, calls = tmp_path / "state.db", RecordingObserver()
     provider = breaking(path, "Hello there, this is a long answer.")
     async with provided(provider, state=f"sqlite:{path}", observers=(calls,)) as app:
         status, events = await StateClient(app).stream("Hi.")
@@ -118,7 +105,7 @@ async def test_compaction_that_cannot_be_stored_reaches_its_client(tmp_path: Pat
 
 
 async def test_whole_answer_that_cannot_be_stored_reaches_its_client(tmp_path: Path) -> None:
-    path, calls = tmp_path / "state.db", Calls()
+    path, calls = tmp_path / "state.db", RecordingObserver()
     provider = breaking(path, "Hello there.")
     async with provided(provider, state=f"sqlite:{path}", retries=2, observers=(calls,)) as app:
         response = await StateClient(app).create("Hi.")

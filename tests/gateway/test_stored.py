@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.gateway_calls import CANARY, NOWHERE, asked, body_of, called, opened, scripted
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import CANARY, NOWHERE, asked, body_of, called, opened, scripted
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm.gateway import UpstreamConfig
 

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from support.gateway_servers import gateway_config, served_gateway
+from support.gateway.servers import gateway_config, served_gateway
 
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import Config, UpstreamConfig, telemetry

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gateway_calls import JSON, asked, opened
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import JSON, asked, opened
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 pytestmark = pytest.mark.anyio
 

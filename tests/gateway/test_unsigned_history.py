@@ -10,9 +10,9 @@ import re
 from typing import Any
 
 import pytest
-from support.gateway_calls import asked, opened
-from support.gateway_servers import served
-from support.scripted_upstream import Answered, ScriptedUpstream
+from support.gateway.calls import asked, opened
+from support.gateway.servers import served
+from support.http.scripted_upstream import Answered, ScriptedUpstream
 
 from streamnorm.gateway import UpstreamConfig
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from support.gateway_servers import SERVERS, ServerName, gateway_config, served
-from support.gateway_upstreams import asked
-from support.raw_http import raw_upstream
+from support.gateway.servers import SERVERS, ServerName, gateway_config, served
+from support.gateway.upstreams import asked
+from support.http.raw_http import raw_upstream
 
 from streamnorm.gateway import Gateway
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from support.asgi_caller import Caller
-from support.asgi_client import Message
-from support.gateway_calls import POSTS, called, opened, refused, shape_of
+from support.gateway.calls import POSTS, called, opened, refused, shape_of
+from support.http.asgi_caller import Caller
+from support.http.asgi_client import Message
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import brotli
 import pytest
-from support.content_codings import ENCODERS, MIB, bombs, every_coding, raw_deflate, zstd
-from support.gateway_calls import CANARY, CHAT
+from support.gateway.calls import CANARY, CHAT
+from support.http.content_codings import ENCODERS, MIB, bombs, every_coding, raw_deflate, zstd
 
 from streamnorm.http import codings
 from streamnorm.http.codings import (

@@ -6,15 +6,14 @@ import errno
 import os
 import socket
 import ssl
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-from support.asgi_caller import Caller
-from support.raw_http import raw_upstream, serving
-from support.tls import Authority
+from support.http.asgi_caller import Caller
+from support.http.raw_http import raw_upstream, refuse_tls, reset, serving
+from support.http.tls import Authority
 
 from streamnorm.asgi import RecordingProxy
 from streamnorm.http.failures import failed_request, reason_of
@@ -35,16 +34,6 @@ async def reason(upstream: str, directory: Path, ca: Path | None = None) -> str:
     await app.aclose()
     assert caller.status == 502
     return caller.error["message"]
-
-
-def refuse_tls(connection: socket.socket) -> None:
-    connection.recv(100_000)
-    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-
-def reset(connection: socket.socket) -> None:
-    connection.recv(1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 async def test_trusted_certificate_is_accepted(authority: Authority, tmp_path: Path) -> None:

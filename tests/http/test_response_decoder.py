@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from support.http_families import URL, recorded_in
-from support.mutations import chunked
+from support.http.families import URL, recorded_in
+from support.streams.mutations import chunked
 
 from streamnorm.recording import Recording
 from streamnorm.recording.exchange import WireRequest

@@ -12,7 +12,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from support.inspect_command import ATTACK, COMMAND, END, ESCAPED, ROOT, page, run
+from support.cli.inspect_command import ATTACK, COMMAND, END, ESCAPED, ROOT, page, run
 from support.openai_chat.chunks import call, calls, content, frame, reasoning
 
 from streamnorm.cli import main

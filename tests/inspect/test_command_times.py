@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.inspect_command import ATTACK, END, page, run
+from support.cli.inspect_command import ATTACK, END, page, run
 from support.openai_chat.chunks import content, frame
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from support.corpus import each_recording
-from support.mutations import chunked
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
+from support.streams.corpus import each_recording
+from support.streams.mutations import chunked
 
 from streamnorm import (
     Completed,

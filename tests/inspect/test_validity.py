@@ -5,9 +5,9 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from support.corpus import each_recording
-from support.mutations import chunked
 from support.openai_chat.chunks import DONE, chunk, content
+from support.streams.corpus import each_recording
+from support.streams.mutations import chunked
 
 from streamnorm import Limits
 from streamnorm._registry import DIALECTS

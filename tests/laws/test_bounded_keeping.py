@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.endless_streams import ENDLESS_STREAMS, endless_stream
 from support.operation_counts import KIB, peak
-from support.run_comparison import every_frame_in_full
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
+from support.streams.endless import ENDLESS_STREAMS, endless_stream
+from support.streams.run_comparison import every_frame_in_full
 
 from streamnorm import Failed, Limits, Outcome, Transcoder
 from streamnorm.codec import decoder

@@ -8,16 +8,16 @@ from itertools import permutations
 import pytest
 from hypothesis import assume, given
 from msgspec import structs
-from support.bodies import make_source
-from support.body_types import problems
-from support.chunkings import cut_at_random
-from support.corpus import each_recording_of
-from support.history_rules import broken_rules
-from support.request_checks import BODIES
-from support.request_turns import assert_prefix
-from support.requests import conversation, make_request
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import decode, encode
+from support.bodies.checks import BODIES
+from support.bodies.consecutive_turns import assert_prefix
+from support.bodies.history_rules import broken_rules
+from support.bodies.request_strategies import conversation, make_request
+from support.bodies.samples import make_source
+from support.bodies.sdk_types import problems
+from support.draws import Draws, draws, with_half_the_examples
+from support.streams.chunkings import cut_at_random
+from support.streams.content import decode, encode
+from support.streams.corpus import each_recording_of
 
 from streamnorm import (
     CacheMark,

@@ -6,10 +6,9 @@ import random
 from itertools import groupby
 
 import pytest
-from support.chunkings import events_of
-from support.corpus import CorpusStream, corpus, each_provider_of, needs_corpus, pieces
-from support.judges import assert_client_has
-from support.streams import (
+from support.streams.chunkings import events_of
+from support.streams.client_readings import assert_client_has
+from support.streams.content import (
     DIALECTS,
     ENCODER_OPTIONS,
     content_of,
@@ -20,7 +19,8 @@ from support.streams import (
     projected,
     transcode,
 )
-from support.terminals import cuts, terminal_was_read
+from support.streams.corpus import CorpusStream, corpus, each_provider_of, needs_corpus, pieces
+from support.streams.terminal_rules import cuts, terminal_was_read
 
 from streamnorm import (
     Completed,

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import given, note
 from msgspec.structs import replace
-from support.bodies import any_body, make_source
-from support.chunkings import CHUNKINGS, events_of
-from support.corpus import CorpusStream, each_provider_of, each_recording_of, pieces
-from support.delta_streams import DELTA_STREAMS, delta_stream
-from support.encoded_streams import make_encoded_stream
-from support.mutations import cut_anywhere
+from support.bodies.samples import any_body, make_source
+from support.draws import Draws, draws
 from support.operation_counts import operations
-from support.run_comparison import (
+from support.streams.chunkings import CHUNKINGS, events_of
+from support.streams.content import DIALECTS
+from support.streams.corpus import CorpusStream, each_provider_of, each_recording_of, pieces
+from support.streams.delta_streams import DELTA_STREAMS, delta_stream
+from support.streams.encoded import make_encoded_stream
+from support.streams.mutations import cut_anywhere
+from support.streams.run_comparison import (
     Route,
     assert_same_without_run,
     every_frame_in_full,
@@ -30,9 +32,7 @@ from support.run_comparison import (
     seeded_sample,
     stream_routes,
 )
-from support.seeded import Draws, draws
-from support.short_streams import PINGS
-from support.streams import DIALECTS
+from support.streams.short import PINGS
 
 from streamnorm import Event
 from streamnorm.codec import decoder

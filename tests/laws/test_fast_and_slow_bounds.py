@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from support.chunkings import CHUNKINGS
-from support.delta_streams import DELTA_STREAMS, MARK, DeltaStream, delta_stream
-from support.run_comparison import (
+from support.streams.chunkings import CHUNKINGS
+from support.streams.content import DIALECTS
+from support.streams.delta_streams import DELTA_STREAMS, MARK, DeltaStream, delta_stream
+from support.streams.run_comparison import (
     Reading,
     Route,
     assert_same_without_run,
@@ -21,7 +22,6 @@ from support.run_comparison import (
     seeded_sample,
     stream_routes,
 )
-from support.streams import DIALECTS
 
 from streamnorm import Completed, Failed, Limits
 

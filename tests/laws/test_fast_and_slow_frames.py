@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.anthropic.frames import STOP, block, end, start, stop
-from support.chunkings import CHUNKINGS
-from support.delta_mutations import damaged_bytes, other_payloads, other_spellings
-from support.delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
-from support.mutations import chunked
-from support.recordings import comparable
-from support.run_comparison import (
+from support.recording.comparison import comparable
+from support.streams.chunkings import CHUNKINGS
+from support.streams.delta_mutations import damaged_bytes, other_payloads, other_spellings
+from support.streams.delta_streams import DELTA_STREAMS, DeltaStream, delta_stream
+from support.streams.mutations import chunked
+from support.streams.run_comparison import (
     Route,
     assert_same_without_run,
     seeded_choice,

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from support.legal_targets import TARGETS, Target
+from support.bodies.legal_targets import TARGETS, Target
 
 from streamnorm import EncodeError, translate_request
 

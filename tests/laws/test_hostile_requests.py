@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.body_mutations import damaged_body, json_value
-from support.odd_requests import odd_requests
-from support.request_checks import BODIES, check_body
-from support.request_corpus import captured_requests, needs_requests
-from support.requests import make_request
-from support.seeded import Draws, draws
+from support.bodies.arbitrary_requests import odd_requests
+from support.bodies.checks import BODIES, check_body
+from support.bodies.mutations import damaged_body, json_value
+from support.bodies.request_corpus import captured_requests, needs_requests
+from support.bodies.request_strategies import make_request
+from support.draws import Draws, draws
 
 from streamnorm import (
     DecodeError,

@@ -10,11 +10,11 @@ from collections import Counter
 
 import pytest
 from hypothesis import assume, given, settings
-from support.legal_targets import TARGETS, Target, legal_or_refused
-from support.request_checks import BODIES
-from support.request_corpus import RealRequest, needs_requests, real_requests
-from support.requests import hostile_requests, requests
-from support.seeded import Draws, draws, with_half_the_examples
+from support.bodies.checks import BODIES
+from support.bodies.legal_targets import TARGETS, Target, legal_or_refused
+from support.bodies.request_corpus import RealRequest, needs_requests, real_requests
+from support.bodies.request_strategies import hostile_requests, requests
+from support.draws import Draws, draws, with_half_the_examples
 
 from streamnorm import DecodeError, EncodeError, Request, decode_request, encode_request
 

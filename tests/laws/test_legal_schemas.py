@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
-from support.legal_targets import Target, legal_or_refused
-from support.schema_strategies import KEYWORDS, definitions, junk, schema
-from support.seeded import Draws, draws
+from support.bodies.legal_targets import Target, legal_or_refused
+from support.bodies.schema_strategies import KEYWORDS, definitions, junk, schema
+from support.draws import Draws, draws
 
 from streamnorm import EncodeError, InputMessage, OutputFormat, Request, Text, Tool, encode_request
 

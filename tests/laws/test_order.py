@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, note
 from support.anthropic.reader import frames
-from support.bodies import make_source
-from support.corpus import each_recording_of, payloads
-from support.mutations import chunked
+from support.bodies.samples import make_source
+from support.draws import Draws, draws, with_half_the_examples
 from support.openai_chat.reader import chunks
 from support.openai_responses import reader as responses_reader
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import DIALECTS, decode, overlaps, transcode
+from support.streams.content import DIALECTS, decode, overlaps, transcode
+from support.streams.corpus import each_recording_of, payloads
+from support.streams.mutations import chunked
 
 from streamnorm import BlockStart, Event, ToolCall, Transcoder
 from streamnorm._core.ordering import Sequencer

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from msgspec import structs
-from support.legal_targets import TARGETS, Target, violations_of
-from support.request_corpus import RealRequest, needs_requests, real_requests
+from support.bodies.legal_targets import TARGETS, Target, violations_of
+from support.bodies.request_corpus import RealRequest, needs_requests, real_requests
 
 from streamnorm import DecodeError, Encoded, EncodeError, decode_request, encode_request
 from streamnorm._upstream.requests import splice

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from support.bodies import make_source
-from support.corpus import recordings
-from support.judges import ends_in_error
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import DIALECTS, decode, transcode
-from support.terminals import cuts, terminal_was_read
+from support.bodies.samples import make_source
+from support.draws import Draws, draws, with_half_the_examples
+from support.streams.client_readings import ends_in_error
+from support.streams.content import DIALECTS, decode, transcode
+from support.streams.corpus import recordings
+from support.streams.terminal_rules import cuts, terminal_was_read
 
 from streamnorm import Completed, MessageStart, MessageStop, Ping, Truncated
 from streamnorm.codec import decoder

@@ -10,8 +10,8 @@ import re
 from functools import cache
 
 import pytest
-from support.corpus import corpus, needs_corpus, recordings
-from support.streams import DIRECTIONS
+from support.streams.content import DIRECTIONS
+from support.streams.corpus import corpus, needs_corpus, recordings
 
 from streamnorm import Completed, Transcoder
 from streamnorm.validation import validate

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import example, given
-from support.bodies import any_body, make_source
-from support.corpus import each_recording_of
-from support.made_streams import has_same_messages
-from support.mutations import chunked, cut_anywhere
+from support.bodies.samples import any_body, make_source
+from support.draws import Draws, draws, with_half_the_examples
 from support.openai_chat.strategies import agrees
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import DIALECTS, Decoded, decode
+from support.streams.content import DIALECTS, Decoded, decode
+from support.streams.corpus import each_recording_of
+from support.streams.generated import has_same_messages
+from support.streams.mutations import chunked, cut_anywhere
 
 from streamnorm import Completed, Failed, StreamError, Truncated, accumulate, message_events
 from streamnorm.recording import Recording

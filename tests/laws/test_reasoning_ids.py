@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from support.streams import decode, transcode
+from support.streams.content import decode, transcode
 
 from streamnorm import Reasoning, accumulate, decode_request, encode_message, encode_request
 from streamnorm.validation import validate_request

@@ -6,8 +6,8 @@ import gc
 import weakref
 
 import pytest
-from support.corpus import recordings
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
+from support.streams.corpus import recordings
 
 from streamnorm import Transcoder
 from streamnorm.codec import decoder

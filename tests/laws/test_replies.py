@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import assume, given
 from msgspec import structs
-from support.request_checks import BODIES
-from support.requests import make_request
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import decode, encode, transcode
+from support.bodies.checks import BODIES
+from support.bodies.request_strategies import make_request
+from support.draws import Draws, draws, with_half_the_examples
+from support.streams.content import decode, encode, transcode
 
 from streamnorm import (
     EncodeError,

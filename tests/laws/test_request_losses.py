@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from msgspec import structs
-from support.request_checks import BODIES
-from support.requests import make_request
-from support.same_requests import same
-from support.seeded import Draws, draws
+from support.bodies.checks import BODIES
+from support.bodies.request_equality import same
+from support.bodies.request_strategies import make_request
+from support.draws import Draws, draws
 
 from streamnorm import (
     EncodeError,

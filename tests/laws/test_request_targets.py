@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from msgspec import structs
-from support.request_checks import BODIES
-from support.request_turns import a_turn_apart, assert_prefix
-from support.requests import hostile_requests
-from support.seeded import Draws, draws, with_half_the_examples
+from support.bodies.checks import BODIES
+from support.bodies.consecutive_turns import a_turn_apart, assert_prefix
+from support.bodies.request_strategies import hostile_requests
+from support.draws import Draws, draws, with_half_the_examples
 
 from streamnorm import Encoded, EncodeError, Request, decode_request, encode_request
 from streamnorm._core.bodies.projection import RepairPolicy

@@ -10,13 +10,13 @@ from contextlib import suppress
 import pytest
 from hypothesis import assume, given
 from msgspec import structs
-from support.body_types import problems
+from support.bodies.checks import BODIES
+from support.bodies.consecutive_turns import a_turn_apart, assert_prefix
+from support.bodies.request_equality import same, without
+from support.bodies.request_strategies import hostile_requests, requests
+from support.bodies.sdk_types import problems
+from support.draws import Draws, draws, with_half_the_examples
 from support.openai_responses.requests import within_the_types
-from support.request_checks import BODIES
-from support.request_turns import a_turn_apart, assert_prefix
-from support.requests import hostile_requests, requests
-from support.same_requests import same, without
-from support.seeded import Draws, draws, with_half_the_examples
 
 from streamnorm import (
     Encoded,

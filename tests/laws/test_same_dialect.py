@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.bodies import any_body, make_source
-from support.chunkings import events_of
-from support.corpus import each_recording_of
-from support.mutations import chunked, cut_anywhere
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import DIALECTS, content_of, decode, projected, transcode
+from support.bodies.samples import any_body, make_source
+from support.draws import Draws, draws, with_half_the_examples
+from support.streams.chunkings import events_of
+from support.streams.content import DIALECTS, content_of, decode, projected, transcode
+from support.streams.corpus import each_recording_of
+from support.streams.mutations import chunked, cut_anywhere
 
 from streamnorm import Completed, Failed, Message, StreamError, accumulate
 from streamnorm.codec import decoder

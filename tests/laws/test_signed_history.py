@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.corpus import corpus, needs_corpus
-from support.request_checks import BODIES
-from support.streams import decode, transcode
+from support.bodies.checks import BODIES
+from support.streams.content import decode, transcode
+from support.streams.corpus import corpus, needs_corpus
 
 from streamnorm import (
     Completed,

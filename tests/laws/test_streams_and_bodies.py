@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
-from support.corpus import each_recording_of
-from support.event_strategies import messages
-from support.run_comparison import seeded_sample
-from support.streams import decode, encode, transcode
+from support.bodies.json_values import value_or_text
+from support.streams.content import decode, encode, transcode
+from support.streams.corpus import each_recording_of
+from support.streams.event_strategies import messages
+from support.streams.run_comparison import seeded_sample
 
 from streamnorm import (
     Completed,
@@ -60,18 +60,10 @@ def said(message: Message) -> dict[str, Any]:
     return {
         "head": (message.id, message.model),
         "texts": texts,
-        "calls": [(call.id, call.name, value_of(call.arguments)) for call in calls],
+        "calls": [(call.id, call.name, value_or_text(call.arguments)) for call in calls],
         "end": (message.stop_reason, message.stop_sequence),
         "tokens": (message.usage.input_tokens, message.usage.output_tokens),
     }
-
-
-def value_of(arguments: str) -> Any:
-    """Return the value of arguments, or their text if they are none: a custom tool's."""
-    try:
-        return json.loads(arguments or "{}")
-    except ValueError:
-        return arguments
 
 
 @each_recording_of(*DIALECTS)
@@ -109,7 +101,7 @@ def is_whole(block: object) -> bool:
         return True
     if block.kind == "custom":
         return not block.is_unfinished
-    return isinstance(value_of(block.arguments), dict)
+    return isinstance(value_or_text(block.arguments), dict)
 
 
 @each_target

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from support.corpus import corpus, each_recording_of, needs_corpus
-from support.round_trips import carried_back
-from support.streams import DIALECTS, decode, transcode
+from support.streams.content import DIALECTS, decode, transcode
+from support.streams.corpus import corpus, each_recording_of, needs_corpus
+from support.streams.signatures import carried_back
 
 from streamnorm import (
     BlockStart,

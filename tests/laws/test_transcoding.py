@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, note
-from support.bodies import any_body, make_source
-from support.corpus import each_recording_of
-from support.judges import assert_client_has, ends_in_error
-from support.made_streams import has_same_messages
-from support.mutations import chunked, cut_anywhere
+from support.bodies.samples import any_body, make_source
+from support.draws import Draws, draws
 from support.openai_chat.strategies import agrees
-from support.seeded import Draws, draws
-from support.streams import (
+from support.streams.client_readings import assert_client_has, ends_in_error
+from support.streams.content import (
     DIALECTS,
     ENCODER_OPTIONS,
     content_of,
@@ -27,6 +24,9 @@ from support.streams import (
     transcode,
     with_sorted_blocks,
 )
+from support.streams.corpus import each_recording_of
+from support.streams.generated import has_same_messages
+from support.streams.mutations import chunked, cut_anywhere
 
 from streamnorm import Completed, ServerToolCall, ToolCall, accumulate, message_events
 from streamnorm.recording import Recording

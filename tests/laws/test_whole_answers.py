@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.corpus import each_recording_of, needs_corpus
-from support.run_comparison import seeded_sample
-from support.streams import decode, encode
-from support.whole_answers import answer_pairs, generated_answers
+from support.bodies.responses import answer_pairs, generated_answers
+from support.streams.content import decode, encode
+from support.streams.corpus import each_recording_of, needs_corpus
+from support.streams.run_comparison import seeded_sample
 
 from streamnorm import (
     Completed,

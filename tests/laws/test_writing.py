@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.corpus import each_recording_of
-from support.event_strategies import make_stream
-from support.judges import assert_client_has
-from support.seeded import Draws, draws, with_half_the_examples
-from support.streams import (
+from support.draws import Draws, draws, with_half_the_examples
+from support.streams.client_readings import assert_client_has
+from support.streams.content import (
     DIALECTS,
     ENCODER_OPTIONS,
     content_of,
@@ -23,6 +21,8 @@ from support.streams import (
     projected,
     with_sorted_blocks,
 )
+from support.streams.corpus import each_recording_of
+from support.streams.event_strategies import make_stream
 
 from streamnorm import (
     BlockStart,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import EVERYTHING
+from support.bodies.projection_targets import EVERYTHING
+from support.example_dialect.registration import registered
 
 import streamnorm
 from streamnorm import EncodeError, InputMessage, Loss, Request, Text
@@ -18,7 +19,6 @@ from streamnorm._core.codec import BodyCodec, Dialect, ReadContext, WriteContext
 from streamnorm._core.events import Event
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
-from streamnorm._registry import register
 from streamnorm.profiles import Profiles
 
 NAME = "imagined"
@@ -92,7 +92,7 @@ CODEC = BodyCodec(
 
 @pytest.fixture
 def profiles(tmp_path: Path) -> Iterator[Profiles]:
-    remove = register(
+    with registered(
         Dialect(
             name=NAME,
             aliases=(),
@@ -100,11 +100,10 @@ def profiles(tmp_path: Path) -> Iterator[Profiles]:
             body=lambda: CODEC,
             is_request=lambda body: "model" in body,
         )
-    )
-    path = tmp_path / "own.toml"
-    path.write_text(PROFILES, encoding="utf-8")
-    yield Profiles.load(path)
-    remove()
+    ):
+        path = tmp_path / "own.toml"
+        path.write_text(PROFILES, encoding="utf-8")
+        yield Profiles.load(path)
 
 
 def asked(**fields: Any) -> Request:

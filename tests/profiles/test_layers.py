@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from support.request_targets import EVERYTHING
+from support.bodies.projection_targets import EVERYTHING
 
 from streamnorm._core.errors import EncodeError
 from streamnorm.profiles import ProfileError, Profiles

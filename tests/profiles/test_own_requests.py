@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.rules.chat import messages, said
 
 from streamnorm import EncodeError, ReasoningOptions, decode_request, encode_request
 
@@ -28,14 +29,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "r", "schema": {"type": "object"}}}
 JSON = {"type": "json_object"}
 OK = {"role": "assistant", "content": "OK."}
-
-
-def messages(*values: dict[str, Any]) -> dict[str, Any]:
-    return {"messages": list(values)}
-
-
-def said(*parts: dict[str, Any]) -> dict[str, Any]:
-    return messages({"role": "user", "content": list(parts)})
 
 
 LOOP = messages(HI, CALLING, RESULT, HI)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import EVERYTHING
+from support.bodies.projection_targets import EVERYTHING
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.errors import ProfileError

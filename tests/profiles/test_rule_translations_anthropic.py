@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.rule_translations import Translation
+from support.rules.translations import Translation
 
 CHAT, MESSAGES, GEMINI, RESPONSES = "openai_chat", "anthropic", "gemini", "openai_responses"
 OPUS = "claude-opus-4-8"

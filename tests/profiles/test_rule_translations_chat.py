@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from support.rule_translations import Translation
+from support.rules.translations import Translation
 
 CHAT, MESSAGES, GEMINI, RESPONSES = "openai_chat", "anthropic", "gemini", "openai_responses"
 QUESTION: dict[str, Any] = {"role": "user", "content": "Rome?"}

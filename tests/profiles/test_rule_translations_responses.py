@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.rule_translations import Translation
+from support.rules.translations import Translation
 
 from streamnorm import translate_request
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.schema_cases import ANTHROPIC, CHAT, GEMINI, RESPONSES, TEXT
-from support.schema_requests import answering, calling, gemini_parameters, gemini_response
+from support.bodies.schema_requests import answering, calling, gemini_parameters, gemini_response
+from support.rules.schemas import ANTHROPIC, CHAT, GEMINI, RESPONSES, TEXT
 
 from streamnorm import Encoded, EncodeError, translate_request
 from streamnorm.validation import validate_request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.profile_rows import capabilities_for, fitted_for
+from support.rules.profile_rows import capabilities_for, fitted_for
 
 from streamnorm._core.bodies.wire_fields import endpoint_path
 

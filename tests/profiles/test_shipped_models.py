@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.profile_rows import SAMPLING, Row, capabilities_for, fitted_for
+from support.rules.profile_rows import SAMPLING, Row, capabilities_for, fitted_for
 
 ADAPTIVE = ("low", "medium", "high", "xhigh", "max")
 LOGS = ["logit_bias", "logprobs", "top_logprobs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.profile_rows import Row
+from support.rules.profile_rows import Row
 
 from streamnorm.profiles.layers import shipped_profiles
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from msgspec import structs
-from support.profile_rows import SAMPLING, Row, capabilities_for, fitted_for
+from support.rules.profile_rows import SAMPLING, Row, capabilities_for, fitted_for
 
 from streamnorm._core.bodies.wire_fields import fit_fields
 from streamnorm._core.losses import Losses

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.playbacks import outcome
-from support.recordings import comparable
+from support.recording.comparison import comparable
+from support.recording.outcomes import outcome
 
 from streamnorm import Completed, iter_events
 from streamnorm.codec import decoder

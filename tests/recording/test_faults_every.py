@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from support.corpus import each_recording_of
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
+from support.streams.corpus import each_recording_of
 
 from streamnorm.recording import RecordedResponse, Recording, faults
 from streamnorm.recording.format import Companion

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.corpus import recordings
-from support.playbacks import outcome
+from support.recording.outcomes import outcome
+from support.streams.corpus import recordings
 
 from streamnorm import Completed, Failed, StreamError
 from streamnorm.recording import Recording, faults

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.corpus import recordings
-from support.streams import DIALECTS
-from support.terminals import terminal_was_read
+from support.streams.content import DIALECTS
+from support.streams.corpus import recordings
+from support.streams.terminal_rules import terminal_was_read
 
 from streamnorm import Completed, Event, Failed, Outcome, Truncated
 from streamnorm._core.gate import Gate

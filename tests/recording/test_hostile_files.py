@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.cli_servers import provider
-from support.raw_http import raw_exchange
+from support.cli.servers import provider
+from support.http.raw_http import raw_exchange
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording import Recording, RecordingError

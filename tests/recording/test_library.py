@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, structs
-from support.recording_libraries import (
+from support.recording.libraries import (
     CHAT,
     MESSAGES,
     ask,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recording_libraries import (
+from support.recording.libraries import (
     CHAT,
     MESSAGES,
     ask,

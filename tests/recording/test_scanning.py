@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.secret_shapes import SHAPED
+from support.recording.secret_shapes import SHAPED
 
 from streamnorm.recording import RecordedRequest, Recording, scanning
 from streamnorm.recording.exchange import WireRequest

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from support.stores import MAX_BYTES, AnyStore, emptied
-from support.valkey_servers import valkey_server
+from support.state.stores import MAX_BYTES, AnyStore, emptied
+from support.state.valkey_servers import valkey_url as valkey_url
 
 from streamnorm.state import MemoryStore, RedisStore, SQLiteStore
-
-
-@pytest.fixture(scope="package")
-def valkey_url() -> Iterator[str]:
-    """Provide the URL of a server of Valkey."""
-    with valkey_server() as server:
-        yield f"redis://127.0.0.1:{server.port}/0"
 
 
 @pytest.fixture
@@ -50,3 +43,9 @@ async def store(
         made = RedisStore(url, max_chain_bytes=MAX_BYTES)
     yield made
     await made.aclose()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a file that does not exist yet."""
+    return tmp_path / "state.db"

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from support.compactions import FORGED, KEY, TRIGGER, sealed
-from support.stored_responses import call, message, output, reasoning, said
+from support.bodies.compactions import FORGED, KEY, TRIGGER, sealed
+from support.state.responses import call, message, output, reasoning, said
 
 from streamnorm import DecodeError, Message
 from streamnorm._core.blocks import Reasoning, Refusal, ServerToolCall, Text, ToolCall

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.compactions import KEY, TRIGGER, sealed
+from support.bodies.compactions import KEY, TRIGGER, sealed
 from support.operation_counts import operations
-from support.stored_responses import response
+from support.state.responses import response
 
 from streamnorm.state import Lookup, MemoryStore, Turn
 from streamnorm.state.compaction import Sealer, asks_for_compaction, open_summaries, summary_request

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stored_responses import answered, message
+from support.state.responses import answered, message
 
 from streamnorm import DecodeError
 from streamnorm.state import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.compactions import FORGED, KEY, TRIGGER, sealed
+from support.bodies.compactions import FORGED, KEY, TRIGGER, sealed
 
 from streamnorm import DecodeError
 from streamnorm.state import StateError

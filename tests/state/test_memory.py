@@ -7,17 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stored_responses import response
+from support.state.responses import response
+from support.state.stores import Clock
 
 from streamnorm.state import Found, Item, Lookup, MemoryStore, ResponseStore, SyncResponseStore
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def chain(store: MemoryStore, id: str, scope: str = "a") -> list[str]:

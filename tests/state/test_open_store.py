@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.stored_responses import response
+from support.state.responses import response
 
 from streamnorm.state import Lookup, MemoryStore, RedisStore, SQLiteStore, open_store
 

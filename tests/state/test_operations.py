@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
-from support.stored_responses import answered, asked, call, message, output, said
+from support.state.responses import answered, asked, call, message, output, said
 
 from streamnorm import Message, Reply, Text, encode_message
 from streamnorm.state import MemoryStore, Operation, StateError, read_operation

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.body_types import problems
-from support.corpus import recordings
-from support.history_rules import broken_rules
+from support.bodies.history_rules import broken_rules
+from support.bodies.sdk_types import problems
+from support.streams.corpus import recordings
 
 from streamnorm import (
     Encoded,

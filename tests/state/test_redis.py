@@ -6,21 +6,15 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from redis import Redis
-from support.stored_responses import response
-from support.stores import chain_in, items_in
+from support.state.responses import response
+from support.state.stores import chain_in, items_in
 
 from streamnorm.state import Lookup, RedisStore, ResponseStore
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 TTL_MS = 32_000
 STEP_MS = 1000
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use redis-py on asyncio."""
-    return "asyncio"
 
 
 @pytest.fixture

@@ -10,23 +10,17 @@ from typing import TypeAlias
 
 import pytest
 from redis import Redis
-from support.stored_responses import response
-from support.stores import chain_in
-from support.valkey_servers import valkey_server
+from support.state.responses import response
+from support.state.stores import chain_in
+from support.state.valkey_servers import valkey_server
 
 from streamnorm.state import Lookup, RedisStore, StoreError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 _ALL = Lookup("r1", ("x",))
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use redis-py on asyncio."""
-    return "asyncio"
 
 
 @pytest.fixture

@@ -7,20 +7,14 @@ from pathlib import Path
 
 import anyio
 import pytest
-from support.stored_responses import response
-from support.stores import chain_in, emptied, items_in
+from support.state.responses import response
+from support.state.stores import chain_in, emptied, items_in
 
 from streamnorm.state import Item, Lookup, RedisStore, SQLiteStore, StoredResponse
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 MIB = 1024 * 1024
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use each store on asyncio."""
-    return "asyncio"
 
 
 @pytest.fixture(params=["sqlite", "redis"])

@@ -13,17 +13,10 @@ import pytest
 from anyio import fail_after, to_thread
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stored_responses import response
-from support.stores import Clock
+from support.state.responses import response
+from support.state.stores import Clock
 
 from streamnorm.state import Found, Lookup, ResponseStore, SQLiteStore, SyncResponseStore
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return the path of a file that does not exist yet."""
-    return tmp_path / "state.db"
-
 
 _opened: list[SQLiteStore] = []
 

@@ -16,18 +16,12 @@ from threading import Timer
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stored_responses import response
+from support.state.responses import response
 
 from streamnorm.state import Lookup, SQLiteStore, StoreError
 from streamnorm.state.sqlite_file import _create, _create_file, _use_write_ahead_log
 
 _ALL = Lookup("r1", ("x",))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return the path of a file that does not exist yet."""
-    return tmp_path / "state.db"
 
 
 @pytest.fixture
@@ -314,7 +308,7 @@ def test_processes_that_make_a_deleted_file_anew_share_it(path: Path) -> None:
 
 OTHER = """
 import sys
-from support.stored_responses import response
+from support.state.responses import response
 from streamnorm.state import Lookup, SQLiteStore
 
 store = SQLiteStore(sys.argv[1])

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.store_stress import stress
-from support.stores import emptied
+from support.state.stores import emptied
+from support.state.stress import stress
 
 pytestmark = pytest.mark.slow
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.stored_responses import response
-from support.stores import MAX_BYTES, AnyStore, chain_in, items_in
+from support.state.responses import response
+from support.state.stores import MAX_BYTES, AnyStore, chain_in, items_in
 
 from streamnorm.state import Found, Item, Lookup, StoredResponse
 

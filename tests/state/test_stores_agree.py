@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.stored_responses import response
-from support.stores import emptied
+from support.state.responses import response
+from support.state.stores import emptied
 
 from streamnorm.state import Lookup, MemoryStore, RedisStore, SQLiteStore
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.stored_responses import answered, asked, call, message, output, reasoning, said
+from support.state.responses import answered, asked, call, message, output, reasoning, said
 
 from streamnorm import DecodeError, LocalProtocolError, Reply
 from streamnorm._core.bodies.request import ToolName

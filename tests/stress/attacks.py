@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.attacks.bench import Attack
 from support.attacks.catalog import ATTACKS, withstand
 from support.attacks.mixed import mixed_requests
-from support.gateway_processes import COMMANDS, missing_for
+from support.gateway.processes import COMMANDS, missing_for
 
 
 def _run(server: str, attack: Attack) -> bool:

@@ -25,7 +25,7 @@ import uvicorn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.corpus import recordings
+from support.streams.corpus import recordings
 
 import streamnorm
 

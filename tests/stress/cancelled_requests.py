@@ -21,8 +21,8 @@ import anyio
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.cancelled_requests import Leftovers, cancel_requests
-from support.http_families import FAMILIES
+from support.http.cancelled_requests import Leftovers, cancel_requests
+from support.http.families import FAMILIES
 
 _MAX_GROWTH_BYTES = 64 * 1024  # beyond that of the bare client; an open stream holds 9 KB
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.gateway_cancels import cancel_streams
-from support.gateway_servers import SERVERS
+from support.gateway.cancelled_streams import cancel_streams
+from support.gateway.servers import SERVERS
 
 _PAUSE_S = 0.4
 _MAX_NEXT_REQUEST_S = 1.0

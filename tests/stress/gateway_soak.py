@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.gateway_soak import soak
+from support.gateway.soak import soak
 
 _MAX_GROWTH_BYTES = 1024 * 1024
 _MIB = 1024 * 1024

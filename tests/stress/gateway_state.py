@@ -20,8 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.stored_conversations import converse
-from support.valkey_servers import valkey_server
+from support.gateway.stored_conversations import converse
+from support.state.valkey_servers import valkey_server
 
 _STORES = ("sqlite", "redis")
 

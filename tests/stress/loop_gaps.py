@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.large_bodies import (
+from support.bodies.large import (
     HOSTILE,
     PATHS,
     history,
@@ -32,7 +32,7 @@ from support.large_bodies import (
     small_request,
     stream_request,
 )
-from support.loop_gaps import Measured, measured_gateway
+from support.gateway.loop_gaps import Measured, measured_gateway
 
 _MAX_GAP_MS = 50.0
 _MAX_TIMES = 5

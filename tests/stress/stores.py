@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.store_stress import stress
-from support.valkey_servers import valkey_server
+from support.state.stress import stress
+from support.state.valkey_servers import valkey_server
 
 _STORES = ("sqlite", "redis")
 

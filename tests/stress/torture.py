@@ -22,10 +22,10 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.asgi_client import Client
-from support.byte_source import AsyncBytes
-from support.corpus import pieces, recordings
-from support.stream_kinds import open_events, open_tap, open_to_chat, open_transcode
+from support.http.asgi_client import Client
+from support.http.byte_source import AsyncBytes
+from support.streams.corpus import pieces, recordings
+from support.streams.kinds import open_events, open_tap, open_to_chat, open_transcode
 
 import streamnorm
 from streamnorm import Abandoned, Completed, Outcome, StreamnormError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.plugin_project import Project
+from support.recording.plugin_project import Project
 
 
 @pytest.fixture

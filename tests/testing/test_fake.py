@@ -11,7 +11,9 @@ import httpx
 import httpx2
 import pytest
 from msgspec import structs
-from support.provider_requests import (
+from support.example_dialect.dialect import TELEGRAPH
+from support.example_dialect.registration import registered
+from support.http.provider_requests import (
     PATHS,
     ask,
     chat,
@@ -20,7 +22,6 @@ from support.provider_requests import (
     post,
     request_for,
 )
-from support.telegraph import TELEGRAPH
 
 from streamnorm import (
     Message,
@@ -34,7 +35,6 @@ from streamnorm import (
     decode_message,
 )
 from streamnorm._core.codec import Endpoints
-from streamnorm._registry import register
 from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.faults import cut, http, truncate
@@ -222,16 +222,13 @@ def test_request_that_counts_tokens_is_refused_and_uses_no_turn(path: str) -> No
 
 
 def test_dialect_without_whole_bodies_is_only_streamed() -> None:
-    remove = register(structs.replace(TELEGRAPH, body=None, endpoints=Endpoints()))
-    try:
+    with registered(structs.replace(TELEGRAPH, body=None, endpoints=Endpoints())):
         provider = FakeProvider("Hello", dialect="telegraph")
         answer = provider.respond(post("https://h/", {}))
         assert answer.status == 400
         words = "a FakeProvider has only streams of telegraph"
         assert json.loads(answer.body)["message"] == words
         assert ask(provider, post("https://h/", {"stream": True})).text == "Hello"
-    finally:
-        remove()
 
 
 # Models

@@ -7,7 +7,7 @@ import shlex
 import shutil
 
 import pytest
-from support.plugin_project import Project
+from support.recording.plugin_project import Project
 
 BODY = "data: one\n\ndata: to a\n\n"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.plugin_project import Project
+from support.recording.plugin_project import Project
 
 ASKS = """
 def test_asks(streamnorm_recording):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from support.plugin_project import Project
+from support.recording.plugin_project import Project
 
 ASKS = """
 @pytest.mark.parametrize("text", ["a", "b"])

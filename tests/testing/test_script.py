@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.provider_requests import ask, chat, message_in, messages
+from support.http.provider_requests import ask, chat, message_in, messages
 
 from streamnorm import (
     BlockStart,

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 import pytest
-from support.provider_requests import PATHS, ask, chat, messages, post
+from support.http.provider_requests import PATHS, ask, chat, messages, post
 
 from streamnorm.recording import UnrecordedRequest
 from streamnorm.recording.exchange import WireRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.provider_requests import PATHS, ask, chat, message_in, messages, request_for
+from support.http.provider_requests import PATHS, ask, chat, message_in, messages, request_for
 
 from streamnorm import (
     Failed,

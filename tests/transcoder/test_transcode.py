@@ -16,7 +16,7 @@ from support.openai_chat.chunks import (
     frame,
     reasoning,
 )
-from support.streams import transcode_in_any_chunks
+from support.streams.content import transcode_in_any_chunks
 
 from streamnorm import (
     Completed,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from support.gemini.arrays import CHUNKS, TOLD, array, events_of
-from support.mutations import chunked
-from support.streams import decode, transcode
+from support.streams.content import decode, transcode
+from support.streams.mutations import chunked
 
 from streamnorm import (
     Completed,

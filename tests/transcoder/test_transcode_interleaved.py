@@ -6,11 +6,11 @@ from bisect import bisect_left
 
 import pytest
 from support.anthropic import frames as wire
-from support.delta_runs import read_chunks
 from support.openai_chat.chunks import DONE, call, calls, chunk, content
 from support.openai_responses import frames as responses
-from support.run_comparison import every_frame_in_full, transcode_each_way
-from support.streams import transcode
+from support.streams.content import transcode
+from support.streams.delta_runs import read_chunks
+from support.streams.run_comparison import every_frame_in_full, transcode_each_way
 
 from streamnorm import Completed, Failed, Limits, Reasoning
 

@@ -11,7 +11,7 @@ from support.anthropic import frames as wire
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, reasoning
 from support.openai_responses import frames as responses
-from support.streams import DIALECTS, DIRECTIONS, transcode
+from support.streams.content import DIALECTS, DIRECTIONS, transcode
 
 from streamnorm import Completed, Failed, Limits, Reasoning, ToolCall, Transcoder, Truncated, Usage
 

@@ -9,8 +9,8 @@ from support.anthropic import frames as wire
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, content, reasoning
 from support.openai_responses import frames as responses
-from support.run_comparison import transcode_each_way
-from support.streams import DIALECTS, transcode
+from support.streams.content import DIALECTS, transcode
+from support.streams.run_comparison import transcode_each_way
 
 from streamnorm import Failed, Limits, LocalProtocolError, Reasoning, Transcoder
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.chunkings import CHUNKINGS
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, chunk
 from support.openai_responses import frames as responses
 from support.openai_responses.reader import read as read_responses
-from support.reply_streams import LIVE, PIECES, REPLY, answer, each_source, inputs, payloads
-from support.run_comparison import Route, assert_same_without_run, transcode_each_way
+from support.streams.chunkings import CHUNKINGS
+from support.streams.replies import LIVE, PIECES, REPLY, answer, each_source, inputs, payloads
+from support.streams.run_comparison import Route, assert_same_without_run, transcode_each_way
 
 from streamnorm import (
     Completed,

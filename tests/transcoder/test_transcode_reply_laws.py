@@ -7,12 +7,13 @@ import json
 import pytest
 from hypothesis import given
 from support.anthropic import frames as anthropic
-from support.chunkings import CHUNKINGS, events_of
-from support.corpus import recordings
-from support.mutations import cut_anywhere, damaged
+from support.draws import Draws, draws
 from support.openai_chat.chunks import DONE, chunk, content
 from support.operation_counts import operations
-from support.reply_streams import (
+from support.streams.chunkings import CHUNKINGS, events_of
+from support.streams.corpus import recordings
+from support.streams.mutations import cut_anywhere, damaged
+from support.streams.replies import (
     FINISHES,
     IN_PIECES,
     LIVE,
@@ -22,8 +23,7 @@ from support.reply_streams import (
     each_source,
     inputs,
 )
-from support.run_comparison import Route, assert_same_without_run, transcode_each_way
-from support.seeded import Draws, draws
+from support.streams.run_comparison import Route, assert_same_without_run, transcode_each_way
 
 from streamnorm import (
     Completed,

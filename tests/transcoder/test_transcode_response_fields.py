@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.recordings import decode
-from support.reply_streams import payloads
+from support.recording.comparison import decode
+from support.streams.replies import payloads
 
 from streamnorm import Reply, Transcoder, accumulate, encode_message, translate_message
 from streamnorm.recording import Recording

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.anthropic import frames as wire
 from support.anthropic.reader import frames
-from support.mutations import chunked
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, reasoning
 from support.openai_chat.reader import read
-from support.short_streams import LAST, PINGS, STREAMS, assert_error
-from support.streams import DIALECTS, transcode_same
+from support.streams.content import DIALECTS, transcode_same
+from support.streams.mutations import chunked
+from support.streams.short import LAST, PINGS, STREAMS, assert_error
 
 from streamnorm import (
     Completed,

@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 from support.anthropic.reader import frames
-from support.mutations import chunked
 from support.openai_chat.chunks import DONE, content
 from support.openai_responses import frames as responses
-from support.short_streams import LAST, REFUSED, STREAMS, assert_error
-from support.streams import DIALECTS, decode, transcode_same
+from support.streams.content import DIALECTS, decode, transcode_same
+from support.streams.mutations import chunked
+from support.streams.short import LAST, REFUSED, STREAMS, assert_error
 
 from streamnorm import Completed, Failed, Limits, StreamError, Text, Transcoder, Truncated
 from streamnorm.validation import validate

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.anthropic.frames import STOP, block, delta, end, event, start, stop, text, thinking
 from support.openai_chat.reader import Read, chunks, read
-from support.streams import transcode_in_any_chunks
+from support.streams.content import transcode_in_any_chunks
 
 from streamnorm import (
     Completed,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.http_families import FamilyUnderTest, each_family
-from support.transcoding import closable_body
+from support.http.families import FamilyUnderTest, each_family
+from support.http.transcoding_clients import closable_body
 
 from streamnorm.transports.provider_body import read_whole, read_whole_async
 

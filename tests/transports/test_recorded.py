@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 from msgspec import UNSET
-from support.byte_source import Cut
-from support.http_families import READS, URL, FamilyUnderTest, each_family, recorded_in
+from support.http.byte_source import Cut
+from support.http.families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
 
 def failures_of(family: FamilyUnderTest) -> list[tuple[Exception, str]]:

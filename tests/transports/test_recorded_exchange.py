@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
-from support.http_families import READS, URL, FamilyUnderTest, each_family, recorded_in
+from support.http.families import READS, URL, FamilyUnderTest, each_family, recorded_in
 
 from streamnorm._core.errors import RecordingError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.http_families import READS, URL, FamilyUnderTest, each_family
+from support.http.families import READS, URL, FamilyUnderTest, each_family
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from support.http_families import READS, FamilyUnderTest, each_family, recorded_in
+from support.http.families import READS, FamilyUnderTest, each_family, recorded_in
 
 PATIENCE_S = 5.0  # of the server, with a test that has failed
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.http_families import FamilyUnderTest, each_family, recorded_in
-from support.transcoding import (
+from support.http.families import FamilyUnderTest, each_family, recorded_in
+from support.http.transcoding_clients import (
     ANSWER,
     BASE_URL,
     MESSAGES,

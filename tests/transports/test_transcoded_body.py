@@ -6,8 +6,15 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from support.http_families import FamilyUnderTest, each_family
-from support.transcoding import SSE, STREAMING, Answering, chat_stream, closable_body, transcoding
+from support.http.families import FamilyUnderTest, each_family
+from support.http.transcoding_clients import (
+    SSE,
+    STREAMING,
+    Answering,
+    chat_stream,
+    closable_body,
+    transcoding,
+)
 
 from streamnorm import Abandoned, Completed, Failed
 from streamnorm.state import MemoryStore, StoredResponse

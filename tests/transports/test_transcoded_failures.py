@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from support.http_families import FamilyUnderTest, each_family
-from support.transcoding import (
+from support.http.families import FamilyUnderTest, each_family
+from support.http.transcoding_clients import (
     MESSAGES,
     SSE,
     STREAMING,

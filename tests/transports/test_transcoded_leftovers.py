@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.cancelled_requests import cancel_requests
-from support.http_families import FamilyUnderTest, each_family
+from support.http.cancelled_requests import cancel_requests
+from support.http.families import FamilyUnderTest, each_family
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

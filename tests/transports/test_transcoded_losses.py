@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.http_families import FamilyUnderTest, each_family
-from support.transcoding import (
+from support.http.families import FamilyUnderTest, each_family
+from support.http.transcoding_clients import (
     ANSWER,
     CLIENT_URL,
     MESSAGES,

@@ -10,9 +10,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from support.http_families import FamilyUnderTest, each_family
-from support.mutations import chunked
-from support.transcoding import (
+from support.http.families import FamilyUnderTest, each_family
+from support.http.transcoding_clients import (
     ANSWER,
     CLIENT_URL,
     MESSAGES,
@@ -23,6 +22,7 @@ from support.transcoding import (
     fetch,
     transcoding,
 )
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Failed, StreamError, accumulate
 from streamnorm.codec import decoder

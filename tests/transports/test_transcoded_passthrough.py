@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.http_families import FamilyUnderTest, each_family
+from support.http.families import FamilyUnderTest, each_family
+from support.http.transcoding_clients import SSE, Answering, closable_body, fetch, transcoding
 from support.openai_responses import frames as responses
-from support.transcoding import SSE, Answering, closable_body, fetch, transcoding
 
 from streamnorm import Completed, Failed, Truncated
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.type_cases.coverage import KINDS, SOURCES, Finding, cover
+from support.bodies.type_cases.coverage import KINDS, SOURCES, Finding, cover
 
 _FATES = ("carried", "loss", "refused", "null", "listed", "silent")
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from support.mutations import chunked
 from support.openai_responses import frames as responses
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Failed, StreamError, Truncated
 from streamnorm._core.bodies.token_count import TokenEstimator

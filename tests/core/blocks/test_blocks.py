@@ -7,7 +7,7 @@ import sys
 import msgspec
 import pytest
 from hypothesis import given
-from support.json_texts import NEAR_JSON, documents, exactly
+from support.bodies.json_texts import NEAR_JSON, documents, exactly
 
 from streamnorm import (
     ArgumentsError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
-from support.request_targets import EVERYTHING
+from support.bodies.projection_targets import EVERYTHING
 
 from streamnorm import InputMessage, Loss, LossyEncoding, Text
 from streamnorm._core.bodies.memo import EncodingMemo

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.event_strategies import event_streams
-from support.seeded import Draws, draws
+from support.draws import Draws, draws
+from support.streams.event_strategies import event_streams
 
 from streamnorm import (
     BlockStart,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import EVERYTHING
+from support.bodies.projection_targets import EVERYTHING
 
 from streamnorm._core.bodies.wire_fields import FittedBody, endpoint_path, fit_fields
 from streamnorm._core.errors import EncodeError, LossyEncoding

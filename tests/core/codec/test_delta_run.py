@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any
 
 import pytest
-from support.chunkings import CHUNKINGS
-from support.delta_streams import DELTA_STREAMS, delta_stream
 from support.openai_chat.chunks import DONE, calls, chunk, content, reasoning
 from support.openai_responses import frames as responses
-from support.run_comparison import every_frame_in_full
-from support.streams import DIALECTS
+from support.streams.chunkings import CHUNKINGS
+from support.streams.content import DIALECTS
+from support.streams.delta_streams import DELTA_STREAMS, delta_stream
+from support.streams.run_comparison import every_frame_in_full
 
 from streamnorm import (
     BlockStop,

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from support.short_streams import PINGS
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
+from support.streams.short import PINGS
 
 from streamnorm import (
     BlockStart,

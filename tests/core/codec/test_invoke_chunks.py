@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.bedrock.chunks import chunk, exception, invoked, of_sse, sse_of
-from support.corpus import each_recording_of, needs_corpus, recordings
-from support.streams import DIALECTS, decode
+from support.streams.content import DIALECTS, decode
+from support.streams.corpus import each_recording_of, needs_corpus, recordings
 
 from streamnorm import Completed, Event, Failed, Ping, StreamError, TextDelta, Transcoder, Truncated
 from streamnorm.codec import INVOKE_CHUNKS, SSE, Framing, decoder

@@ -8,8 +8,8 @@ from bisect import bisect_left
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chunkings import events_of
 from support.openai_chat.chunks import content
+from support.streams.chunkings import events_of
 
 from streamnorm import Failed, Limits, Transcoder
 from streamnorm._core.codec import Passthrough

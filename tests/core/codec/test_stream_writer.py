@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
 
 from streamnorm import (
     BlockStart,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.streams import decode, transcode
+from support.streams.content import decode, transcode
 
 from streamnorm import (
     BlockStart,

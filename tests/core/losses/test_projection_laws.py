@@ -6,8 +6,8 @@ import json
 
 from hypothesis import given
 from msgspec import structs
-from support.event_strategies import event_streams
-from support.round_trips import carried_back
+from support.streams.event_strategies import event_streams
+from support.streams.signatures import carried_back
 
 from streamnorm import Block, BlockStart, BlockStop, Event, Message, Reasoning, accumulate, project
 from streamnorm._core.ordering import Sequencer

@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import given
 from jsonschema import Draft202012Validator
-from support.schema_strategies import KEYWORDS, definitions, junk, schema, value
-from support.seeded import Draws, draws
+from support.bodies.schema_strategies import KEYWORDS, definitions, junk, schema, value
+from support.draws import Draws, draws
 
 from streamnorm import EncodeError
 from streamnorm._core.json import dumps

@@ -14,9 +14,9 @@ import pytest
 from support.anthropic import reader as anthropic_reader
 from support.anthropic.adversarial import BROKEN, CLEAN, UNFINISHED, Row
 from support.gemini import reader as gemini_reader
-from support.mutations import chunked
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import reader as responses_reader
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Note, Transcoder
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.anthropic.frames import STOP, block, delta, end, event, start, stop
-from support.delta_runs import offer, read_chunks, read_each_way
+from support.streams.delta_runs import offer, read_chunks, read_each_way
 
 from streamnorm import (
     BlockStart,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.anthropic.frames import STOP, block, call, decode, delta, end, event, start, stop, text
-from support.json_texts import nested
+from support.bodies.json_texts import nested
 from support.openai_chat.chunks import frame
 
 from streamnorm import Completed, Failed, Limits, StreamError, Transcoder

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, block, body, decode, delta, end, event, start, stop, text
-from support.corpus import payloads as payloads_of
-from support.corpus import recordings
 from support.openai_chat.chunks import frame
-from support.streams import transcode
+from support.streams.content import transcode
+from support.streams.corpus import payloads as payloads_of
+from support.streams.corpus import recordings
 
 from streamnorm import BlockStart, BlockStop, Opaque, OpaqueBlock, Reasoning, ReasoningDelta, Text
 from streamnorm.codec import encoder

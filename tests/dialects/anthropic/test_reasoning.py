@@ -7,7 +7,7 @@ import json
 import pytest
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, block, body, delta, end, message, notes, start, stop
-from support.streams import transcode_same
+from support.streams.content import transcode_same
 
 from streamnorm import (
     BlockStart,

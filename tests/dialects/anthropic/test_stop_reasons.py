@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, block, call, decode, end, start, stop, text
-from support.streams import transcode_same
+from support.streams.content import transcode_same
 
 from streamnorm import (
     BlockStart,

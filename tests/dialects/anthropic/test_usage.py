@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from support.anthropic import payloads
 from support.anthropic.frames import STOP, decode, end, start
-from support.event_strategies import make_usage
-from support.seeded import Draws, draws
+from support.draws import Draws, draws
+from support.streams.event_strategies import make_usage
 
 from streamnorm import Event, Loss, LossyEncoding, MessageStop, StreamError, Usage, UsageUpdate
 from streamnorm.codec import encoder

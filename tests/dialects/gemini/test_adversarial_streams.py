@@ -13,11 +13,12 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 from support.anthropic import reader as anthropic_reader
+from support.bodies.json_values import is_json
 from support.gemini import reader as gemini_reader
 from support.gemini.adversarial import BROKEN, CLEAN, UNFINISHED
-from support.mutations import chunked
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import reader as responses_reader
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Transcoder, Usage
 
@@ -138,14 +139,6 @@ def transcoded(stream: list[bytes], target: str) -> Iterator[tuple[Transcoder, b
             transcoder = Transcoder("gemini", target, verbatim=False)
             out = [data for cut in chunked(whole, size) for data in transcoder.feed(cut)]
             yield transcoder, b"".join(out + transcoder.close())
-
-
-def is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 @each_target

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gemini.frames import blocks, decode, parts
+from support.gemini.frames import blocks, decode, function_call, parts
 from support.openai_chat.chunks import anonymous
 
 from streamnorm import (
@@ -43,10 +43,6 @@ def one(part: dict[str, Any]) -> list[Event]:
 
 def whole(block: Block, extra: dict[str, Any] | None = None) -> list[Event]:
     return [BlockStart(0, block, extra=extra), BlockStop(0)]
-
-
-def partial(**call: Any) -> bytes:
-    return parts({"functionCall": call})
 
 
 # Calls
@@ -109,9 +105,9 @@ def test_partial_args_become_fragments_of_one_json_object() -> None:
     last = {"jsonPath": "$.a", "stringValue": "y"}
     assert blocks(
         parts({**signed, "thoughtSignature": "c2ln"}),
-        partial(partialArgs=[entry]),
-        partial(partialArgs=[last], willContinue=True),
-        partial(),
+        function_call(partialArgs=[entry]),
+        function_call(partialArgs=[last], willContinue=True),
+        function_call(),
     ) == [
         BlockStart(0, ToolCall("c1", "f", signature="c2ln", issuer="google")),
         *(JSONDelta(0, '{"a":"x'), JSONDelta(0, 'y"'), JSONDelta(0, "}"), BlockStop(0)),
@@ -120,28 +116,28 @@ def test_partial_args_become_fragments_of_one_json_object() -> None:
 
 def test_fragment_of_a_call_may_carry_its_signature() -> None:
     more = {"functionCall": {}, "thoughtSignature": "c2ln"}
-    assert blocks(partial(id="c1", name="f", willContinue=True), parts(more)) == [
+    assert blocks(function_call(id="c1", name="f", willContinue=True), parts(more)) == [
         *(BlockStart(0, ToolCall("c1", "f")), SignatureDelta(0, "c2ln", "google"), BlockStop(0)),
     ]
 
 
 def test_fragment_without_will_continue_ends_the_call() -> None:
     entry = {"jsonPath": "$.a", "numberValue": 1}
-    started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
-    ended = partial(partialArgs=[{"jsonPath": "$.b", "numberValue": 2}])
+    started = function_call(id="c1", name="f", partialArgs=[entry], willContinue=True)
+    ended = function_call(partialArgs=[{"jsonPath": "$.b", "numberValue": 2}])
     other = {"functionCall": {**CALL["functionCall"], "id": "c2"}}
-    assert blocks(started, ended, partial(), parts(other))[:5] == [
+    assert blocks(started, ended, function_call(), parts(other))[:5] == [
         *(BlockStart(0, ToolCall("c1", "f")), JSONDelta(0, '{"a":1'), JSONDelta(0, ',"b":2}')),
         *(BlockStop(0), BlockStart(1, ToolCall("c2", "tide"))),
     ]
-    assert decode(started, ended, partial(), parts(finishReason="STOP")).notes == (
+    assert decode(started, ended, function_call(), parts(finishReason="STOP")).notes == (
         Note("extra_call_end", "tool call"),
     )
 
 
 def test_call_without_its_end_stays_unfinished() -> None:
     entry = {"jsonPath": "$.a", "numberValue": 1}
-    started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
+    started = function_call(id="c1", name="f", partialArgs=[entry], willContinue=True)
     other = {"functionCall": {**CALL["functionCall"], "id": "c2"}}
     for following in (parts({"text": "x"}), parts(other), b""):
         decoded = decode(started, following, parts(finishReason="STOP"))
@@ -155,14 +151,14 @@ def test_call_without_its_end_stays_unfinished() -> None:
 
 def test_call_that_is_cut_keeps_incomplete_arguments() -> None:
     entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
-    started = partial(id="c1", name="f", partialArgs=[entry])
+    started = function_call(id="c1", name="f", partialArgs=[entry])
     assert decode(started, parts(finishReason="MAX_TOKENS")).events[2:] == [
         *(JSONDelta(0, '{"a":"x'), BlockStop(0), MessageStop("max_tokens", "MAX_TOKENS")),
     ]
 
 
 def test_call_without_its_end_and_arguments_is_not_one_without_arguments() -> None:
-    started = partial(id="c1", name="f", willContinue=True)
+    started = function_call(id="c1", name="f", willContinue=True)
     decoded = decode(started, parts(finishReason="STOP"))
     assert decoded.events[2:4] == [JSONDelta(0, "{"), BlockStop(0)]
     assert Note("unfinished_arguments", "tool call") in decoded.notes
@@ -171,8 +167,8 @@ def test_call_without_its_end_and_arguments_is_not_one_without_arguments() -> No
 @pytest.mark.parametrize("end", [{}, {"willContinue": False}])
 def test_unfinished_string_stays_open_at_the_end_of_its_call(end: dict[str, Any]) -> None:
     entry = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
-    started = partial(id="c1", name="f", partialArgs=[entry], willContinue=True)
-    decoded = decode(started, partial(**end), parts(finishReason="STOP"))
+    started = function_call(id="c1", name="f", partialArgs=[entry], willContinue=True)
+    decoded = decode(started, function_call(**end), parts(finishReason="STOP"))
     assert decoded.events[2:4] == [JSONDelta(0, '{"a":"x'), BlockStop(0)]
     assert decoded.outcome == Completed("tool_use", Usage())
     assert decoded.notes == (Note("unfinished_arguments", "tool call"),)
@@ -180,8 +176,8 @@ def test_unfinished_string_stays_open_at_the_end_of_its_call(end: dict[str, Any]
 
 def test_half_a_character_at_the_cut_is_replaced() -> None:
     entry = {"jsonPath": "$.a", "stringValue": "x\ud83d", "willContinue": True}
-    started = partial(id="c1", name="f", partialArgs=[entry])
-    for end in (partial(), b""):
+    started = function_call(id="c1", name="f", partialArgs=[entry])
+    for end in (function_call(), b""):
         events = decode(started, end, parts(finishReason="STOP")).events
         texts = [event.partial_json for event in events if isinstance(event, JSONDelta)]
         assert "".join(texts) == '{"a":"x\ufffd'
@@ -202,7 +198,7 @@ def test_arguments_as_text_that_are_no_json_are_unfinished(args: str, count: int
     "call", [{"args": {}}, {"willContinue": True}, {"partialArgs": [{"jsonPath": "$.a"}]}]
 )
 def test_call_without_a_name_is_malformed(call: dict[str, Any]) -> None:
-    assert decode(partial(**call)).events[1:] == [
+    assert decode(function_call(**call)).events[1:] == [
         StreamError("malformed", "function call without a name, expected one")
     ]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.draws import Draws, draws
 from support.gemini.strategies import make_gemini_array
-from support.made_streams import has_same_messages
-from support.mutations import cut_anywhere
-from support.seeded import Draws, draws
-from support.streams import decode
+from support.streams.content import decode
+from support.streams.generated import has_same_messages
+from support.streams.mutations import cut_anywhere
 
 from streamnorm import Completed
 from streamnorm.dialects.gemini.body_format import ArrayReader

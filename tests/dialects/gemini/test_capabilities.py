@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from msgspec import structs
-from support.event_strategies import event_streams
+from support.streams.event_strategies import event_streams
 
 from streamnorm import (
     Block,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from support.corpus import CorpusStream, each_stream_of, payloads
+from support.streams.corpus import CorpusStream, each_stream_of, payloads
 
 from streamnorm import (
     Completed,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.delta_runs import read_chunks
 from support.gemini.frames import candidate, chunk, decode, frame, parts, text, thought
+from support.streams.delta_runs import read_chunks
 
 from streamnorm import (
     BlockStop,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.delta_runs import offer, read_chunks, read_each_way
 from support.gemini.frames import candidate, chunk, parts, text, thought
+from support.streams.delta_runs import offer, read_chunks, read_each_way
 
 from streamnorm import (
     Event,

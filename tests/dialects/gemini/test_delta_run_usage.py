@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.delta_runs import Reading, read_chunks
 from support.gemini.frames import candidate, chunk
+from support.streams.delta_runs import Reading, read_chunks
 
 from streamnorm import ReasoningDelta, TextDelta, Usage, UsageUpdate
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.corpus import each_recording_of
-from support.event_strategies import make_stream
-from support.seeded import Draws, draws
-from support.streams import content_of
+from support.draws import Draws, draws
+from support.streams.content import content_of
+from support.streams.corpus import each_recording_of
+from support.streams.event_strategies import make_stream
 
 from streamnorm import (
     BlockStart,

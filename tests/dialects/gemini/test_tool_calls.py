@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gemini.frames import decode, message, parts
+from support.gemini.frames import decode, function_call, message, parts
 
 from streamnorm import Completed, Failed, Note, ToolCall
 
 CALL = {"functionCall": {"id": "c1", "name": "tide", "args": {"port": "Wick"}}}
-
-
-def partial(**call: Any) -> bytes:
-    return parts({"functionCall": call})
 
 
 def entry(path: str, text: str, **fields: Any) -> dict[str, Any]:
@@ -25,7 +21,7 @@ def arguments(*frames: bytes) -> list[tuple[str, str]]:
     return [(b.name, b.arguments) for b in found.blocks if isinstance(b, ToolCall)]
 
 
-STARTED = partial(
+STARTED = function_call(
     id="c1", name="f", partialArgs=[entry("$.a", "x", willContinue=True)], willContinue=True
 )
 REST = [entry("$.a", "y")]
@@ -35,44 +31,62 @@ REST = [entry("$.a", "y")]
     "named", [{}, {"id": "c1"}, {"name": "f"}, {"id": "c1", "name": "f"}], ids=str
 )
 def test_fragment_that_names_the_open_call_continues_it(named: dict[str, str]) -> None:
-    assert arguments(STARTED, partial(partialArgs=REST, **named)) == [("f", '{"a":"xy"}')]
-    goes_on = partial(partialArgs=REST, willContinue=True, **named)
-    assert arguments(STARTED, goes_on, partial(**named)) == [("f", '{"a":"xy"}')]
+    assert arguments(STARTED, function_call(partialArgs=REST, **named)) == [("f", '{"a":"xy"}')]
+    goes_on = function_call(partialArgs=REST, willContinue=True, **named)
+    assert arguments(STARTED, goes_on, function_call(**named)) == [("f", '{"a":"xy"}')]
 
 
 def test_fragments_of_a_call_without_an_id_may_repeat_its_name() -> None:
-    first = partial(name="f", partialArgs=[entry("$.a", "x")], willContinue=True)
-    more = partial(name="f", partialArgs=[entry("$.b", "y")], willContinue=True)
-    assert arguments(first, more, partial()) == [("f", '{"a":"x","b":"y"}')]
+    first = function_call(name="f", partialArgs=[entry("$.a", "x")], willContinue=True)
+    more = function_call(name="f", partialArgs=[entry("$.b", "y")], willContinue=True)
+    assert arguments(first, more, function_call()) == [("f", '{"a":"x","b":"y"}')]
     # A start has nothing to add.
-    begun = partial(name="f", willContinue=True)
-    assert arguments(first, partial(), begun, partial()) == [("f", '{"a":"x"}'), ("f", "")]
-    assert arguments(begun, begun, partial()) == [("f", "{"), ("f", "")]
-    whole = partial(name="f", args={"b": 1})
+    begun = function_call(name="f", willContinue=True)
+    assert arguments(first, function_call(), begun, function_call()) == [
+        ("f", '{"a":"x"}'),
+        ("f", ""),
+    ]
+    assert arguments(begun, begun, function_call()) == [("f", "{"), ("f", "")]
+    whole = function_call(name="f", args={"b": 1})
     assert arguments(first, whole) == [("f", '{"a":"x"'), ("f", '{"b": 1}')]
 
 
-OTHER = partial(id="c2", name="g", willContinue=True)
+OTHER = function_call(id="c2", name="g", willContinue=True)
 
 
 @pytest.mark.parametrize(
     ("frames", "found"),
     [
-        ([STARTED, OTHER, partial(id="c1", partialArgs=REST)], "the id of another call than"),
+        ([STARTED, OTHER, function_call(id="c1", partialArgs=REST)], "the id of another call than"),
         (
-            [STARTED, OTHER, partial(id="c1", name="f", partialArgs=REST)],
+            [STARTED, OTHER, function_call(id="c1", name="f", partialArgs=REST)],
             "the id of another call",
         ),
         (
-            [STARTED, OTHER, partial(name="f", partialArgs=REST)],
+            [STARTED, OTHER, function_call(name="f", partialArgs=REST)],
             "arguments for a call that",
         ),
-        ([STARTED, partial(id="c1", name="g", partialArgs=REST)], "another name for the call"),
-        ([STARTED, partial(id="c1", name="f", args={"a": "xy"})], "whole arguments for a call"),
-        ([STARTED, partial(args={"a": "xy"})], "whole arguments for a call"),
-        ([partial(id="c1", name="f", args={"a": 1}, partialArgs=REST)], "whole arguments beside"),
-        ([parts(CALL), partial(**{**CALL["functionCall"], "args": {}})], "the id of another call"),
-        ([parts(CALL), partial(**{**CALL["functionCall"], "name": "g"})], "the id of another call"),
+        (
+            [STARTED, function_call(id="c1", name="g", partialArgs=REST)],
+            "another name for the call",
+        ),
+        (
+            [STARTED, function_call(id="c1", name="f", args={"a": "xy"})],
+            "whole arguments for a call",
+        ),
+        ([STARTED, function_call(args={"a": "xy"})], "whole arguments for a call"),
+        (
+            [function_call(id="c1", name="f", args={"a": 1}, partialArgs=REST)],
+            "whole arguments beside",
+        ),
+        (
+            [parts(CALL), function_call(**{**CALL["functionCall"], "args": {}})],
+            "the id of another call",
+        ),
+        (
+            [parts(CALL), function_call(**{**CALL["functionCall"], "name": "g"})],
+            "the id of another call",
+        ),
     ],
 )
 def test_part_that_contradicts_its_call_is_malformed(frames: list[bytes], found: str) -> None:
@@ -102,11 +116,11 @@ def test_server_call_and_result_that_came_before_are_repetitions() -> None:
 
 
 def test_whole_call_without_an_id_is_another_than_the_open_one() -> None:
-    found = arguments(STARTED, partial(name="f", args={"b": 1}))
+    found = arguments(STARTED, function_call(name="f", args={"b": 1}))
     assert found == [("f", '{"a":"x'), ("f", '{"b": 1}')]
 
 
 def test_empty_arguments_beside_fragments_are_none() -> None:
-    started = partial(id="c1", name="f", args={}, willContinue=True)
-    more = partial(args={}, partialArgs=[entry("$.a", "x")])
+    started = function_call(id="c1", name="f", args={}, willContinue=True)
+    more = function_call(args={}, partialArgs=[entry("$.a", "x")])
     assert arguments(started, more) == [("f", '{"a":"x"}')]

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from support.gemini_interactions.frames import CREATED, completed, delta, event, start, step, stop
-from support.mutations import chunked
+from support.streams.mutations import chunked
 
 from streamnorm import Limits, StreamError
 from streamnorm.codec import decoder

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.event_strategies import event_streams
+from support.streams.event_strategies import event_streams
 
 from streamnorm import (
     Block,

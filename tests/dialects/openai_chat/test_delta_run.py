@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.delta_runs import read_chunks
 from support.openai_chat.chunks import call, calls, chunk, content
+from support.streams.delta_runs import read_chunks
 
 from streamnorm import (
     BlockStart,

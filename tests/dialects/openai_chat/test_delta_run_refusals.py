@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from support.delta_runs import Reading, read_chunks, read_each_way
+from support.draws import Draws, draws
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, frame, reasoning
-from support.seeded import Draws, draws
+from support.streams.delta_runs import Reading, read_chunks, read_each_way
 
 from streamnorm import Note, TextDelta
 from streamnorm.dialects.openai_chat import wire

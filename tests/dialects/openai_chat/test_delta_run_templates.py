@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 import pytest
-from support.delta_runs import read_chunks
 from support.openai_chat.chunks import call, calls, chunk, content, reasoning
+from support.streams.delta_runs import read_chunks
 
 from streamnorm import ReasoningDelta, TextDelta
 from streamnorm.dialects.openai_chat.delta_run import ChatRun, Template, learn_template

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from support.draws import Draws, draws
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, message
-from support.seeded import Draws, draws
 
 from streamnorm import Block, Reasoning, Text, ToolCall
 from streamnorm.codec import decoder

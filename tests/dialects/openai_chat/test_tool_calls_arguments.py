@@ -6,8 +6,8 @@ import json
 
 import pytest
 from hypothesis import given
+from support.draws import Draws, draws
 from support.openai_chat.chunks import DONE, call, calls, chunk, content, decode, message
-from support.seeded import Draws, draws
 
 from streamnorm import BlockStart, BlockStop, Event, JSONDelta, Note, StreamError, Text, ToolCall
 from streamnorm._core.limits import StoredBytes

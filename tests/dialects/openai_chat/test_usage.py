@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from msgspec import structs
-from support.event_strategies import make_usage
+from support.draws import Draws, draws
 from support.openai_chat.chunks import DONE, chunk, content, decode, frame
-from support.seeded import Draws, draws
+from support.streams.event_strategies import make_usage
 
 from streamnorm import Completed, Loss, LossyEncoding, MessageStart, StreamError, Usage, UsageUpdate
 from streamnorm.codec import encoder

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from support.anthropic import reader as anthropic_reader
 from support.gemini import reader as gemini_reader
-from support.mutations import chunked
 from support.openai_chat import reader as chat_reader
 from support.openai_responses import reader as responses_reader
 from support.openai_responses.adversarial import (
@@ -27,6 +26,7 @@ from support.openai_responses.adversarial import (
     end,
     numbered,
 )
+from support.streams.mutations import chunked
 
 from streamnorm import Completed, Transcoder
 

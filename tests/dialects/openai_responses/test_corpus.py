@@ -11,7 +11,7 @@ from openai import omit
 from openai._models import construct_type
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import ResponseStreamEvent
-from support.corpus import CorpusStream, each_stream_of, payloads, pieces
+from support.streams.corpus import CorpusStream, each_stream_of, payloads, pieces
 
 from streamnorm import (
     Block,

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from support.delta_runs import offer
 from support.openai_responses.frames import START, added, call, completed, done, event, part_added
 from support.openai_responses.item_deltas import (
     ARGUMENTS,
@@ -22,6 +21,7 @@ from support.openai_responses.item_deltas import (
     numbered,
     read,
 )
+from support.streams.delta_runs import offer
 
 from streamnorm import (
     BlockStop,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
-from support.delta_runs import offer
 from support.openai_responses.frames import START, added, call, completed, done, event
 from support.openai_responses.item_deltas import (
     ARGUMENTS,
@@ -15,6 +14,7 @@ from support.openai_responses.item_deltas import (
     numbered,
     read,
 )
+from support.streams.delta_runs import offer
 
 from streamnorm import (
     BlockStop,

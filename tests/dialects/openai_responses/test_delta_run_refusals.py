@@ -6,8 +6,7 @@ import re
 
 import pytest
 from hypothesis import given
-from support.corpus import CorpusStream, each_recording_of, each_stream_of, recordings
-from support.mutations import damaged
+from support.draws import Draws, draws
 from support.openai_responses.frames import START, added, call, completed, done, event
 from support.openai_responses.item_deltas import (
     ARGUMENTS,
@@ -20,7 +19,8 @@ from support.openai_responses.item_deltas import (
     numbered,
     read,
 )
-from support.seeded import Draws, draws
+from support.streams.corpus import CorpusStream, each_recording_of, each_stream_of, recordings
+from support.streams.mutations import damaged
 
 from streamnorm import Transcoder
 from streamnorm.recording import Recording

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from profiles.rules import test_schema_rules, test_schema_rules_servers
-from support.rule_cases import RuleCase, is_refused_by
+from support.rules.cases import RuleCase, is_refused_by
 
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules

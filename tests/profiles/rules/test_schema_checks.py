@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.schema_strategies import junk
-from support.seeded import Draws, draws
+from support.bodies.schema_strategies import junk
+from support.draws import Draws, draws
 
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.errors import ProfileError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.schema_cases import (
+from support.bodies.schema_requests import CLOSED, OBJECT, answering, calling
+from support.rules.schemas import (
     ANTHROPIC,
     CHAT,
     RESPONSES,
@@ -14,8 +15,7 @@ from support.schema_cases import (
     parameters,
     strict,
 )
-from support.schema_cases import SchemaCase as Case
-from support.schema_requests import CLOSED, OBJECT, answering, calling
+from support.rules.schemas import SchemaCase as Case
 
 from streamnorm.validation import validate_request
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.schema_cases import CHAT, GEMINI, TEXT, parameters
-from support.schema_cases import SchemaCase as Case
-from support.schema_requests import OBJECT, calling, gemini_parameters, gemini_response
+from support.bodies.schema_requests import OBJECT, calling, gemini_parameters, gemini_response
+from support.rules.schemas import CHAT, GEMINI, TEXT, parameters
+from support.rules.schemas import SchemaCase as Case
 
 MOONSHOT = "tools.function.parameters is not a valid moonshot flavored json schema, details: "
 

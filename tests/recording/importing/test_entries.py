@@ -6,6 +6,7 @@ import gzip
 import zlib
 
 import pytest
+from support.http.content_codings import raw_deflate
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.importing.entries import (
@@ -35,11 +36,6 @@ def entry(
 def gzipped(data: bytes) -> bytes:
     """Return what is the same at any time: workers of a test run must agree on their tests."""
     return gzip.compress(data, mtime=0)
-
-
-def bare_deflate(data: bytes) -> bytes:
-    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return deflater.compress(data) + deflater.flush()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +128,7 @@ def test_status_of_three_digits_passes(status: int) -> None:
         ("gzip", gzipped(b"data: 1\n\n")),
         ("X-GZIP", gzipped(b"data: 1\n\n")),
         ("deflate", zlib.compress(b"data: 1\n\n")),
-        ("deflate", bare_deflate(b"data: 1\n\n")),
+        ("deflate", raw_deflate(b"data: 1\n\n")),
         ("identity, gzip", gzipped(b"data: 1\n\n")),
         ("deflate, gzip", gzipped(zlib.compress(b"data: 1\n\n"))),
         ("", b"data: 1\n\n"),
@@ -177,7 +173,7 @@ def test_damaged_body_is_refused(coding: str, body: bytes, wrong: str) -> None:
         decode_body(body, [("content-encoding", coding)], 100)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, bare_deflate])
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, raw_deflate])
 def test_decoded_size_is_bounded(compress: object) -> None:
     assert callable(compress)
     coding = "gzip" if compress is gzip.compress else "deflate"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
-from support.corpus import recordings
+from support.streams.corpus import recordings
 
 from streamnorm.recording import RecordedRequest, RecordedResponse, Recording, RecordingError
 from streamnorm.recording.format import Companion, RecordedRead, split_name

@@ -9,6 +9,7 @@ import zlib
 from urllib.parse import quote_plus
 
 import pytest
+from support.http.content_codings import raw_deflate
 
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import RecordedRequest
@@ -21,11 +22,6 @@ HIDDEN = "x" * len(KEY)
 BODY = {"model": "m", "metadata": {"api_key": KEY}}
 BODY_BYTES = json.dumps(BODY).encode()
 RECORDED_BODY = {"model": "m", "metadata": {"api_key": HIDDEN}}
-
-
-def raw_deflate(data: bytes) -> bytes:
-    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return deflater.compress(data) + deflater.flush()
 
 
 def record(body: bytes, kind: str = "application/json", coding: str = "") -> RecordedRequest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 import pytest
-from support.secret_shapes import SHAPED
+from support.recording.secret_shapes import SHAPED
 
 from streamnorm.recording.secrets import Secrets
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.secret_shapes import SHAPED
+from support.recording.secret_shapes import SHAPED
 
 from streamnorm.recording.scanning import find_credentials, is_replaced
 

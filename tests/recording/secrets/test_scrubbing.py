@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.secret_shapes import SHAPED
+from support.recording.secret_shapes import SHAPED
 
 from streamnorm.recording.secrets import Secrets, redaction
 from streamnorm.recording.secrets.patterns import Span

@@ -20,8 +20,8 @@ from streamnorm import (
     ToolCall,
 )
 from streamnorm._core.ids import tag_signature
-from support.made_streams import cut_units
-from support.seeded import Draws
+from support.draws import Draws
+from support.streams.generated import cut_units
 
 __all__ = ["GeneratedBlock", "StreamStyle", "make_block"]
 

@@ -12,7 +12,7 @@ from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm.dialects.anthropic.body import codec
 from streamnorm.dialects.anthropic.body.request import read_request, write_request
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 
 __all__ = ["Body", "Wrote", "asked", "block_in", "parts_of", "read", "rewritten", "write"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from support.delta_pieces import DeltaStream, Make, arguments, frame, texts
+from support.streams.delta_pieces import DeltaStream, Make, arguments, frame, texts
 
 __all__ = ["ANTHROPIC_DELTAS"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm import Event, Message, accumulate
-from support.openai_chat import chunks as chat
 from support.openai_chat.chunks import Decoded, frame
+from support.streams.content import decode_in_any_pieces
 
 __all__ = [
     "STOP",
@@ -89,7 +89,7 @@ STOP = event("message_stop")
 
 def decode(*frames: bytes, **options: Any) -> Decoded:
     """Return a stream decoded, and closed at its end."""
-    return chat.decode(*frames, dialect="anthropic", **options)
+    return decode_in_any_pieces(frames, "anthropic", **options)
 
 
 def body(*frames: bytes, **options: Any) -> list[Event]:

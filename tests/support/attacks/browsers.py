@@ -6,8 +6,8 @@ import json
 from urllib.parse import urlsplit
 
 from support.attacks.bench import PROMPT, Attack, Bench, Setup
-from support.gateway_upstreams import REQUESTS
-from support.raw_client import converse
+from support.gateway.upstreams import REQUESTS
+from support.http.raw_client import converse
 
 __all__ = ["ATTACKS"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from support.attacks.bench import Attack, Bench, Setup
-from support.echo_upstream import EchoedRequest, honest_steps, new_marker
-from support.faulty_upstream import Act, Pause, Step
-from support.gateway_upstreams import REQUESTS
-from support.raw_upstream import json_response, stream_pieces
+from support.faults.upstream import Act, Pause, Step
+from support.gateway.upstreams import REQUESTS
+from support.http.echo_upstream import EchoedRequest, honest_steps, new_marker
+from support.http.raw_upstream import json_response, stream_pieces
 
 __all__ = ["ATTACKS"]
 

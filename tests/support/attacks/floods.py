@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from streamnorm.codec import encoder
 from support.attacks.bench import Attack, Bench, Setup
-from support.echo_upstream import EchoedRequest, head_of, honest_steps
-from support.faulty_upstream import Act, Endless, Step
-from support.gateway_upstreams import REQUESTS
-from support.loopback import chunked
+from support.faults.upstream import Act, Endless, Step
+from support.gateway.upstreams import REQUESTS
+from support.http.echo_upstream import EchoedRequest, head_of, honest_steps
+from support.http.loopback import chunked
 
 __all__ = ["ATTACKS"]
 

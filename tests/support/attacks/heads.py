@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from support.attacks.bench import TENANTS, Attack, Bench, Setup
-from support.raw_client import converse
+from support.http.raw_client import converse
 
 __all__ = ["ATTACKS"]
 

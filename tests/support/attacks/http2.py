@@ -13,8 +13,8 @@ from h2.events import DataReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 
 from support.attacks.bench import PROMPT, TENANTS, Attack, Bench, Setup
-from support.echo_upstream import MARKER, endless_steps, new_marker, slow_steps
-from support.gateway_upstreams import REQUESTS
+from support.gateway.upstreams import REQUESTS
+from support.http.echo_upstream import MARKER, endless_steps, new_marker, slow_steps
 
 __all__ = ["ATTACKS"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.attacks.bench import Attack, Bench
-from support.gateway_fuzz.rounds import REQUESTS_OF_A_ROUND, fuzzed_gateway
+from support.gateway.fuzz.rounds import REQUESTS_OF_A_ROUND, fuzzed_gateway
 
 __all__ = ["mixed_requests"]
 

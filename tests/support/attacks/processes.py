@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 
 from support.attacks.bench import TENANTS, Attack, Bench, Setup
-from support.echo_upstream import endless_steps
-from support.gateway_upstreams import REQUESTS
+from support.gateway.upstreams import REQUESTS
+from support.http.echo_upstream import endless_steps
 
 __all__ = ["ATTACKS"]
 

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from support.attacks.bench import KEY, PROMPT, TENANTS, Attack, Bench, Setup
-from support.echo_upstream import slow_steps
-from support.gateway_upstreams import REQUESTS
+from support.gateway.upstreams import REQUESTS
+from support.http.echo_upstream import slow_steps
 
 __all__ = ["ATTACKS"]
 

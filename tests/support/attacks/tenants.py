@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from support.attacks.bench import KEY, PROMPT, TENANTS, Attack, Bench, Setup
-from support.echo_upstream import EchoedRequest, head_of, new_marker
-from support.faulty_upstream import Pause, Step
-from support.gateway_upstreams import REQUESTS
+from support.faults.upstream import Pause, Step
+from support.gateway.upstreams import REQUESTS
+from support.http.echo_upstream import EchoedRequest, head_of, new_marker
 
 __all__ = ["ATTACKS"]
 

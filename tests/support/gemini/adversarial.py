@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from support.gemini.frames import candidate, chunk, frame, parts, text, thought
+from support.gemini.frames import candidate, chunk, frame, function_call, parts, text, thought
 
 __all__ = ["BROKEN", "CLEAN", "UNFINISHED", "Truth"]
 
@@ -34,13 +34,9 @@ class Truth(Struct):
     usage: tuple[int, int] | None = None
 
 
-def call(**fields: Any) -> bytes:
-    return parts({"functionCall": fields})
-
-
 def piece(*entries: dict[str, Any], **fields: Any) -> bytes:
     """Return a fragment of a call that goes on."""
-    return call(partialArgs=list(entries), willContinue=True, **fields)
+    return function_call(partialArgs=list(entries), willContinue=True, **fields)
 
 
 def string(path: str, value: str, *, goes_on: bool = False) -> dict[str, Any]:
@@ -60,9 +56,9 @@ CODE = {"executableCode": {"language": "PYTHON", "code": "6*7"}}
 RESULT = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}}
 
 STOP = parts(finishReason="STOP")
-END = call()
-WEATHER = call(id="c1", name="get_weather", willContinue=True)
-TIME = call(id="c2", name="get_time", willContinue=True)
+END = function_call()
+WEATHER = function_call(id="c1", name="get_weather", willContinue=True)
+TIME = function_call(id="c2", name="get_time", willContinue=True)
 HALF = piece(string("$.city", "Par", goes_on=True))
 REST = piece(string("$.city", "is"))
 DELETE = piece(string("$.path", "/", goes_on=True), id="d1", name="delete")
@@ -77,7 +73,7 @@ CLEAN: dict[str, tuple[list[bytes], Truth]] = {
         [
             piece(string("$.city", "Par", goes_on=True), id="c1", name="get_weather"),
             piece(string("$.city", "is"), id="c1", name="get_weather"),
-            call(id="c1", name="get_weather", willContinue=False),
+            function_call(id="c1", name="get_weather", willContinue=False),
             STOP,
         ],
         Truth("tool_use", calls=ONE),
@@ -92,8 +88,8 @@ CLEAN: dict[str, tuple[list[bytes], Truth]] = {
     ),
     "two calls of one name without ids": (
         [
-            *(call(name="get_weather", willContinue=True), HALF, REST, END),
-            *(call(name="get_weather", willContinue=True), HALF, REST, END, STOP),
+            *(function_call(name="get_weather", willContinue=True), HALF, REST, END),
+            *(function_call(name="get_weather", willContinue=True), HALF, REST, END, STOP),
         ],
         Truth("tool_use", calls=ONE * 2),
     ),
@@ -109,7 +105,7 @@ CLEAN: dict[str, tuple[list[bytes], Truth]] = {
         Truth("tool_use", calls=TWO),
     ),
     "call repeated after the finish": (
-        [call(**PARIS), STOP, call(**PARIS)],
+        [function_call(**PARIS), STOP, function_call(**PARIS)],
         Truth("tool_use", calls=ONE),
     ),
     "end of a call repeated": (
@@ -133,7 +129,7 @@ CLEAN: dict[str, tuple[list[bytes], Truth]] = {
         Truth("tool_use", "a", calls=ONE),
     ),
     "unknown finish beside a call": (
-        [call(**PARIS), parts(finishReason="TOOLS_PENDING")],
+        [function_call(**PARIS), parts(finishReason="TOOLS_PENDING")],
         Truth("tool_use", calls=ONE),
     ),
     "finish taken back for another": (
@@ -205,7 +201,7 @@ UNFINISHED: dict[str, tuple[list[bytes], Truth]] = {
     "call that goes on for ever": ([WEATHER, HALF, REST, STOP], Truth("tool_use", unfinished=1)),
     "call that never got arguments": ([WEATHER, STOP], Truth("tool_use", unfinished=1)),
     "call cut by the next": (
-        [WEATHER, HALF, call(**TOKYO), STOP],
+        [WEATHER, HALF, function_call(**TOKYO), STOP],
         Truth("tool_use", calls=TWO[1:], unfinished=1),
     ),
     "call cut by text": (
@@ -213,11 +209,11 @@ UNFINISHED: dict[str, tuple[list[bytes], Truth]] = {
         Truth("tool_use", "so", unfinished=1),
     ),
     "arguments as half a text": (
-        [call(id="c1", name="get_weather", args='{"city":"Par'), STOP],
+        [function_call(id="c1", name="get_weather", args='{"city":"Par'), STOP],
         Truth("tool_use", unfinished=1),
     ),
     "length within a string": (
-        [call(**TOKYO), WEATHER, HALF, parts(finishReason="MAX_TOKENS")],
+        [function_call(**TOKYO), WEATHER, HALF, parts(finishReason="MAX_TOKENS")],
         Truth("max_tokens", calls=TWO[1:], unfinished=1),
     ),
 }
@@ -238,16 +234,20 @@ BROKEN: dict[str, list[bytes]] = {
     ],
     "fragment of no call": [text("a"), REST, END, STOP],
     "fragment of a call that was cut by text": [WEATHER, HALF, text("a"), REST, END, STOP],
-    "whole arguments for a call in fragments": [WEATHER, HALF, call(**PARIS), STOP],
+    "whole arguments for a call in fragments": [WEATHER, HALF, function_call(**PARIS), STOP],
     "whole arguments beside fragments": [
-        call(**{**PARIS, "partialArgs": [string("$.city", "Oslo")]}),
+        function_call(**{**PARIS, "partialArgs": [string("$.city", "Oslo")]}),
         STOP,
     ],
     "value within a string": [WEATHER, HALF, piece(string("$.unit", "C")), END, STOP],
     "end of a string repeated": [WEATHER, HALF, REST, REST, END, STOP],
     "number that is none": [WEATHER, piece({"jsonPath": "$.n", "numberValue": "NaN"}), END, STOP],
-    "one id for two calls": [call(**PARIS), call(**{**TOKYO, "id": "c1"}), STOP],
-    "one id for two arguments": [call(**PARIS), call(**{**PARIS, "args": {"city": "Oslo"}}), STOP],
+    "one id for two calls": [function_call(**PARIS), function_call(**{**TOKYO, "id": "c1"}), STOP],
+    "one id for two arguments": [
+        function_call(**PARIS),
+        function_call(**{**PARIS, "args": {"city": "Oslo"}}),
+        STOP,
+    ],
     "text and call in one part": [parts({"text": "a", "functionCall": PARIS}), STOP],
     "two candidates without an index": [
         frame({"candidates": [{"content": {"parts": [{"text": t}]}} for t in "ab"]}),

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from streamnorm._core.json import is_array, is_object
-from support.seeded import Draws
+from support.draws import Draws
 
 __all__ = ["Piece", "partial_arguments"]
 

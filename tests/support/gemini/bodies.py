@@ -14,7 +14,7 @@ from streamnorm._core.codec import ReadContext, WriteContext
 from streamnorm._core.losses import Losses
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.gemini.body import codec
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 
 __all__ = [
     "Written",

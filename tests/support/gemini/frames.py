@@ -10,9 +10,7 @@ import json
 from typing import Any
 
 from streamnorm import Event, Message, accumulate
-from streamnorm.codec import decoder
-from streamnorm.validation import validate
-from support.openai_chat.chunks import Decoded
+from support.streams.content import Decoded, decode_in_any_pieces
 
 __all__ = [
     "BEGUN_ID",
@@ -66,19 +64,7 @@ def thought(text: str, **fields: Any) -> bytes:
 
 def decode(*frames: bytes, dialect: str = "gemini", **options: Any) -> Decoded:
     """Decode a whole stream, closed at its end."""
-    body = b"".join(frames)
-    whole = _decode([body], dialect, options)
-    assert whole == _decode([body[i : i + 1] for i in range(len(body))], dialect, options)
-    assert whole == _decode(list(frames), dialect, options)
-    assert validate(whole.events) == []
-    return whole
-
-
-def _decode(pieces: list[bytes], dialect: str, options: dict[str, Any]) -> Decoded:
-    reader = decoder(dialect, **options)
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    return Decoded(events, reader.outcome, reader.notes)
+    return decode_in_any_pieces(frames, dialect, **options)
 
 
 def blocks(*frames: bytes, **options: Any) -> list[Event]:
@@ -90,3 +76,8 @@ def blocks(*frames: bytes, **options: Any) -> list[Event]:
 def message(*frames: bytes, **options: Any) -> Message:
     """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events)
+
+
+def function_call(**fields: Any) -> bytes:
+    """Return a chunk with one function call."""
+    return parts({"functionCall": fields})

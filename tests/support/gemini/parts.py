@@ -22,9 +22,9 @@ from streamnorm import (
     ToolCall,
 )
 from streamnorm._core.ids import tag_signature
+from support.draws import Draws
 from support.gemini.arguments import partial_arguments
 from support.gemini.sources import make_sources
-from support.seeded import Draws
 
 __all__ = ["Bit", "Blocks", "Payload", "marked"]
 

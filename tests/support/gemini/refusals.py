@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from support.rule_cases import VendorRefusal
+from support.rules.cases import VendorRefusal
 
 __all__ = [
     "SIGNATURE",

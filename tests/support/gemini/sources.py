@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm import Citation
-from support.seeded import Draws
+from support.draws import Draws
 
 __all__ = ["make_sources"]
 

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from streamnorm import Message, StopReason, Usage
+from support.draws import Draws
 from support.gemini.parts import Bit, Blocks
-from support.made_streams import Source
-from support.seeded import Draws
+from support.streams.generated import Source
 
 __all__ = ["make_gemini_array", "make_gemini_stream"]
 

@@ -7,11 +7,10 @@ and must follow the event grammar.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
-from streamnorm import Block, Event, Message, Note, Opaque, Outcome, accumulate
-from streamnorm.codec import decoder
-from streamnorm.validation import validate
+from streamnorm import Block, Message, Opaque, accumulate
+from support.streams.content import Decoded, decode_in_any_pieces
 
 __all__ = [
     "DONE",
@@ -31,14 +30,6 @@ __all__ = [
 ]
 
 DONE = b"data: [DONE]\n\n"
-
-
-class Decoded(NamedTuple):
-    """The result of decoding a stream."""
-
-    events: list[Event]
-    outcome: Outcome | None
-    notes: tuple[Note, ...]
 
 
 def frame(payload: object, event: str | None = None) -> bytes:
@@ -95,19 +86,7 @@ def calls(*pieces: dict[str, Any], finish: str | None = None, choice: int = 0) -
 
 def decode(*frames: bytes, dialect: str | None = "openai_chat", **options: Any) -> Decoded:
     """Decode a whole stream, closed at its end."""
-    body = b"".join(frames)
-    whole = _decode([body], dialect, options)
-    assert whole == _decode([body[i : i + 1] for i in range(len(body))], dialect, options)
-    assert whole == _decode(list(frames), dialect, options)
-    assert validate(whole.events) == []
-    return whole
-
-
-def _decode(pieces: list[bytes], dialect: str | None, options: dict[str, Any]) -> Decoded:
-    reader = decoder(dialect, **options)
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    return Decoded(events, reader.outcome, reader.notes)
+    return decode_in_any_pieces(frames, dialect, **options)
 
 
 def message(*frames: bytes, choice: int = 0, **options: Any) -> Message:

@@ -6,7 +6,7 @@ import json
 from itertools import accumulate
 from typing import Any
 
-from support.delta_pieces import DeltaStream, Make, arguments, frame, texts
+from support.streams.delta_pieces import DeltaStream, Make, arguments, frame, texts
 
 __all__ = ["CHAT_DELTAS"]
 

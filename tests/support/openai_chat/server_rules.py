@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.rule_rows import RuleRow
+from support.rules.chat import messages, said
+from support.rules.rows import RuleRow
 
 __all__ = [
     "ASSISTANT",
@@ -56,16 +57,8 @@ DETAIL = {"type": "reasoning.text", "text": "…", "format": "anthropic-claude-v
 MARKED = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
 
 
-def messages(*values: dict[str, Any]) -> dict[str, Any]:
-    return {"messages": list(values)}
-
-
 def function(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": "f", "parameters": schema}}
-
-
-def said(*parts: dict[str, Any]) -> dict[str, Any]:
-    return messages({"role": "user", "content": list(parts)})
 
 
 def without_reasoning(

@@ -24,9 +24,9 @@ from streamnorm import (
     Usage,
     accumulate,
 )
-from support.made_streams import Source, cut_units
+from support.draws import Draws
 from support.openai_chat.chunks import anonymous
-from support.seeded import Draws
+from support.streams.generated import Source, cut_units
 
 __all__ = ["Source", "agrees", "cut_units", "make_chat_stream"]
 

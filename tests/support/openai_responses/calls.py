@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from streamnorm import Block, ServerToolCall, ServerToolResult, ToolCall
+from support.draws import Draws
 from support.openai_responses.steps import (
     GeneratedItem,
     ItemStyle,
@@ -20,7 +21,6 @@ from support.openai_responses.steps import (
     id_of,
     opaque,
 )
-from support.seeded import Draws
 
 __all__ = ["make_custom", "make_function", "make_result", "make_served", "make_unknown"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.delta_pieces import DeltaStream, Make, arguments, frame, texts
+from support.streams.delta_pieces import DeltaStream, Make, arguments, frame, texts
 
 __all__ = ["RESPONSES_DELTAS"]
 

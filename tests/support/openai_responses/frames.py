@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnorm import Event, Message, accumulate
-from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
-from streamnorm.validation import validate
-from support.openai_chat.chunks import Decoded, frame
+from streamnorm import Event, Message, StreamError, accumulate
+from support.openai_chat.chunks import frame
+from support.streams.content import Decoded, decode_in_any_pieces
 
 __all__ = [
     "DONE",
@@ -110,19 +109,7 @@ def messages(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def decode(*frames: bytes, **options: Any) -> Decoded:
     """Decode a whole stream, closed at its end."""
-    body = b"".join(frames)
-    whole = _decode([body], options)
-    assert whole == _decode([body[i : i + 1] for i in range(len(body))], options)
-    assert whole == _decode(list(frames), options)
-    assert validate(whole.events) == []
-    return whole
-
-
-def _decode(chunks: list[bytes], options: dict[str, Any]) -> Decoded:
-    decoder = ResponsesDecoder(**options)
-    events = [event for chunk in chunks for event in decoder.feed(chunk)]
-    events += decoder.close()
-    return Decoded(events, decoder.outcome, decoder.notes)
+    return decode_in_any_pieces(frames, "openai_responses", **options)
 
 
 def body(*frames: bytes, **options: Any) -> list[Event]:
@@ -133,3 +120,9 @@ def body(*frames: bytes, **options: Any) -> list[Event]:
 def message(*frames: bytes, **options: Any) -> Message:
     """Return the accumulated message of a stream."""
     return accumulate(decode(*frames, **options).events)
+
+
+def is_malformed(decoded: Decoded) -> bool:
+    """Return whether a stream ended as malformed."""
+    last = decoded.events[-1]
+    return isinstance(last, StreamError) and last.kind == "malformed"

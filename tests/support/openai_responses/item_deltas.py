@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from streamnorm import JSONDelta, ReasoningDelta, TextDelta
-from support.delta_runs import Reading, read_chunks
 from support.openai_responses.frames import added, call, part_added
+from support.streams.delta_runs import Reading, read_chunks
 
 __all__ = [
     "ARGUMENTS",

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamnorm import Block, Citation, Reasoning, Refusal, Text
 from streamnorm._core.ids import tag_signature
+from support.draws import Draws
 from support.openai_responses.calls import (
     make_custom,
     make_function,
@@ -26,7 +27,6 @@ from support.openai_responses.steps import (
     id_of,
     opaque,
 )
-from support.seeded import Draws
 
 __all__ = ["make_item"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from streamnorm.validation import RequestViolation, validate_request
-from support.rule_cases import RefusedRequest
+from support.rules.cases import RefusedRequest
 
 __all__ = [
     "ANSWER",

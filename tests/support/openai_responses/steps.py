@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from streamnorm import Block, OpaqueBlock
-from support.made_streams import cut_units
-from support.seeded import Draws
+from support.draws import Draws
+from support.streams.generated import cut_units
 
 __all__ = [
     "Begun",

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 from msgspec import Struct, structs
 
 from streamnorm import Block, Message, Reasoning, Refusal, StopReason, ToolCall, Usage
-from support.made_streams import Source
+from support.draws import Draws
 from support.openai_responses.items import make_item
 from support.openai_responses.steps import GeneratedItem, ItemStyle, Step
-from support.seeded import Draws
+from support.streams.generated import Source
 
 __all__ = ["make_responses_stream"]
 

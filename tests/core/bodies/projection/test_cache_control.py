@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.request_targets import (
+from support.bodies.projection_targets import (
     ALL_FIELDS,
     Projection,
     assistant,

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import Projection, assistant, call, own, request, result, user
+from support.bodies.projection_targets import (
+    Projection,
+    assistant,
+    call,
+    own,
+    request,
+    result,
+    user,
+)
 
 from streamnorm import (
     Audio,

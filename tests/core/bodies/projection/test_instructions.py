@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
-from support.request_targets import (
+from support.bodies.projection_targets import (
     EVERYTHING,
     Projection,
     assistant,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.request_targets import Projection, assistant, call, own, request, user
+from support.bodies.projection_targets import Projection, assistant, call, own, request, user
 
 from streamnorm import (
     Audio,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import ALL_FIELDS, Projection, own, request, user
+from support.bodies.projection_targets import ALL_FIELDS, Projection, own, request, user
 
 from streamnorm import (
     CacheMark,

@@ -6,7 +6,16 @@ from operator import is_
 from typing import Any
 
 import pytest
-from support.request_targets import Projection, assistant, call, own, request, result, system, user
+from support.bodies.projection_targets import (
+    Projection,
+    assistant,
+    call,
+    own,
+    request,
+    result,
+    system,
+    user,
+)
 
 from streamnorm import EncodeError, Image, InputMessage, OpaqueBlock, Text, ToolCall, ToolResult
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import Projection, assistant, own, request, user
+from support.bodies.projection_targets import Projection, assistant, own, request, user
 
 from streamnorm import EncodeError, ReasoningOptions, Tool, ToolCall, ToolChoice, ToolResult
 from streamnorm._core.bodies.request import Source, ToolName

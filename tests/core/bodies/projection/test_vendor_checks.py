@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.request_targets import (
+from support.bodies.projection_targets import (
     Projection,
     assistant,
     call,

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from support.streams import transcode
+from support.streams.content import transcode
 
 from streamnorm import (
     Encoded,

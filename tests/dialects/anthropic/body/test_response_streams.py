@@ -12,7 +12,7 @@ import anthropic
 import httpx2
 import pytest
 from msgspec import structs
-from support.corpus import recordings
+from support.streams.corpus import recordings
 
 from streamnorm import Completed, Message, OpaqueBlock, ServerToolCall, ToolCall, accumulate
 from streamnorm._core.codec import ReadContext

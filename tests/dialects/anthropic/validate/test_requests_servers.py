@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.rule_rows import RuleRow
+from support.rules.rows import RuleRow
 
 from streamnorm._core.codec import RequestFacts
 from streamnorm.dialects.anthropic.validate.request_messages import (

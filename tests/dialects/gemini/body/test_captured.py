@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from msgspec import structs
-from support.body_types import problems
-from support.corpus import needs_corpus
+from support.bodies.request_corpus import RealRequest, corpus_requests, each_captured_request
+from support.bodies.sdk_types import problems
 from support.gemini.bodies import Written, read, without_source
-from support.request_corpus import RealRequest, corpus_requests, each_captured_request
+from support.streams.corpus import needs_corpus
 
 from streamnorm import Text, decode_request, detect, encode_request
 from streamnorm._core.bodies.request import InputMessage

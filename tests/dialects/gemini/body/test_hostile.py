@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.json_mutations import json_mutations
+from support.bodies.json_mutations import json_mutations
 
 from streamnorm import (
     DecodeError,

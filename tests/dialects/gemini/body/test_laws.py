@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import assume, given
 from msgspec import structs
-from support.body_types import problems
+from support.bodies.sdk_types import problems
+from support.draws import Draws, draws
 from support.gemini.bodies import read, without_source
-from support.seeded import Draws, draws
 
 from streamnorm import (
     Document,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 from support.gemini.bodies import Written, read, request_of, without_source
 
 from streamnorm import DecodeError, EncodeError, Text

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import given
 from msgspec import structs
-from support.corpus import CorpusStream, each_recording_of, each_stream_of
-from support.event_strategies import messages
-from support.streams import content_of, decode
-from support.whole_answers import whole_answer_of
+from support.bodies.responses import whole_answer_of
+from support.streams.content import content_of, decode
+from support.streams.corpus import CorpusStream, each_recording_of, each_stream_of
+from support.streams.event_strategies import messages
 
 from streamnorm import (
     Completed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.corpus import needs_corpus
+from support.bodies.request_corpus import RealRequest, corpus_requests
 from support.gemini.refusals import (
     SIGNATURE,
     Refusal,
@@ -17,7 +17,7 @@ from support.gemini.refusals import (
     result,
     user,
 )
-from support.request_corpus import RealRequest, corpus_requests
+from support.streams.corpus import needs_corpus
 
 from streamnorm.validation import validate_request
 

@@ -6,15 +6,15 @@ import copy
 from typing import Any
 
 from msgspec import structs
-from support.body_types import problems
-from support.corpus import needs_corpus
-from support.openai_chat.requests import read, without_source, write
-from support.request_corpus import (
+from support.bodies.request_corpus import (
     RealRequest,
     corpus_requests,
     each_captured_request,
     each_dialect_of_the_corpus,
 )
+from support.bodies.sdk_types import problems
+from support.openai_chat.requests import read, without_source, write
+from support.streams.corpus import needs_corpus
 
 from streamnorm import EncodeError, Request, ToolResult, decode_request, encode_request
 

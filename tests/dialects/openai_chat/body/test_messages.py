@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 from support.openai_chat.requests import (
     asked,
     body_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 from support.openai_chat.requests import asked, body_of, lost_by, message, read, read_message, write
 
 from streamnorm import (

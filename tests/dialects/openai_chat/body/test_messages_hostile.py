@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.json_mutations import json_mutations
+from support.bodies.json_mutations import json_mutations
 from support.openai_chat.requests import read, without_source, write
 
 from streamnorm import (

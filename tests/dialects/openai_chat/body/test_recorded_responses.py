@@ -6,8 +6,8 @@ The bodies are what the vendor's SDK accumulates from the chunks of each recordi
 from __future__ import annotations
 
 import pytest
-from support.corpus import each_recording_of
-from support.whole_answers import whole_answer_of
+from support.bodies.responses import whole_answer_of
+from support.streams.corpus import each_recording_of
 
 from streamnorm import Completed, accumulate, decode_message
 from streamnorm.codec import decoder

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, reject
 from openai.types.chat import ChatCompletion
-from support.bodies import make_source
-from support.seeded import Draws, draws
-from support.streams import decode
+from support.bodies.samples import make_source
+from support.draws import Draws, draws
+from support.streams.content import decode
 
 from streamnorm import (
     Citation,

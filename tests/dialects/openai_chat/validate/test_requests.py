@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.chat_rules import (
+from support.bodies.json_texts import PLAIN, values
+from support.rules.chat import (
     CALL,
     CALLING,
     RESULT,
@@ -18,7 +19,6 @@ from support.chat_rules import (
     messages,
     said,
 )
-from support.json_texts import PLAIN, values
 
 from streamnorm._core.codec import RequestFacts
 from streamnorm.dialects.openai_chat.validate.requests import request_checks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.chat_rules import CALLING, IMAGE, RESULT, USER, Case, answered, called, messages, said
+from support.rules.chat import CALLING, IMAGE, RESULT, USER, Case, answered, called, messages, said
 
 from streamnorm.validation import validate_request
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.chat_rules import TOOLS, Case, said
+from support.rules.chat import TOOLS, Case, said
 
 CUSTOM = [{"type": "custom", "custom": {"name": "f"}}]
 SAMPLING: dict[str, Any] = {

@@ -29,7 +29,7 @@ from support.openai_chat.server_rules import (
     unforced,
     without_reasoning,
 )
-from support.rule_rows import RuleRow
+from support.rules.rows import RuleRow
 
 from streamnorm._core.codec import RequestFacts
 from streamnorm.dialects.openai_chat.validate.requests import request_checks

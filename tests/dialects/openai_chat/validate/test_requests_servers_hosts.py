@@ -22,7 +22,7 @@ from support.openai_chat.server_rules import (
     said,
     unforced,
 )
-from support.rule_rows import RuleRow
+from support.rules.rows import RuleRow
 
 NO_DEVELOPER = "developer is not one of ['system', 'assistant', 'user', 'tool', 'function']"
 ALTERNATE = "Conversation roles must alternate user/assistant/user/assistant/..."

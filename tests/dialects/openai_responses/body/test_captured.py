@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 from support.openai_responses.requests import read, unread, within_the_types, write
 
 from streamnorm import decode_request, encode_request

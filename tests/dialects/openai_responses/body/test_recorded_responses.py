@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.corpus import CorpusStream, each_recording_of, each_stream_of, needs_corpus
-from support.whole_answers import whole_answer_of
+from support.bodies.responses import whole_answer_of
+from support.streams.corpus import CorpusStream, each_recording_of, each_stream_of, needs_corpus
 
 from streamnorm import Completed, Message, Reasoning, ServerToolCall, accumulate
 from streamnorm._core.codec import ReadContext

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from support.body_types import problems
+from support.bodies.sdk_types import problems
 from support.openai_responses.requests import bare, read, write
 
 from streamnorm import DecodeError

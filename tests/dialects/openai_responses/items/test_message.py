@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.openai_chat.chunks import Decoded
 from support.openai_responses.frames import (
     START,
     added,
@@ -13,6 +12,7 @@ from support.openai_responses.frames import (
     delta,
     done,
     event,
+    is_malformed,
     messages,
     part,
     part_added,
@@ -40,11 +40,6 @@ ITEM = {"item_id": "msg_1"}
 ITEM_ADDED = added(0, "message", **messages())
 STARTED = BlockStart(0, Text(), extra=ITEM)
 REFUSED = {"type": "refusal", "refusal": "a"}
-
-
-def malformed(decoded: Decoded) -> bool:
-    last = decoded.events[-1]
-    return isinstance(last, StreamError) and last.kind == "malformed"
 
 
 def refusal(words: str) -> dict[str, str]:
@@ -110,7 +105,7 @@ def test_complete_text_that_contradicts_the_deltas_is_malformed(kind: str, whole
         assert decoded.events[2:4] == [TextDelta(0, "abd"), TextDelta(0, "d")]
         assert Note("completed_by_whole", "Text", 1) in decoded.notes
         return
-    assert malformed(decoded)
+    assert is_malformed(decoded)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +126,7 @@ def test_complete_text_that_contradicts_the_deltas_is_malformed(kind: str, whole
 )
 def test_second_statement_that_contradicts_the_first_is_malformed(again: bytes) -> None:
     frames = [ITEM_ADDED, text("a"), done(0, "message", **messages(part("a")))]
-    assert malformed(decode(START, *frames, again, completed()))
+    assert is_malformed(decode(START, *frames, again, completed()))
 
 
 @pytest.mark.parametrize(
@@ -157,17 +152,17 @@ def test_second_statement_that_repeats_the_first_is_ignored(again: bytes) -> Non
 def test_text_that_contradicts_the_start_of_its_item_is_malformed() -> None:
     begun = added(0, "message", **messages(part("ab")))
     assert body(begun, text("ab"), done(0, "message", **messages(part("abc"))))[-1] == BlockStop(0)
-    assert malformed(
+    assert is_malformed(
         decode(START, begun, text("b"), done(0, "message", **messages(part("b"))), completed())
     )
-    assert malformed(decode(START, begun, text("b"), completed()))
+    assert is_malformed(decode(START, begun, text("b"), completed()))
     assert body(added(0, "message", **messages(part(""))), text("b")) == whole("b")
 
 
 def test_complete_message_without_a_text_that_came_is_malformed() -> None:
     frames = [ITEM_ADDED, text("a"), text("b", content_index=1)]
-    assert malformed(decode(START, *frames, done(0, "message", **messages(part("a")))))
-    assert not malformed(decode(START, *frames, done(0, "message", **messages()), completed()))
+    assert is_malformed(decode(START, *frames, done(0, "message", **messages(part("a")))))
+    assert not is_malformed(decode(START, *frames, done(0, "message", **messages()), completed()))
 
 
 def test_complete_part_without_a_text_says_nothing_of_it() -> None:
@@ -183,7 +178,7 @@ def test_text_without_a_content_index_belongs_to_the_only_part() -> None:
     frames = [ITEM_ADDED, text("a", content_index=1), text("b", content_index=None)]
     assert body(*frames)[1:-1] == [TextDelta(0, "a"), TextDelta(0, "b")]
     frames = [ITEM_ADDED, text("a", content_index=1), text("a", content_index=0)]
-    assert malformed(decode(START, *frames, text("b", content_index=None), completed()))
+    assert is_malformed(decode(START, *frames, text("b", content_index=None), completed()))
 
 
 def test_start_of_a_part_may_hold_text() -> None:
@@ -338,7 +333,7 @@ def test_annotation_after_the_end_of_its_part_is_a_repetition_or_malformed(
 ) -> None:
     frames = [ITEM_ADDED, text("a"), cite(), part_done(part("a", annotations=[SOURCE]))]
     decoded = decode(START, *frames, cite(number), completed())
-    assert malformed(decoded) == (not is_known)
+    assert is_malformed(decoded) == (not is_known)
     assert (Note("late_citation", "text", 1) in decoded.notes) == is_known
 
 

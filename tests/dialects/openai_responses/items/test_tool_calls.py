@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.openai_chat.chunks import Decoded, anonymous
+from support.openai_chat.chunks import anonymous
 from support.openai_responses.frames import (
     START,
     added,
@@ -17,6 +17,7 @@ from support.openai_responses.frames import (
     delta,
     done,
     event,
+    is_malformed,
 )
 
 from streamnorm import (
@@ -33,11 +34,6 @@ from streamnorm import (
 ITEM_ADDED = added(0, "function_call", **call())
 STARTED = BlockStart(0, ToolCall("call_1", "f"), extra={"item_id": "fc_1"})
 ALL = "response.function_call_arguments.done"
-
-
-def malformed(decoded: Decoded) -> bool:
-    last = decoded.events[-1]
-    return isinstance(last, StreamError) and last.kind == "malformed"
 
 
 def test_argument_deltas_pass_unchanged() -> None:
@@ -92,7 +88,7 @@ def test_each_statement_of_the_arguments_may_have_a_spelling_of_its_own() -> Non
     expected = [STARTED, JSONDelta(0, '{"a": 1,"b": 2}'), BlockStop(0)]
     assert decode(*frames).events[1:-1] == expected
     other = completed({"type": "function_call", **call('{"a":2,"b":1}')})
-    assert malformed(decode(*frames[:-1], other))
+    assert is_malformed(decode(*frames[:-1], other))
 
 
 def test_call_named_at_its_end_may_have_no_arguments() -> None:
@@ -102,7 +98,7 @@ def test_call_named_at_its_end_may_have_no_arguments() -> None:
 
 def test_empty_complete_arguments_contradict_deltas() -> None:
     empty = done(0, "function_call", **call(""))
-    assert malformed(decode(START, ITEM_ADDED, args('{"a":1}'), empty, completed()))
+    assert is_malformed(decode(START, ITEM_ADDED, args('{"a":1}'), empty, completed()))
     assert body(ITEM_ADDED, args("{}"), empty) == [STARTED, JSONDelta(0, "{}"), BlockStop(0)]
 
 
@@ -128,7 +124,7 @@ def test_only_arguments_of_functions_are_compared_as_json(type: str) -> None:
         delta(fragment, "[1]"),
         done(0, type, **{**item, key: "[ 1]"}),
     ]
-    assert malformed(decode(START, *frames, completed())) == (key == "input")
+    assert is_malformed(decode(START, *frames, completed())) == (key == "input")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +147,7 @@ def test_second_statement_that_contradicts_the_first_is_malformed(
 ) -> None:
     end = done(0, "function_call", **call('{"a":1}')) if is_done else b""
     frames = [ITEM_ADDED, args('{"a":1}'), event(ALL, output_index=0, arguments='{"a":1}'), end]
-    assert malformed(decode(START, *frames, again, completed()))
+    assert is_malformed(decode(START, *frames, again, completed()))
 
 
 def test_terminal_may_have_ids_of_its_own() -> None:
@@ -165,9 +161,9 @@ def test_terminal_may_have_ids_of_its_own() -> None:
 
 def test_arguments_do_not_go_on_under_another_id() -> None:
     entry = {"type": "function_call", **call('{"a":1}', id="fc_2", call_id="call_2")}
-    assert malformed(decode(START, ITEM_ADDED, args('{"a"'), completed(entry)))
+    assert is_malformed(decode(START, ITEM_ADDED, args('{"a"'), completed(entry)))
     entry["call_id"] = "call_1"
-    assert malformed(decode(START, ITEM_ADDED, args('{"a"'), completed(entry)))
+    assert is_malformed(decode(START, ITEM_ADDED, args('{"a"'), completed(entry)))
 
 
 @pytest.mark.parametrize("deltas", ['{"a":1}', '{"a": 1}', '{"a":1} '])
@@ -222,8 +218,8 @@ def test_start_of_a_custom_call_is_continued() -> None:
 
 def test_arguments_that_contradict_their_start_are_malformed() -> None:
     begun = added(0, "function_call", **call('{"a":1}'))
-    assert malformed(decode(START, begun, args('{"b":1}'), completed()))
-    assert malformed(decode(START, begun, done(0, "function_call", **call("{}")), completed()))
+    assert is_malformed(decode(START, begun, args('{"b":1}'), completed()))
+    assert is_malformed(decode(START, begun, done(0, "function_call", **call("{}")), completed()))
 
 
 def test_second_call_with_one_id_is_malformed() -> None:
@@ -231,7 +227,7 @@ def test_second_call_with_one_id_is_malformed() -> None:
     message = "second call with one id, expected another"
     frames = [done(0, "function_call", **first), added(1, "function_call", **second)]
     assert decode(START, *frames).events[-1] == StreamError("malformed", message)
-    assert malformed(decode(START, frames[0], done(1, "function_call", **second)))
+    assert is_malformed(decode(START, frames[0], done(1, "function_call", **second)))
 
 
 @pytest.mark.parametrize("status", ["completed", "incomplete"])
@@ -311,7 +307,7 @@ def test_complete_call_of_another_namespace_is_malformed(namespace: str | None) 
     """Else the tool of another group would be executed."""
     first = call() if namespace is None else call(namespace=namespace)
     last = done(0, "function_call", **call("{}", namespace="mail"))
-    assert malformed(decode(START, added(0, "function_call", **first), last, completed()))
+    assert is_malformed(decode(START, added(0, "function_call", **first), last, completed()))
 
 
 def test_namespace_that_is_not_repeated_stays() -> None:
@@ -344,8 +340,10 @@ def test_deltas_of_a_call_without_a_name_are_its_arguments() -> None:
     item = {key: value for key, value in call().items() if key != "arguments"}
     frames = [args('{"a'), args('":1}'), done(0, "function_call", **item)]
     assert body(*frames) == [STARTED, JSONDelta(0, '{"a":1}'), BlockStop(0)]
-    assert malformed(decode(START, *frames[:2], done(0, "function_call", **call("")), completed()))
-    assert malformed(decode(START, *frames[:2], completed()))
+    assert is_malformed(
+        decode(START, *frames[:2], done(0, "function_call", **call("")), completed())
+    )
+    assert is_malformed(decode(START, *frames[:2], completed()))
 
 
 @pytest.mark.parametrize("type", ["function_call", "custom_tool_call"])
@@ -368,7 +366,7 @@ def test_arguments_after_the_end_of_the_call_are_malformed() -> None:
 
 def test_arguments_after_their_done_event_are_malformed() -> None:
     frames = [ITEM_ADDED, args("{}"), event(ALL, output_index=0, arguments="{}"), args("x")]
-    assert malformed(decode(START, *frames, completed()))
+    assert is_malformed(decode(START, *frames, completed()))
 
 
 def test_item_id_replaces_a_missing_call_id() -> None:

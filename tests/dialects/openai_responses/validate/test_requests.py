@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.bodies.request_corpus import needs_requests, real_requests
 from support.openai_responses.rules import (
     ANSWER,
     CALL,
@@ -16,7 +17,6 @@ from support.openai_responses.rules import (
     Case,
     items,
 )
-from support.request_corpus import needs_requests, real_requests
 
 from streamnorm.validation import validate_request
 

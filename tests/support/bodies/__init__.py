@@ -1,0 +1,1 @@
+"""Whole bodies of any dialect: generated, captured, damaged and compared."""

@@ -1,0 +1,25 @@
+"""The JSON value of a text that may be none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["is_json", "value_or_text"]
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is JSON."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def value_or_text(arguments: str) -> Any:
+    """Return the value of the arguments of a call; the text, if no client can parse it."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return arguments

@@ -1,0 +1,41 @@
+"""Runs of `streamnorm inspect` for tests, in the root of the project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.openai_chat.chunks import DONE, chunk
+
+__all__ = ["ATTACK", "COMMAND", "END", "ESCAPED", "ROOT", "page", "run"]
+
+ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-m", "streamnorm", "inspect"]
+END = chunk({}, "stop") + DONE
+
+# As a hostile server might send it: clear the screen, set the title, turn the text around.
+ATTACK = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2028\r"
+ESCAPED = r"\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2028\r"
+
+
+def run(
+    *arguments: str | Path, stdin: bytes = b"", **variables: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run in the root of the project."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        input=stdin,
+        capture_output=True,
+        timeout=30,
+    )
+
+
+def page(*arguments: str | Path, stdin: bytes = b"") -> list[str]:
+    """Return the lines of a run that went well."""
+    done = run(*arguments, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode().splitlines()

@@ -1,0 +1,1 @@
+"""Telegraph, a made-up dialect that is added from outside the package."""

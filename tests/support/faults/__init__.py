@@ -1,0 +1,1 @@
+"""Faults of upstreams: bytes, responses and connections."""

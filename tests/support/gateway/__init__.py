@@ -1,0 +1,1 @@
+"""Gateways in tests: calls, processes, servers and upstreams."""

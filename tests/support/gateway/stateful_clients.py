@@ -1,0 +1,108 @@
+"""Clients of Responses at a gateway with a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from streamnorm.gateway import Gateway
+from streamnorm.sse import SSEDecoder
+from streamnorm.testing import FakeProvider
+from support.gateway.calls import JSON, asked, called, opened
+from support.gateway.servers import served
+
+__all__ = ["KEY", "OTHER_KEY", "PREVIOUS", "WEATHER", "StateClient", "not_found", "provided"]
+
+KEY, OTHER_KEY = "key-of-a", "key-of-b"
+PREVIOUS = "previous_response_id"
+WEATHER = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "Weather of a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    "strict": False,
+}
+_RESPONSES = "/v1/responses"
+
+
+class StateClient:
+    """A client of Responses with a key of its own.
+
+    Args:
+        app: The gateway.
+        key: The key.
+        headers: The headers that have the key; `authorization` by default.
+    """
+
+    def __init__(
+        self, app: Gateway, key: str = KEY, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        self._app = app
+        self._headers = (*JSON, *(headers or (("authorization", f"Bearer {key}"),)))
+
+    async def create(self, input: Any, *, stream: bool = False, **more: Any) -> dict[str, Any]:
+        """Return the response to a request."""
+        status, response = await self.attempt(input, stream=stream, **more)
+        assert (status, response.get("status")) == (200, "completed"), response
+        return response
+
+    async def attempt(
+        self, input: Any, *, stream: bool = False, **more: Any
+    ) -> tuple[int, dict[str, Any]]:
+        """Return status and body of the answer; of a stream, the response of its last event."""
+        body = {"model": "m", "input": input, "stream": stream, **more}
+        if not stream:
+            return await asked(self._app, _RESPONSES, body, headers=self._headers)
+        status, events = await self.stream(input, **more)
+        return status, events[-1].get("response", events[-1])
+
+    async def stream(self, input: Any, **more: Any) -> tuple[int, list[dict[str, Any]]]:
+        """Return status and events of a stream, or the body of an error in their place."""
+        body = {"model": "m", "input": input, "stream": True, **more}
+        caller = await called(self._app, _RESPONSES, body, headers=self._headers)
+        data = b"".join(caller.bodies)
+        if caller.status != 200:
+            return caller.status or 0, [json.loads(data)]
+        return 200, [json.loads(frame.data) for frame in SSEDecoder().feed(data)]
+
+    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Return status and body of the answer to a request about a response."""
+        target = f"{_RESPONSES}/{path}"
+        return await asked(self._app, target, body, method=method, headers=self._headers)
+
+
+def not_found(id: str) -> dict[str, Any]:
+    """Return the body of the error of a `previous_response_id` that is not stored."""
+    error = {
+        "message": f"Previous response with id '{id}' not found. "
+        "Send the whole conversation as `input` instead.",
+        "type": "invalid_request_error",
+        "param": "previous_response_id",
+        "code": "previous_response_not_found",
+    }
+    return {"error": error}
+
+
+@asynccontextmanager
+async def provided(
+    provider: FakeProvider,
+    dialect: str = "openai_chat",
+    *,
+    state: str | None = "memory:",
+    **more: Any,
+) -> AsyncIterator[Gateway]:
+    """Provide a gateway with a store, in front of a provider.
+
+    Args:
+        provider: The provider.
+        dialect: Its dialect.
+        state: Where the gateway stores; None for the store among `more`.
+        more: More keywords of `opened`.
+    """
+    async with (
+        served(provider.app()) as url,
+        opened(url, dialect=dialect, state=state, **more) as app,
+    ):
+        yield app

@@ -1,0 +1,1 @@
+"""Clients and servers of HTTP, on sockets and without."""

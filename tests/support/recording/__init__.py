@@ -1,0 +1,1 @@
+"""Recordings: libraries, comparison, secrets and the plugin."""

@@ -1,0 +1,1 @@
+"""What servers refuse: cases of rules and rows of tables."""

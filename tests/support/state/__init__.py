@@ -1,0 +1,1 @@
+"""Stores of responses, and what they hold."""

@@ -1,0 +1,1 @@
+"""Streams of any dialect: generated, recorded, damaged and compared."""

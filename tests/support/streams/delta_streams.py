@@ -1,0 +1,19 @@
+"""Streams of consecutive deltas of every dialect."""
+
+from __future__ import annotations
+
+from support.anthropic.deltas import ANTHROPIC_DELTAS
+from support.gemini.deltas import GEMINI_DELTAS
+from support.openai_chat.deltas import CHAT_DELTAS
+from support.openai_responses.deltas import RESPONSES_DELTAS
+from support.streams.delta_pieces import MARK, DeltaStream
+
+__all__ = ["DELTA_STREAMS", "MARK", "DeltaStream", "delta_stream"]
+
+DELTA_STREAMS = {**ANTHROPIC_DELTAS, **CHAT_DELTAS, **RESPONSES_DELTAS, **GEMINI_DELTAS}
+"""Streams by what they hold, of as many pieces as are asked for."""
+
+
+def delta_stream(name: str, count: int = 8) -> DeltaStream:
+    """Return a stream of some pieces, `MARK` in the middle of them."""
+    return DELTA_STREAMS[name](count)

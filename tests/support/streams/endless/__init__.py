@@ -1,0 +1,42 @@
+"""Streams of each dialect that never end, to see what is stored of them.
+
+Each makes its events of texts of some size, and grows in one place alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from support.streams.endless import (
+    anthropic,
+    gemini,
+    gemini_interactions,
+    openai_chat,
+    openai_responses,
+)
+
+__all__ = ["ENDLESS_STREAMS", "endless_stream"]
+
+Make: TypeAlias = Callable[[str], Iterator[bytes]]
+"""Yields the events of a stream, of which each that grows has the text."""
+
+_DIALECTS = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "gemini": gemini,
+    "gemini_interactions": gemini_interactions,
+}
+ENDLESS_STREAMS: dict[tuple[str, str], Make] = {
+    (dialect, make.__name__): make
+    for dialect, module in _DIALECTS.items()
+    for make in module.STREAMS
+}
+"""The streams by dialect and name."""
+
+
+def endless_stream(dialect: str, name: str, text: str) -> Iterator[bytes]:
+    """Yield the events of a stream without end."""
+    yield from _DIALECTS[dialect].START
+    yield from ENDLESS_STREAMS[dialect, name](text)

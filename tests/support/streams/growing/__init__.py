@@ -1,0 +1,33 @@
+"""Streams of any length in each dialect, to measure how work and memory grow with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from support.streams.growing import anthropic, gemini, openai_chat, openai_responses
+
+__all__ = ["GROWING_STREAMS", "growing_stream"]
+
+Make: TypeAlias = Callable[[int], Iterator[bytes]]
+"""Yields events of a stream without its start and its end; their number grows with the argument."""
+
+_DIALECTS = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "gemini": gemini,
+}
+GROWING_STREAMS: dict[tuple[str, str], Make] = {
+    (dialect, make.__name__): make
+    for dialect, module in _DIALECTS.items()
+    for make in module.STREAMS
+}
+"""The streams by dialect and name."""
+
+
+def growing_stream(dialect: str, name: str, count: int) -> list[bytes]:
+    """Return the events of a stream with its start and its end."""
+    module = _DIALECTS[dialect]
+    events = [module.START, *GROWING_STREAMS[dialect, name](count), module.END]
+    return [event for event in events if event]

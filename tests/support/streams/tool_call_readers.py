@@ -1,0 +1,369 @@
+"""Strict readers of where each piece of a tool call belongs, which share no code with the package.
+
+A reader follows the places that the pieces name (index, item id, output index), and nothing
+else.  It knows no server's quirks: a stream that it does not read as the package does before
+any fault is left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from support.bodies.json_values import is_json
+
+__all__ = ["READERS", "Call", "Places", "frames_of", "payload_of"]
+
+_DONE = "[DONE]"
+_END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
+
+
+def frames_of(body: bytes) -> list[bytes]:
+    """Return the frames of an event stream, each with its blank line."""
+    starts = [0, *(match.end() for match in _END.finditer(body))]
+    frames = [body[a:b] for a, b in zip(starts, [*starts[1:], len(body)], strict=True)]
+    return [frame for frame in frames if frame.strip()]
+
+
+def payload_of(frame: bytes) -> Any:
+    """Return the JSON value of a frame's data, or `[DONE]`; None if it has none."""
+    lines = frame.decode("utf-8", "replace").splitlines()
+    data = "\n".join(line[5:].strip() for line in lines if line.startswith("data:"))
+    if data.startswith(_DONE):
+        return _DONE
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+@dataclass
+class Call:
+    """A tool call as the frames name it.
+
+    Attributes:
+        id: Its id; empty if it has none.
+        name: Its name.
+        pieces: The arguments that came by deltas for its place.
+        wholes: The arguments that frames told as a whole.
+        tree: The arguments that came by `partialArgs`, as far as they came; None for others.
+        is_open: Whether more `partialArgs` were announced.
+        string: The path of a string that is not finished.
+    """
+
+    id: str
+    name: str
+    pieces: str = ""
+    wholes: list[str] = field(default_factory=list)
+    tree: dict[str, Any] | None = None
+    is_open: bool = False
+    string: str = ""
+
+    def grow(self, piece: object) -> None:
+        """Add a piece as Chat's servers send it: an object, a placeholder, the whole again."""
+        text = piece if isinstance(piece, str) else json.dumps(piece)
+        if self.pieces == "{}" and text.lstrip().startswith("{"):
+            self.pieces = text
+        elif text != self.pieces or len(text) < 3 or not is_json(text):
+            self.pieces += text
+
+    def may_be(self, arguments: str) -> bool:
+        """Return whether arguments are what the frames say."""
+        if self.tree is not None:
+            whole = json.dumps(self.tree, ensure_ascii=False, separators=(",", ":"))
+            if self.is_open or self.string:
+                return whole.startswith(arguments) and len(arguments) < len(whole)
+            return _same(arguments, whole)
+        told = [*self.wholes, *([self.pieces] if self.pieces else [])] or [""]
+        return any(_same(arguments, whole) for whole in told) and (
+            all(_same(arguments, whole) for whole in told)
+        )
+
+
+@dataclass
+class Places:
+    """The calls of a stream, and the pieces that belong to none of them."""
+
+    calls: list[Call] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+    texts: dict[Any, str] = field(default_factory=dict)
+
+
+def _same(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    try:
+        return bool(json.loads(one or "{}") == json.loads(other or "{}"))
+    except ValueError:
+        return False
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def read_anthropic(payloads: Iterable[Any]) -> Places:
+    """Read by `index`: a block grows between its start and its stop."""
+    places = Places()
+    open_: dict[Any, Call | None] = {}
+    for value in payloads:
+        if not isinstance(value, dict):
+            continue
+        index, delta = value.get("index"), value.get("delta")
+        match value.get("type"):
+            case "content_block_start":
+                block = value.get("content_block") or {}
+                open_[index] = None
+                if block.get("type") in ("tool_use", "server_tool_use"):
+                    call = open_[index] = Call(block.get("id", ""), block.get("name", ""))
+                    if block.get("input"):
+                        call.wholes.append(json.dumps(block["input"]))
+                    places.calls.append(call)
+            case "content_block_delta" if isinstance(delta, dict):
+                if delta.get("type") == "input_json_delta":
+                    owner = open_.get(index)
+                    if owner is None:
+                        places.orphans.append(delta["partial_json"])
+                    else:
+                        owner.pieces += delta["partial_json"]
+                elif delta.get("type") == "text_delta":
+                    places.texts[index] = places.texts.get(index, "") + delta["text"]
+            case "content_block_stop":
+                open_.pop(index, None)
+            case "message_stop":
+                return places  # what follows is of no message
+    return places
+
+
+def read_chat(payloads: Iterable[Any]) -> Places:
+    """Read by choice and `index`, up to `[DONE]`: another id at an index is another call."""
+    places = Places()
+    at: dict[Any, tuple[Call, Any]] = {}
+    for value in payloads:
+        if value == _DONE:
+            break
+        if not isinstance(value, dict):
+            continue
+        chunk_id = value.get("id") or None
+        for choice in _objects(value.get("choices")):
+            delta = choice.get("delta") or choice.get("message") or {}
+            number = choice.get("index", 0)
+            if isinstance(text := delta.get("content"), str):
+                places.texts[number] = places.texts.get(number, "") + text
+            for fragment in _objects(delta.get("tool_calls")):
+                key = (number, fragment.get("index"))
+                function = fragment.get("function") or fragment.get("custom") or {}
+                piece = function.get("arguments") or function.get("input") or ""
+                id = fragment.get("id") or ""
+                known = at.get((number, id)) if id else at.get(key)
+                late = None if key[1] is None else at.get(key)  # the id of a call at an index
+                if known is None and late is not None and not late[0].id:
+                    known = None if _is_another(late[0], id, function.get("name")) else late
+                if key[1] is None and not id and not function.get("name"):
+                    known = _growing(at, number, places.calls) or known
+                if known is None and not id and not function.get("name"):
+                    if not piece:
+                        continue
+                    known = _drifted(at, key, places.calls)
+                    if known is None:
+                        places.orphans.append(piece)
+                        continue
+                if known is None or _is_another(known[0], id, function.get("name")):
+                    known = at[key] = Call(id, function.get("name") or ""), chunk_id
+                    if id:
+                        at[number, id] = known
+                    places.calls.append(known[0])
+                elif chunk_id and known[1] not in (None, chunk_id):  # a piece of another answer
+                    places.orphans.append(piece)
+                    continue
+                name = function.get("name") or ""
+                if not known[0].name or (name != known[0].name and not known[0].pieces):
+                    known[0].name += name  # in parts, or late
+                known[0].grow(piece)
+    return places
+
+
+def _is_another(call: Call, id: str, name: str | None) -> bool:
+    """Return whether a fragment at the index of a call names another call."""
+    if id and call.id:
+        return bool(id != call.id)
+    is_new = id or (call.pieces and not call.id)
+    return bool(name and call.name and name != call.name and is_new)
+
+
+def _growing(
+    at: dict[Any, tuple[Call, Any]], choice: int, started: list[Call]
+) -> tuple[Call, Any] | None:
+    """Return the one incomplete call of a choice, to which a piece without a place goes.
+
+    A call that has no arguments when the next begins is one without any.
+    """
+    calls = {id(known[0]): known for key, known in at.items() if key[0] == choice}
+    last = next((call for call in reversed(started) if id(call) in calls), None)
+    growing = [
+        known
+        for known in calls.values()
+        if not is_json(known[0].pieces) and (known[0].pieces or known[0] is last)
+    ]
+    return growing[0] if len(growing) == 1 else None
+
+
+def _drifted(
+    at: dict[Any, tuple[Call, Any]], key: tuple[int, Any], started: list[Call]
+) -> tuple[Call, Any] | None:
+    """Return the one incomplete call of a choice, whose index becomes `key` (SGLang)."""
+    known = _growing(at, key[0], started)
+    if known is None or not known[0].pieces:
+        return None
+    for other in [k for k, call in at.items() if call is known and not isinstance(k[1], str)]:
+        del at[other]
+    at[key] = known
+    return known
+
+
+def read_responses(payloads: Iterable[Any]) -> Places:
+    """Read by `item_id`; every event that tells an item whole is believed."""
+    places = Places()
+    items: dict[Any, Call] = {}
+
+    def tell(item: Any, known: Call | None = None) -> None:
+        if not isinstance(item, dict) or item.get("type") not in (
+            "function_call",
+            "custom_tool_call",
+        ):
+            return
+        key = item.get("id") or item.get("call_id")
+        call = known or items.get(key)
+        if call is None:
+            call = items[key] = Call(item.get("call_id", ""), item.get("name", ""))
+            places.calls.append(call)
+        whole = item.get("arguments", item.get("input")) or ""
+        if whole:
+            call.wholes.append(whole)
+
+    last: Any = None
+    for value in payloads:
+        # An event with the number and the content of the last one is the last one, resent.
+        if not isinstance(value, dict) or (
+            value == last and value.get("sequence_number") is not None
+        ):
+            continue
+        last = value
+        kind = str(value.get("type"))
+        if kind.startswith("response.output_item."):
+            tell(value.get("item"))
+        elif kind.endswith(("arguments.delta", "tool_call_input.delta")):
+            call = items.get(value.get("item_id"))
+            if call is None:
+                places.orphans.append(value.get("delta", ""))
+            else:
+                call.pieces += value.get("delta", "")
+        elif kind.endswith(("arguments.done", "tool_call_input.done")):
+            call = items.get(value.get("item_id"))
+            if call is not None:
+                call.wholes.append(value.get("arguments", value.get("input")) or "")
+        elif kind == "response.output_text.delta":
+            key = (value.get("item_id"), value.get("content_index"))
+            places.texts[key] = places.texts.get(key, "") + value.get("delta", "")
+        elif kind in ("response.completed", "response.incomplete"):
+            for item in _objects((value.get("response") or {}).get("output")):
+                # The item ids of the last event are often its own.
+                ids = {call.id: call for call in places.calls if call.id}
+                tell(item, ids.get(item.get("call_id")))
+            break  # what stands behind the end is no part of the response
+    for call in places.calls:
+        if call.wholes and call.wholes[0].startswith(call.pieces):
+            call.pieces = call.wholes[0]  # a whole may go on from the deltas
+    return places
+
+
+def read_gemini(payloads: Iterable[Any]) -> Places:
+    """Read whole calls in order, and `partialArgs` by the call that is named or open."""
+    places = Places()
+    open_: dict[Any, Call] = {}
+    for value in payloads:
+        for chunk in value if isinstance(value, list) else [value]:
+            if not isinstance(chunk, dict):
+                continue
+            for candidate in _objects(chunk.get("candidates")):
+                content = candidate.get("content")
+                parts = _objects(content.get("parts")) if isinstance(content, dict) else []
+                key = candidate.get("index", 0)
+                for part in parts:
+                    call = part.get("functionCall")
+                    if isinstance(call, dict):
+                        _read_gemini_call(call, key, open_, places)
+                        continue
+                    if part.get("text") != "":  # a call is no longer open behind other content
+                        open_.pop(key, None)
+                    if isinstance(part.get("text"), str) and not part.get("thought"):
+                        places.texts[key] = places.texts.get(key, "") + part["text"]
+    return places
+
+
+def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], places: Places) -> None:
+    """Read one `functionCall`; an open call goes on until a part of it says no more."""
+    id, name, entries = value.get("id") or "", value.get("name") or "", value.get("partialArgs")
+    entries = _objects(entries)
+    goes_on = any(one.get("willContinue") is True for one in (value, *entries))
+    known = open_.get(key)
+    names_it = known is not None and id in ("", known.id) and name in ("", known.name)
+    if known is not None and names_it and (not name or id or known.id or entries):
+        call = known
+    elif not name:
+        places.orphans += map(json.dumps, entries)
+        return
+    else:
+        call = Call(id, name)
+        places.calls.append(call)
+        open_.pop(key, None)  # a call before it that had no end never gets one
+        if not entries and not goes_on:
+            call.wholes.append(json.dumps(value.get("args") or {}))
+            return
+        call.tree = {}
+    for entry in entries:
+        _set(call, entry)
+    call.is_open = goes_on
+    open_.pop(key, None)
+    if goes_on:
+        open_[key] = call
+
+
+def _set(call: Call, entry: dict[str, Any]) -> None:
+    """Set one value of the arguments, or go on with its string."""
+    path = entry["jsonPath"]
+    steps = [int(n) if n else name for n, name in re.findall(r"\[(\d+)\]|([^.\[\]$]+)", path)]
+    at: Any = call.tree
+    for step, after in pairwise(steps):
+        inner: Any = [] if isinstance(after, int) else {}
+        if isinstance(at, dict):
+            at = at.setdefault(step, inner)
+        elif step == len(at):
+            at.append(inner)
+            at = inner
+        else:
+            at = at[step]
+    is_string = isinstance(entry.get("stringValue"), str)
+    value: Any = entry.get("stringValue", entry.get("numberValue", entry.get("boolValue")))
+    if "nullValue" not in entry and value is None:
+        value = [] if path.endswith("[]") else {}
+    if is_string and call.string == path:
+        at[steps[-1]] += value
+    elif isinstance(at, dict):
+        if value not in ([], {}) or steps[-1] not in at:  # `[]` also ends a list
+            at[steps[-1]] = value
+    else:
+        at.append(value)
+    call.string = path if entry.get("willContinue") is True else ""
+
+
+READERS: dict[str, Callable[[Iterable[Any]], Places]] = {
+    "anthropic": read_anthropic,
+    "openai_chat": read_chat,
+    "openai_responses": read_responses,
+    "gemini": read_gemini,
+}
