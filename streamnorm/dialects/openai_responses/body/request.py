@@ -162,8 +162,6 @@ def _choice_from_wire(reading: Reading) -> _Value:
 
 def _choice_to_wire(writing: Writing) -> _Value:
     choice = writing.part.tool_choice
-    if choice is None:
-        return {}
     # An unchanged choice keeps the details that `ToolChoice` cannot hold.
     inexact = writing.unknown.pop("tool_choice", None)
     is_same = inexact is not None and choice_from_wire({"tool_choice": inexact})[0] == choice

@@ -254,15 +254,13 @@ _CHOICE_TYPES = {
 """Types in `tool_choice` by unified kind of a server tool, if they differ."""
 
 
-def choice_from_wire(body: _Value) -> tuple[ToolChoice | None, Any]:
+def choice_from_wire(body: _Value) -> tuple[ToolChoice, Any]:
     """Return `tool_choice`, and its value too if `ToolChoice` cannot hold all of it.
 
     Raises:
         DecodeError: The value is not a Responses choice.
     """
-    value = body.get("tool_choice")
-    if value is None:
-        return None, None
+    value = body["tool_choice"]
     if isinstance(value, str):
         mode = _MODES.get(value)
         if mode is None:

@@ -203,6 +203,10 @@ def test_options_are_read_and_written(options: dict[str, Any], fields: dict[str,
     assert written.keys() <= {"input", "store", *options}
 
 
+def test_log_probabilities_that_are_declined_are_not_included() -> None:
+    assert "include" not in write(Request(logprobs=False))
+
+
 def test_schema_has_a_name() -> None:
     """Two dialects have no names for schemas, and this one demands one."""
     body = write(Request(output=OutputFormat("json_schema", SCHEMA)))
