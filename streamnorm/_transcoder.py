@@ -389,9 +389,8 @@ class Transcoder:
             if error is None:
                 return b""
             # The provider's own error event has passed: a second one would be another error.
-            is_outside = self._decoder.error_outside_stream and not self._passthrough.shows_failures
-            is_shown = error.kind == "upstream" and not is_outside
-            if is_shown:
+            is_inside = not self._decoder.error_outside_stream
+            if error.kind == "upstream" and is_inside == self._passthrough.shows_errors:
                 return b""
             has_completed = isinstance(self._decoder.outcome, Completed)
             self._withheld = self._decoder.refused or has_completed

@@ -213,7 +213,7 @@ class MessagePassthrough:
         splitter: The splitter of the same bytes.
     """
 
-    shows_failures = True  # an exception passes as it came
+    shows_errors = False  # in chunks, which no client takes for the failure that they are
 
     def __init__(self, splitter: InvokeChunksSplitter) -> None:
         self._splitter = splitter

@@ -41,7 +41,7 @@ class Passthrough:
         framing: SSE decoder that splits the same bytes.
     """
 
-    shows_failures = False  # of the framing, which no event holds
+    shows_errors = True  # of events, and none that stand outside them
 
     def __init__(self, framing: Splitter) -> None:
         self._framing = framing

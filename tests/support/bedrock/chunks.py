@@ -39,10 +39,12 @@ class Invoked(NamedTuple):
     """What botocore's parser reads of a stream.
 
     Attributes:
-        events: The events in the chunks.
+        payloads: The bytes in the chunks.
+        events: The events in them.
         exceptions: Type and fields of the exceptions.
     """
 
+    payloads: list[bytes]
     events: list[dict[str, Any]]
     exceptions: list[tuple[str, dict[str, Any]]]
 
@@ -51,13 +53,15 @@ def invoked(data: bytes) -> Invoked:
     """Read a stream with botocore's parser; it drops half a message at the end in silence."""
     buffer = EventStreamBuffer()
     buffer.add_data(data)
-    found = Invoked([], [])
+    found = Invoked([], [], [])
     for message in buffer:
         fields = json.loads(message.payload)
         if message.headers[":message-type"] == "exception":
             found.exceptions.append((message.headers[":exception-type"], fields))
         else:
-            found.events.append(json.loads(b64decode(fields["bytes"])))
+            payload = b64decode(fields["bytes"])
+            found.payloads.append(payload)
+            found.events.append(json.loads(payload))
     return found
 
 

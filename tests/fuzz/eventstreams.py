@@ -1,0 +1,175 @@
+"""Damage streams of Amazon Bedrock, and look for one that is read or passed on wrongly.
+
+    python tests/fuzz/eventstreams.py [--minutes 20] [--seed N]
+
+Bytes are changed, messages dropped, repeated, swapped and cut, payloads and headers replaced under
+right checksums.  Whatever a fault does: nothing but an outcome is raised, every chunking gives the
+same events, what is completed has all of its events from botocore's parser, too, and what passes on
+is whole messages that botocore reads, with an exception at the end of all that is no success.  A
+find is printed with the seed that makes it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.bedrock.chunks import chunk, exception, invoked, of_sse
+from support.corpus import recordings
+from support.streams import DIALECTS
+
+from streamnorm import Completed, Event, Outcome, Transcoder
+from streamnorm.codec import INVOKE_CHUNKS, decoder
+from streamnorm.eventstream import EventStreamDecoder, Message, encode_message
+
+_MAX_BYTES = 40_000
+
+
+def streams() -> list[list[Message]]:
+    """Return real streams, where there are some, and those of our own recordings in chunks."""
+    bodies = [of_sse(recording.body) for recording in recordings("anthropic")]
+    if root := os.environ.get("STREAMNORM_CORPUS"):
+        paths = sorted(Path(root, "bedrock").glob("*invoke*.eventstream"))
+        bodies += [path.read_bytes() for path in paths]
+    found = [EventStreamDecoder().feed(body) for body in bodies if len(body) < _MAX_BYTES]
+    return [messages for messages in found if messages]
+
+
+def faulty(messages: list[Message], donor: list[Message], d: random.Random) -> tuple[str, bytes]:
+    """Return the name of a fault, and the bytes with it."""
+    parts = [message.raw for message in messages]
+    at, other = d.randrange(len(parts)), d.randrange(len(parts))
+    fault = d.choice(
+        ["bytes", "cut", "drop", "repeat", "swap", "splice", "payload", "headers", "error"]
+    )
+    if fault == "drop":
+        del parts[at]
+    elif fault == "repeat":
+        parts.insert(other, parts[at])
+    elif fault == "swap":
+        parts[at], parts[other] = parts[other], parts[at]
+    elif fault == "splice":
+        parts.insert(at, d.choice(donor).raw)
+    elif fault == "payload":
+        parts[at] = chunk(d.randbytes(d.randrange(40)))
+    elif fault == "headers":
+        name = d.choice([":message-type", ":event-type", ":exception-type", "a"])
+        headers = {key: str(value) for key, value in messages[at].headers.items()}
+        value = d.choice(["", "event", "exception", "error", "chunk", "\N{SNOWMAN}"])
+        parts[at] = encode_message({**headers, name: value}, messages[at].payload)
+    elif fault == "error":
+        kinds = ["throttlingException", "modelStreamErrorException", "newException"]
+        status = d.choice([400, 503])
+        parts.insert(at, exception(d.choice(kinds), message="m", originalStatusCode=status))
+    data = b"".join(parts)
+    if fault == "bytes" and data:
+        changed = bytearray(data)
+        for _ in range(d.randrange(1, 4)):
+            changed[d.randrange(len(changed))] = d.randrange(256)
+        data = bytes(changed)
+    elif fault == "cut":
+        data = data[: d.randrange(len(data) + 1)]
+    return fault, data
+
+
+def read(data: bytes, sizes: list[int]) -> tuple[list[Event], Outcome | None]:
+    """Return the events of a stream that is read in pieces of some sizes."""
+    reader = decoder("anthropic", framing=INVOKE_CHUNKS)
+    events = [event for piece in pieces(data, sizes) for event in reader.feed(piece)]
+    return events + reader.close(), reader.outcome
+
+
+def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
+    found, start = [], 0
+    for number in range(len(data)):
+        if start >= len(data):
+            break
+        end = start + sizes[number % len(sizes)]
+        found.append(data[start:end])
+        start = end
+    return found
+
+
+def problem(data: bytes, d: random.Random) -> str | None:
+    """Return what is wrong with how a stream is read or passed on; None if nothing is."""
+    sizes = [d.randrange(1, 300) for _ in range(5)]
+    events, outcome = read(data, [len(data) or 1])
+    if read(data, sizes) != (events, outcome):
+        return f"another reading in pieces of {sizes}"
+    if outcome is None:
+        return "no outcome"
+    if isinstance(outcome, Completed):
+        try:
+            theirs = invoked(data)
+        except Exception:  # noqa: BLE001 - what follows the end is not read, and may be anything
+            return None
+        lines = (
+            b"event: %b\ndata: %b\n\n" % (name_of(event), payload.replace(b"\n", b" "))
+            for event, payload in zip(theirs.events, theirs.payloads, strict=True)
+        )
+        plain = decoder("anthropic")
+        if plain.feed(b"".join(lines)) + plain.close() != events:
+            return "other events than botocore's parser has"
+    passing = Transcoder("anthropic", "anthropic", framing=INVOKE_CHUNKS, to_framing=INVOKE_CHUNKS)
+    out = b"".join([p for piece in pieces(data, sizes) for p in passing.feed(piece)])
+    out += b"".join(passing.close())
+    check = EventStreamDecoder()
+    found = check.feed(out)
+    if check.failure is not None or check.unfinished_bytes:
+        return "half a message passed on"
+    ended = [m for m in found if m.text(":message-type") in ("exception", "error")]
+    if not isinstance(outcome, Completed) and len(ended) != 1:
+        return f"{len(ended)} exceptions for what is no success"
+    target = d.choice(DIALECTS)
+    run = Transcoder("anthropic", target, framing=INVOKE_CHUNKS)
+    for piece in pieces(data, sizes):
+        run.feed(piece)
+    run.close()
+    if isinstance(run.outcome, Completed) > isinstance(outcome, Completed):
+        return f"a success in {target} alone"
+    return None
+
+
+def name_of(event: object) -> bytes:
+    name = event.get("type") if isinstance(event, dict) else None
+    return name.encode() if isinstance(name, str) else b"message"
+
+
+def find(found: list[list[Message]], seed: int) -> tuple[str, str] | None:
+    """Try one fault; return it and what is wrong, or None."""
+    d = random.Random(seed)  # noqa: S311 - no secret
+    fault, data = faulty(d.choice(found), d.choice(found), d)
+    wrong = problem(data, d)
+    return None if wrong is None else (fault, wrong)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, help="try this one alone")
+    options = parser.parse_args()
+    found = streams()
+    if options.seed is not None:
+        print(json.dumps(find(found, options.seed)))
+        return 0
+    end, tried, finds = time.monotonic() + 60 * options.minutes, 0, 0
+    start = random.SystemRandom().randrange(2**32)
+    while time.monotonic() < end:
+        seed = start + tried
+        tried += 1
+        if (wrong := find(found, seed)) is not None:
+            finds += 1
+            print(f"seed {seed}: {wrong[0]}: {wrong[1]}", flush=True)
+    print(f"{len(found)} streams, {tried} faults, {finds} finds")
+    return finds > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
