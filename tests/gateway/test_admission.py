@@ -17,11 +17,11 @@ from support.gateway.calls import (
     MESSAGES,
     POSTS,
     asked,
+    assert_refused,
     body_of,
     called,
     every_dialect,
     opened,
-    refused,
     shape_for,
     shape_of,
 )
@@ -97,7 +97,7 @@ async def test_request_for_a_message_is_let_in(target: str, body: Any) -> None:
 async def test_other_path_is_not_found(target: str, method: str, client: str) -> None:
     async with opened() as app:
         caller = await called(app, target, method=method)
-    path, _, rest = refused(caller, 404, client).partition(": ")
+    path, _, rest = assert_refused(caller, 404, client).partition(": ")
     assert path.startswith("/")
     assert rest == "no endpoint of this gateway, expected that of a message, a count or a list"
 
@@ -137,7 +137,7 @@ async def test_version_that_stands_twice_is_explained(
 ) -> None:
     async with opened() as app:
         caller = await called(app, target, method="POST")
-    assert refused(caller, 404, client) == (
+    assert assert_refused(caller, 404, client) == (
         f"{target}: no endpoint of this gateway, expected {expected}: "
         f"leave {added} out of the client's base URL"
     )
@@ -146,7 +146,7 @@ async def test_version_that_stands_twice_is_explained(
 async def test_version_that_stands_twice_is_no_explanation_of_another_path() -> None:
     async with opened() as app:
         caller = await called(app, "/v1/v1/embeddings", method="POST")
-    assert "base URL" not in refused(caller, 404)
+    assert "base URL" not in assert_refused(caller, 404)
 
 
 async def test_wrong_base_url_is_no_missing_model() -> None:
@@ -160,7 +160,7 @@ async def test_path_that_no_url_has_is_not_found() -> None:
         caller = Caller("/")
         caller.scope["path"] = "/v1beta/models/\ud800:generateContent"
         await caller.call(app)
-    refused(caller, 404, "gemini")
+    assert_refused(caller, 404, "gemini")
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PUT", "DELETE", "X" * 100])
@@ -172,7 +172,7 @@ async def test_other_method_is_refused(client: str, method: str) -> None:
     methods = "GET, POST" if client == "gemini" else "POST"
     found = "another method" if len(method) == 100 else f"method {method}"
     path = POSTS[client][0]
-    assert refused(caller, 405, client) == f"{path}: {found}, expected {methods}"
+    assert assert_refused(caller, 405, client) == f"{path}: {found}, expected {methods}"
     assert caller.headers["allow"] == methods
 
 
@@ -218,7 +218,7 @@ async def test_request_that_can_be_read_in_two_ways_is_refused(
     target, body = POSTS[client]
     async with opened() as app:
         caller = await called(app, target, body, headers=[*JSON, *headers])
-    refused(caller, 400, client)
+    assert_refused(caller, 400, client)
     assert caller.headers["connection"] == "close"
 
 
@@ -228,7 +228,7 @@ async def test_flood_of_headers_is_refused_in_linear_time(client: str) -> None:
     flood = [("x-a", "b" * 20)] * 50_000  # some servers have no bound of their own
     async with opened() as app:
         caller = await called(app, target, body, headers=[*JSON, *flood])
-    refused(caller, 431, client)
+    assert_refused(caller, 431, client)
     assert caller.headers["connection"] == "close"
 
 
@@ -266,7 +266,7 @@ async def test_upload_is_refused(client: str, name: str, value: str) -> None:
     target, body = POSTS[client]
     async with opened() as app:
         caller = await called(app, target, body, headers=[("host", "here"), (name, value)])
-    refused(caller, 415, client)
+    assert_refused(caller, 415, client)
 
 
 @pytest.mark.parametrize("length", ["101", "9" * 30, "9" * 5000, "0" * 30 + "101"])
@@ -277,7 +277,10 @@ async def test_announced_body_above_the_bound_is_not_read(client: str, length: s
 
         caller.receive = _unread(caller)  # type: ignore[method-assign]  # of this one
         await caller.call(app)
-    assert refused(caller, 413, client) == "a body that is too large, expected at most 100 bytes"
+    assert (
+        assert_refused(caller, 413, client)
+        == "a body that is too large, expected at most 100 bytes"
+    )
     assert caller.headers["connection"] == "close"
 
 
@@ -298,14 +301,14 @@ async def test_body_is_bounded_while_it_is_read() -> None:
         assert caller.status == status
     async with opened(max_body_bytes=100) as app:
         caller = await called(app, "/v1/messages", pieces=[b"x" * 60] * 1000)
-    refused(caller, 413, "anthropic")
+    assert_refused(caller, 413, "anthropic")
 
 
 async def test_body_that_does_not_arrive_is_not_waited_for() -> None:
     async with opened(idle_s=0.02) as app:
         caller = Caller("/v1/messages", headers=JSON, body=[])  # only its head arrives
         await caller.call(app)
-    assert refused(caller, 408, "anthropic") == (
+    assert assert_refused(caller, 408, "anthropic") == (
         "a body that arrives too slowly, expected it within 0.02 s, or 16384 bytes a second"
     )
     assert caller.headers["connection"] == "close"
@@ -325,7 +328,7 @@ async def test_time_of_a_body_grows_with_what_has_arrived_of_it(size: int, statu
     async with opened(idle_s=0.4) as app:
         caller = SlowCaller("/v1/messages", headers=JSON, body=[b"x" * size] * 120)
         await caller.call(app)
-    refused(caller, status, "anthropic")
+    assert_refused(caller, status, "anthropic")
 
 
 async def test_client_that_leaves_within_its_body_gets_nothing() -> None:
@@ -345,7 +348,7 @@ async def test_client_that_leaves_within_its_body_gets_nothing() -> None:
 async def test_body_that_is_no_json_object_is_refused(client: str, body: bytes) -> None:
     async with opened() as app:
         caller = await called(app, POSTS[client][0], body)
-    refused(caller, 400, client)
+    assert_refused(caller, 400, client)
 
 
 # The bound on requests
@@ -363,7 +366,7 @@ async def test_request_above_the_bound_is_told_to_come_again(client: str) -> Non
             # While the first request is being received, another one comes.
             if not statuses:
                 second = await called(app, target, body)
-                refused(second, 429, client)
+                assert_refused(second, 429, client)
                 assert second.headers["retry-after"] == "1"
                 statuses.append(second.status)
             return {"type": "http.disconnect"}

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from support.gateway.calls import CANARY, POSTS, called, every_dialect, opened, refused
+from support.gateway.calls import CANARY, POSTS, assert_refused, called, every_dialect, opened
 from support.gateway.servers import served
 from support.gateway.upstreams import Records
 from support.http.scripted_upstream import ScriptedUpstream
@@ -30,7 +30,7 @@ async def test_fault_of_the_gateway_is_an_error_and_no_client_that_left(
     async with opened(observers=(records,)) as app:
         with caplog.at_level(logging.INFO, "streamnorm"):
             caller = await called(app, target, body)
-    assert refused(caller, 500, client) == "a fault of the gateway"
+    assert assert_refused(caller, 500, client) == "a fault of the gateway"
     assert isinstance(records.ended[0].outcome, Failed)
     assert "fault of the gateway: ValueError at " in caplog.text
     assert CANARY not in caplog.text

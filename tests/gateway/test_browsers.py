@@ -11,10 +11,10 @@ from support.gateway.calls import (
     CANARY,
     CHAT,
     POSTS,
+    assert_refused,
     called,
     every_dialect,
     opened,
-    refused,
     scripted,
 )
 from support.gateway.servers import SERVERS, ServerName, served
@@ -135,7 +135,7 @@ async def test_other_host_is_refused_on_loopback(host: str) -> None:
             assert (await ask(app, host)).status == 502
             return
         for server in (LOCAL, ("::1", 8080), ("::ffff:127.0.0.1", 8080)):
-            message = refused(await ask(app, host, server=server), 403)
+            message = assert_refused(await ask(app, host, server=server), 403)
             assert (
                 message == "host: another than this gateway's, expected localhost or one of hosts"
             )
@@ -143,7 +143,7 @@ async def test_other_host_is_refused_on_loopback(host: str) -> None:
 
 async def test_request_without_a_host_is_refused_on_loopback() -> None:
     async with opened() as app:
-        refused(await ask(app, None), 403)
+        assert_refused(await ask(app, None), 403)
 
 
 @every_dialect
@@ -153,7 +153,7 @@ async def test_refusal_is_in_the_dialect_of_the_client(client: str) -> None:
         for headers in ([], [("origin", "http://evil.example")]):
             host = "localhost" if headers else "evil.example"
             caller = await ask(app, host, *headers, target=target, body=body)
-            refused(caller, 403, client)
+            assert_refused(caller, 403, client)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ async def test_other_origin_is_refused(origin: str) -> None:
     async with opened(origins=[ORIGIN]) as app:
         for fetch in ((), (("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "cors"))):
             caller = await ask(app, "localhost:8080", ("origin", origin), *fetch)
-            message = refused(caller, 403)
+            message = assert_refused(caller, 403)
             assert message == "origin: another page's, expected one of origins"
             assert "access-control-allow-origin" not in caller.headers
 
@@ -218,7 +218,7 @@ async def test_untyped_body_passes_without_an_origin_alone() -> None:
         assert (await ask(app, "localhost", kind=())).status == 502
         for origin in (ORIGIN, "http://localhost"):
             caller = await ask(app, "localhost", ("origin", origin), kind=())
-            assert refused(caller, 415).startswith("content-type: none")
+            assert assert_refused(caller, 415).startswith("content-type: none")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ async def test_body_of_another_type_is_refused_by_the_name_of_the_header(kind: s
     async with opened() as app:
         for headers in ((), (("origin", "http://localhost"),)):
             caller = await ask(app, "localhost", *headers, kind=(("content-type", kind),))
-            assert "content-type" in refused(caller, 415)
+            assert "content-type" in assert_refused(caller, 415)
 
 
 @pytest.mark.parametrize("target", ["/healthz", "/", "/api/hello"])
@@ -258,9 +258,9 @@ async def test_health_is_answered_to_every_host(target: str) -> None:
 @pytest.mark.parametrize("target", ["/metrics", "/v1/models", "/v1/responses/resp_1", "/x"])
 async def test_nothing_else_is_shown_to_another_host(target: str) -> None:
     async with opened() as app:
-        refused(await ask(app, "evil.example", target=target, method="GET"), 403)
+        assert_refused(await ask(app, "evil.example", target=target, method="GET"), 403)
         page = ("origin", "http://evil.example")
-        refused(await ask(app, "localhost", page, target=target, method="GET"), 403)
+        assert_refused(await ask(app, "localhost", page, target=target, method="GET"), 403)
 
 
 async def test_metrics_are_shown_to_loopback() -> None:
@@ -271,7 +271,7 @@ async def test_metrics_are_shown_to_loopback() -> None:
 async def test_other_address_without_keys_needs_open() -> None:
     async with opened() as app:
         for host in ("localhost", "192.0.2.7:8080"):
-            message = refused(await ask(app, host, server=WIDE), 403)
+            message = assert_refused(await ask(app, host, server=WIDE), 403)
             assert message == (
                 "a gateway without client_keys on another address than loopback, "
                 "expected client_keys or open"
@@ -279,7 +279,7 @@ async def test_other_address_without_keys_needs_open() -> None:
     async with opened(open=True) as app:
         for host in ("gw.example", "192.0.2.7:8080", "localhost"):
             assert (await ask(app, host, server=WIDE)).status == 502
-        refused(await ask(app, "evil.example"), 403)  # on loopback
+        assert_refused(await ask(app, "evil.example"), 403)  # on loopback
 
 
 async def test_other_address_checks_host_and_origin_if_open() -> None:
@@ -287,13 +287,13 @@ async def test_other_address_checks_host_and_origin_if_open() -> None:
         for host in ("gw.example", "localhost:8080", "192.0.2.7:8080"):
             own = ("origin", f"http://{host}")
             assert (await ask(app, host, own, server=WIDE)).status == 502
-        refused(await ask(app, "evil.example", server=WIDE), 403)
+        assert_refused(await ask(app, "evil.example", server=WIDE), 403)
     async with opened(open=True) as app:
         own = ("origin", "http://192.0.2.7:8080")
         assert (await ask(app, "192.0.2.7:8080", own, server=WIDE)).status == 502
         # A name that nobody vouches for may be one that was bound anew.
         page = ("origin", "http://evil.example")
-        refused(await ask(app, "evil.example", page, server=WIDE), 403)
+        assert_refused(await ask(app, "evil.example", page, server=WIDE), 403)
 
 
 @pytest.mark.parametrize("server", [None, ("gateway", None), ("/run/gateway.sock", None)])
@@ -302,11 +302,11 @@ async def test_application_in_process_or_on_a_unix_socket_has_any_host(
 ) -> None:
     async with opened() as app:
         assert (await ask(app, "gateway", server=server)).status == 502
-        refused(await ask(app, "gateway", ("origin", "http://gateway"), server=server), 403)
+        assert_refused(await ask(app, "gateway", ("origin", "http://gateway"), server=server), 403)
     async with opened(hosts=["gateway"]) as app:
         own = ("origin", "http://gateway")
         assert (await ask(app, "gateway", own, server=server)).status == 502
-        refused(await ask(app, "evil.example", server=server), 403)
+        assert_refused(await ask(app, "evil.example", server=server), 403)
 
 
 @pytest.mark.parametrize("server", [LOCAL, WIDE, None])

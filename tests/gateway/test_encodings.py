@@ -15,10 +15,10 @@ from support.gateway.calls import (
     JSON,
     MESSAGES,
     POSTS,
+    assert_refused,
     called,
     every_dialect,
     opened,
-    refused,
     scripted,
 )
 from support.http.content_codings import ENCODERS, MIB, bombs, every_coding
@@ -93,7 +93,7 @@ async def test_coding_without_a_body_is_none() -> None:
 async def test_other_coding_is_refused(client: str, header: str, found: str) -> None:
     async with opened() as app:
         caller = await called(app, POSTS[client][0], b"x", headers=encoded(header))
-    assert refused(caller, 415, client).startswith(found)
+    assert assert_refused(caller, 415, client).startswith(found)
     assert caller.headers["accept-encoding"] == "zstd, gzip, deflate, br"
 
 
@@ -124,7 +124,7 @@ async def test_corrupt_body_is_refused(client: str, coding: str) -> None:
     async with opened() as app:
         for found, data in corrupt(coding):
             caller = await called(app, POSTS[client][0], data, headers=encoded(coding))
-            assert refused(caller, 400, client) == found
+            assert assert_refused(caller, 400, client) == found
 
 
 # What is too large
@@ -135,7 +135,7 @@ async def test_bomb_is_refused_before_it_is_inflated() -> None:
         for name, (header, data) in bombs().items():
             caller = await called(app, "/v1/messages", data, headers=encoded(header))
             status = 400 if name == "inner" else 413
-            refused(caller, status, "anthropic")
+            assert_refused(caller, status, "anthropic")
 
 
 async def test_both_forms_of_a_body_are_bounded() -> None:
@@ -159,7 +159,7 @@ async def test_announced_length_is_that_of_what_arrives() -> None:
     async with opened(max_body_bytes=len(data) - 1) as app:
         headers = [*encoded("gzip"), ("content-length", str(len(data)))]
         caller = await called(app, "/v1/chat/completions", data, headers=headers)
-    refused(caller, 413)
+    assert_refused(caller, 413)
 
 
 # Other requests meanwhile

@@ -9,10 +9,10 @@ import pytest
 from support.gateway.calls import (
     NOWHERE,
     POSTS,
+    assert_refused,
     body_of,
     called,
     opened,
-    refused,
     shape_of,
 )
 from support.http.asgi_caller import Caller
@@ -140,5 +140,5 @@ async def test_body_of_too_many_values_is_refused(client: str, upstream: str) ->
     objects = b",".join([b"{}"] * 1_000_000)
     data = json.dumps(fields).encode()[:-1] + b',"metadata":[' + objects + b"]}"
     async with opened(NOWHERE, dialect=upstream) as app:
-        found = refused(await called(app, path, data), 400, client)
+        found = assert_refused(await called(app, path, data), 400, client)
     assert found == "$: more than 500000 JSON values, expected at most that (max_json_values)"

@@ -9,10 +9,10 @@ from support.gateway.calls import (
     JSON,
     POSTS,
     asked,
+    assert_refused,
     called,
     every_dialect,
     opened,
-    refused,
 )
 from support.gateway.stateful_clients import StateClient, provided
 from support.http.asgi_caller import Caller
@@ -69,14 +69,14 @@ async def test_other_key_is_refused(client: str, keys: tuple[bytes, ...]) -> Non
             caller = Caller(POSTS[client][0])
             caller.scope["headers"] = headers
             await caller.call(app)
-            refused(caller, 401, client)
+            assert_refused(caller, 401, client)
 
 
 async def test_key_without_its_scheme_is_none() -> None:
     async with opened(client_keys="env:KEYS", environ={"KEYS": "k"}) as app:
         for value in ("k", "Basic k", "Bearer", "Bearer "):
             headers = [*JSON, ("authorization", value)]
-            refused(await called(app, "/v1/chat/completions", CHAT, headers=headers), 401)
+            assert_refused(await called(app, "/v1/chat/completions", CHAT, headers=headers), 401)
 
 
 @pytest.mark.parametrize("target", ["/v1/models", "/v1", "/v1/messages/count_tokens", "/v1/x"])

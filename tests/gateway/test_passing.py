@@ -11,10 +11,10 @@ from support.gateway.calls import (
     JSON,
     POSTS,
     asked,
+    assert_refused,
     called,
     every_dialect,
     opened,
-    refused,
 )
 from support.gateway.servers import served
 from support.http.scripted_upstream import Answered, ScriptedUpstream
@@ -72,7 +72,7 @@ async def test_key_that_stands_twice_reaches_no_upstream(client: str) -> None:
             f'{{"a":{{"b":1,"b":2}},{text}}}',
         ):
             caller = await called(app, target, twice.encode())
-            assert "an object with a key twice" in refused(caller, 400, client)
+            assert "an object with a key twice" in assert_refused(caller, 400, client)
     assert upstream.requests == []
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway.calls import POSTS, called, opened, refused, shape_of
+from support.gateway.calls import POSTS, assert_refused, called, opened, shape_of
 from support.http.asgi_caller import Caller
 from support.http.asgi_client import Message
 
@@ -61,5 +61,5 @@ async def test_upgrade_that_a_server_does_not_know_is_refused_too(
     async with opened(dialect=dialect, environ={"KEYS": "k"}, **settings) as app:
         for headers in (CODEX_UPGRADE, [("upgrade", "h2c, WebSocket")]):
             caller = await called(app, "/v1/responses", method="GET", headers=headers)
-            assert refused(caller, 426) == "a WebSocket, expected a request over HTTP"
+            assert assert_refused(caller, 426) == "a WebSocket, expected a request over HTTP"
             assert caller.headers["upgrade"] == "HTTP/1.1"

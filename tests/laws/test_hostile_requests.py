@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.bodies.arbitrary_requests import odd_requests
+from support.bodies.arbitrary_requests import arbitrary_requests
 from support.bodies.checks import BODIES, check_body
 from support.bodies.mutations import damaged_body, json_value
 from support.bodies.request_corpus import captured_requests, needs_requests
@@ -63,7 +63,7 @@ def test_damaged_request_of_an_agent_is_read_or_refused(dialect: str, d: Draws) 
 
 
 @pytest.mark.parametrize("dialect", BODIES)
-@given(request=odd_requests())
+@given(request=arbitrary_requests())
 def test_request_of_any_blocks_is_readable_or_an_error(dialect: str, request: Request) -> None:
     repairs: tuple[RepairPolicy, ...] = ("error", "fill")
     for repair in repairs:

@@ -199,7 +199,7 @@ def test_opaque_data_of_another_dialect_is_a_loss() -> None:
 # There and back
 
 
-def there_and_back(events: list[Event], *, extras: bool = False) -> list[Event]:
+def assert_comes_back(events: list[Event], *, extras: bool = False) -> list[Event]:
     """Check that what is encoded comes back as it was projected, and return that."""
     writer, sequencer = GeminiEncoder(extras=extras), Sequencer()
     out: list[bytes] = []
@@ -237,13 +237,13 @@ def test_blocked_prompt_has_no_candidates() -> None:
 
 @given(d=draws(300))
 def test_encoded_events_decode_to_the_projected_ones(d: Draws) -> None:
-    there_and_back(make_stream(d, 1 + d.below(2), failing=d.flag(5), calls_only=True))
+    assert_comes_back(make_stream(d, 1 + d.below(2), failing=d.flag(5), calls_only=True))
 
 
 @each_recording_of("openai_chat", "anthropic")
 def test_encoded_recording_decodes_to_the_projected_events(recording: Recording) -> None:
     reader = decoder(str(recording.dialect), server=recording.server)
-    there_and_back(reader.feed(recording.body) + reader.close())
+    assert_comes_back(reader.feed(recording.body) + reader.close())
 
 
 @each_recording_of("gemini")
@@ -251,7 +251,7 @@ def test_reencoded_recording_keeps_fields_without_a_unified_event(recording: Rec
     reader = GeminiDecoder()
     events = reader.feed(recording.body) + reader.close()
     passed, _ = project(events, "gemini", extras=True)
-    back = there_and_back(events, extras=True)
+    back = assert_comes_back(events, extras=True)
     if not isinstance(passed[-1], StreamError):
         got, wanted = accumulate(back), accumulate(passed)
         assert got.usage.extra == wanted.usage.extra

@@ -31,7 +31,7 @@ read = partial(read_chunks, "openai_chat")
 each_kind = pytest.mark.parametrize("kind", PLAIN)
 
 
-def read_amid(kind: str, odd: bytes) -> Reading:
+def assert_read_in_full(kind: str, odd: bytes) -> Reading:
     """Read a chunk amid plain ones, and check that the run refuses it."""
     plain = PLAIN[kind]
     assert odd != plain
@@ -62,7 +62,7 @@ def test_chunk_with_another_field_is_read_in_full(kind: str, path: str) -> None:
     owner = {"chunk": payload, "choice": choice, "delta": choice["delta"]}[where]
     odd = {"a": 1} if not isinstance(owner.get(field), list) else [*owner[field], *owner[field]]
     owner[field] = odd if field != "index" else 1
-    read_amid(kind, frame(payload))
+    assert_read_in_full(kind, frame(payload))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_chunk_with_another_field_is_read_in_full(kind: str, path: str) -> None:
 )
 def test_fragment_with_another_field_is_read_in_full(fields: dict[str, Any]) -> None:
     fragment = {"index": 0, "function": {"arguments": "1"}, **fields}
-    read_amid("arguments", calls(fragment))
+    assert_read_in_full("arguments", calls(fragment))
 
 
 TAIL = b'}, "finish_reason": null}]}'
@@ -127,7 +127,7 @@ REFUSED = {
 def test_frame_that_is_no_plain_delta_is_read_in_full(kind: str, name: str) -> None:
     """The chunks around it are read as without the run."""
     odd = REFUSED[name](PLAIN[kind])
-    if read_amid(kind, odd).decoder.outcome is None:
+    if assert_read_in_full(kind, odd).decoder.outcome is None:
         read_each_way("openai_chat", OPENING[kind], *[PLAIN[kind]] * 3, odd, *[PLAIN[kind]] * 2)
 
 
@@ -136,7 +136,7 @@ def test_frame_that_is_no_plain_delta_is_read_in_full(kind: str, name: str) -> N
 def test_chunk_of_another_kind_ends_the_run(kind: str, other: str) -> None:
     if kind == other:
         return
-    reading = read_amid(kind, OPENING[other])
+    reading = assert_read_in_full(kind, OPENING[other])
     assert reading.decoder.outcome is None
 
 

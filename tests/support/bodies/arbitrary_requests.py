@@ -30,7 +30,7 @@ from streamnorm._core.blocks import InputBlock
 from support.bodies.request_strategies import make_request
 from support.draws import Draws, draws
 
-__all__ = ["odd_requests"]
+__all__ = ["arbitrary_requests"]
 
 _TEXTS = (
     *(
@@ -123,6 +123,6 @@ def _request(d: Draws) -> Request:
     return structs.replace(request, **{name: odd[name] for name in odd if d.flag(6)})
 
 
-def odd_requests() -> st.SearchStrategy[Request]:
+def arbitrary_requests() -> st.SearchStrategy[Request]:
     """Return a strategy of requests whose messages have any blocks, in any order."""
     return draws(300).map(_request)

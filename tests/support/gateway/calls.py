@@ -27,11 +27,11 @@ __all__ = [
     "NOWHERE",
     "POSTS",
     "asked",
+    "assert_refused",
     "body_of",
     "called",
     "every_dialect",
     "opened",
-    "refused",
     "scripted",
     "shape_for",
     "shape_of",
@@ -77,7 +77,7 @@ def shape_for(client: str) -> str:
     return "openai" if client.startswith("openai") else client
 
 
-def refused(caller: Caller, status: int, client: str = "openai") -> str:
+def assert_refused(caller: Caller, status: int, client: str = "openai") -> str:
     """Return the message of a refusal, which must have a status and a client's shape."""
     body = body_of(caller)
     assert (caller.status, shape_of(body)) == (status, shape_for(client))

@@ -16,7 +16,7 @@ from typing import Any
 
 from support.bodies.json_values import is_json
 
-__all__ = ["READERS", "Call", "Places", "frames_of", "payload_of"]
+__all__ = ["READERS", "Call", "ToolCalls", "frames_of", "payload_of"]
 
 _DONE = "[DONE]"
 _END = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
@@ -85,7 +85,7 @@ class Call:
 
 
 @dataclass
-class Places:
+class ToolCalls:
     """The calls of a stream, and the pieces that belong to none of them."""
 
     calls: list[Call] = field(default_factory=list)
@@ -106,9 +106,9 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def read_anthropic(payloads: Iterable[Any]) -> Places:
+def read_anthropic(payloads: Iterable[Any]) -> ToolCalls:
     """Read by `index`: a block grows between its start and its stop."""
-    places = Places()
+    found = ToolCalls()
     open_: dict[Any, Call | None] = {}
     for value in payloads:
         if not isinstance(value, dict):
@@ -122,26 +122,26 @@ def read_anthropic(payloads: Iterable[Any]) -> Places:
                     call = open_[index] = Call(block.get("id", ""), block.get("name", ""))
                     if block.get("input"):
                         call.wholes.append(json.dumps(block["input"]))
-                    places.calls.append(call)
+                    found.calls.append(call)
             case "content_block_delta" if isinstance(delta, dict):
                 if delta.get("type") == "input_json_delta":
                     owner = open_.get(index)
                     if owner is None:
-                        places.orphans.append(delta["partial_json"])
+                        found.orphans.append(delta["partial_json"])
                     else:
                         owner.pieces += delta["partial_json"]
                 elif delta.get("type") == "text_delta":
-                    places.texts[index] = places.texts.get(index, "") + delta["text"]
+                    found.texts[index] = found.texts.get(index, "") + delta["text"]
             case "content_block_stop":
                 open_.pop(index, None)
             case "message_stop":
-                return places  # what follows is of no message
-    return places
+                return found  # what follows is of no message
+    return found
 
 
-def read_chat(payloads: Iterable[Any]) -> Places:
+def read_chat(payloads: Iterable[Any]) -> ToolCalls:
     """Read by choice and `index`, up to `[DONE]`: another id at an index is another call."""
-    places = Places()
+    found = ToolCalls()
     at: dict[Any, tuple[Call, Any]] = {}
     for value in payloads:
         if value == _DONE:
@@ -153,7 +153,7 @@ def read_chat(payloads: Iterable[Any]) -> Places:
             delta = choice.get("delta") or choice.get("message") or {}
             number = choice.get("index", 0)
             if isinstance(text := delta.get("content"), str):
-                places.texts[number] = places.texts.get(number, "") + text
+                found.texts[number] = found.texts.get(number, "") + text
             for fragment in _objects(delta.get("tool_calls")):
                 key = (number, fragment.get("index"))
                 function = fragment.get("function") or fragment.get("custom") or {}
@@ -164,27 +164,27 @@ def read_chat(payloads: Iterable[Any]) -> Places:
                 if known is None and late is not None and not late[0].id:
                     known = None if _is_another(late[0], id, function.get("name")) else late
                 if key[1] is None and not id and not function.get("name"):
-                    known = _growing(at, number, places.calls) or known
+                    known = _growing(at, number, found.calls) or known
                 if known is None and not id and not function.get("name"):
                     if not piece:
                         continue
-                    known = _drifted(at, key, places.calls)
+                    known = _drifted(at, key, found.calls)
                     if known is None:
-                        places.orphans.append(piece)
+                        found.orphans.append(piece)
                         continue
                 if known is None or _is_another(known[0], id, function.get("name")):
                     known = at[key] = Call(id, function.get("name") or ""), chunk_id
                     if id:
                         at[number, id] = known
-                    places.calls.append(known[0])
+                    found.calls.append(known[0])
                 elif chunk_id and known[1] not in (None, chunk_id):  # a piece of another answer
-                    places.orphans.append(piece)
+                    found.orphans.append(piece)
                     continue
                 name = function.get("name") or ""
                 if not known[0].name or (name != known[0].name and not known[0].pieces):
                     known[0].name += name  # in parts, or late
                 known[0].grow(piece)
-    return places
+    return found
 
 
 def _is_another(call: Call, id: str, name: str | None) -> bool:
@@ -225,9 +225,9 @@ def _drifted(
     return known
 
 
-def read_responses(payloads: Iterable[Any]) -> Places:
+def read_responses(payloads: Iterable[Any]) -> ToolCalls:
     """Read by `item_id`; every event that tells an item whole is believed."""
-    places = Places()
+    found = ToolCalls()
     items: dict[Any, Call] = {}
 
     def tell(item: Any, known: Call | None = None) -> None:
@@ -240,7 +240,7 @@ def read_responses(payloads: Iterable[Any]) -> Places:
         call = known or items.get(key)
         if call is None:
             call = items[key] = Call(item.get("call_id", ""), item.get("name", ""))
-            places.calls.append(call)
+            found.calls.append(call)
         whole = item.get("arguments", item.get("input")) or ""
         if whole:
             call.wholes.append(whole)
@@ -259,7 +259,7 @@ def read_responses(payloads: Iterable[Any]) -> Places:
         elif kind.endswith(("arguments.delta", "tool_call_input.delta")):
             call = items.get(value.get("item_id"))
             if call is None:
-                places.orphans.append(value.get("delta", ""))
+                found.orphans.append(value.get("delta", ""))
             else:
                 call.pieces += value.get("delta", "")
         elif kind.endswith(("arguments.done", "tool_call_input.done")):
@@ -268,22 +268,22 @@ def read_responses(payloads: Iterable[Any]) -> Places:
                 call.wholes.append(value.get("arguments", value.get("input")) or "")
         elif kind == "response.output_text.delta":
             key = (value.get("item_id"), value.get("content_index"))
-            places.texts[key] = places.texts.get(key, "") + value.get("delta", "")
+            found.texts[key] = found.texts.get(key, "") + value.get("delta", "")
         elif kind in ("response.completed", "response.incomplete"):
             for item in _objects((value.get("response") or {}).get("output")):
                 # The item ids of the last event are often its own.
-                ids = {call.id: call for call in places.calls if call.id}
+                ids = {call.id: call for call in found.calls if call.id}
                 tell(item, ids.get(item.get("call_id")))
             break  # what stands behind the end is no part of the response
-    for call in places.calls:
+    for call in found.calls:
         if call.wholes and call.wholes[0].startswith(call.pieces):
             call.pieces = call.wholes[0]  # a whole may go on from the deltas
-    return places
+    return found
 
 
-def read_gemini(payloads: Iterable[Any]) -> Places:
+def read_gemini(payloads: Iterable[Any]) -> ToolCalls:
     """Read whole calls in order, and `partialArgs` by the call that is named or open."""
-    places = Places()
+    found = ToolCalls()
     open_: dict[Any, Call] = {}
     for value in payloads:
         for chunk in value if isinstance(value, list) else [value]:
@@ -296,16 +296,16 @@ def read_gemini(payloads: Iterable[Any]) -> Places:
                 for part in parts:
                     call = part.get("functionCall")
                     if isinstance(call, dict):
-                        _read_gemini_call(call, key, open_, places)
+                        _read_gemini_call(call, key, open_, found)
                         continue
                     if part.get("text") != "":  # a call is no longer open behind other content
                         open_.pop(key, None)
                     if isinstance(part.get("text"), str) and not part.get("thought"):
-                        places.texts[key] = places.texts.get(key, "") + part["text"]
-    return places
+                        found.texts[key] = found.texts.get(key, "") + part["text"]
+    return found
 
 
-def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], places: Places) -> None:
+def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], found: ToolCalls) -> None:
     """Read one `functionCall`; an open call goes on until a part of it says no more."""
     id, name, entries = value.get("id") or "", value.get("name") or "", value.get("partialArgs")
     entries = _objects(entries)
@@ -315,11 +315,11 @@ def _read_gemini_call(value: Any, key: Any, open_: dict[Any, Call], places: Plac
     if known is not None and names_it and (not name or id or known.id or entries):
         call = known
     elif not name:
-        places.orphans += map(json.dumps, entries)
+        found.orphans += map(json.dumps, entries)
         return
     else:
         call = Call(id, name)
-        places.calls.append(call)
+        found.calls.append(call)
         open_.pop(key, None)  # a call before it that had no end never gets one
         if not entries and not goes_on:
             call.wholes.append(json.dumps(value.get("args") or {}))
@@ -361,7 +361,7 @@ def _set(call: Call, entry: dict[str, Any]) -> None:
     call.string = path if entry.get("willContinue") is True else ""
 
 
-READERS: dict[str, Callable[[Iterable[Any]], Places]] = {
+READERS: dict[str, Callable[[Iterable[Any]], ToolCalls]] = {
     "anthropic": read_anthropic,
     "openai_chat": read_chat,
     "openai_responses": read_responses,

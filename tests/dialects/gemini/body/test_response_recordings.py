@@ -37,7 +37,7 @@ def read(body: dict[str, Any], **context: Any) -> list[Event]:
     return CODEC.read_response(body, ReadContext(**context))
 
 
-def comes_back(message: Message) -> None:
+def assert_comes_back(message: Message) -> None:
     """Check that a written message is read as the projection leaves it, losses included."""
     losses = Losses()
     body = CODEC.write_response(message, None, losses)
@@ -66,21 +66,21 @@ def json_values(events: list[Event]) -> Message:
 @given(messages())
 def test_a_written_message_is_read_as_projected(message: Message) -> None:
     if message.stop_reason is not None:
-        comes_back(message)
+        assert_comes_back(message)
 
 
 @each_recording_of("gemini", "anthropic", "openai_chat", "openai_responses")
 def test_a_recorded_answer_comes_back(recording: Recording) -> None:
     decoded = decode([recording.body], str(recording.dialect), server=recording.server)
     if any(isinstance(event, MessageStop) for event in decoded.events):
-        comes_back(accumulate(decoded.events))
+        assert_comes_back(accumulate(decoded.events))
 
 
 @each_stream_of("gemini")
 def test_a_captured_answer_comes_back(stream: CorpusStream) -> None:
     decoded = decode([stream.body], "gemini")
     if any(isinstance(event, MessageStop) for event in decoded.events):
-        comes_back(accumulate(decoded.events))
+        assert_comes_back(accumulate(decoded.events))
 
 
 @each_stream_of("gemini")

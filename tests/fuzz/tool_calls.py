@@ -1,6 +1,6 @@
 """Look for a piece in the wrong call: real and written streams with one fault each.
 
-    python tests/fuzz/places.py [--minutes 20] [--seed N] [--dialect D]
+    python tests/fuzz/tool_calls.py [--minutes 20] [--seed N] [--dialect D]
 
 Frames are dropped, repeated, swapped, moved, renumbered, and taken from other streams.  Whatever
 a fault does, the arguments of each call of a completed stream are those that the frames give to
@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.streams.corpus import corpus, recordings
-from support.streams.tool_call_readers import READERS, Places, frames_of, payload_of
+from support.streams.tool_call_readers import READERS, ToolCalls, frames_of, payload_of
 
 import streamnorm
 from streamnorm import Completed, Message, ServerToolCall, ToolCall
@@ -56,9 +56,9 @@ def read(stream: Stream, frames: list[bytes]) -> tuple[Message | None, tuple[str
     return streamnorm.accumulate(events), notes
 
 
-def problem(message: Message, places: Places, notes: tuple[str, ...]) -> str | None:
+def problem(message: Message, expected: ToolCalls, notes: tuple[str, ...]) -> str | None:
     """Return what stands in the wrong place; None if nothing does."""
-    calls = list(places.calls)
+    calls = list(expected.calls)
     for block in message.blocks:
         if not isinstance(block, ToolCall | ServerToolCall):
             continue
@@ -98,13 +98,13 @@ def streams(dialect: str | None) -> list[Stream]:
         if len(stream.frames) > _MAX_FRAMES:
             continue
         try:
-            places = READERS[kind](map(payload_of, stream.frames))
+            expected = READERS[kind](map(payload_of, stream.frames))
         except (TypeError, AttributeError, KeyError):
             continue
         message, notes = read(stream, stream.frames)
-        if message is None or places.orphans or not places.calls:
+        if message is None or expected.orphans or not expected.calls:
             continue
-        if problem(message, places, notes) is None:
+        if problem(message, expected, notes) is None:
             found.append(stream)
     return found
 
@@ -148,8 +148,8 @@ def find(found: list[Stream], seed: int) -> tuple[str, str, str] | None:
     message, notes = read(stream, frames)
     if message is None:
         return None
-    places = READERS[stream.dialect](map(payload_of, frames))
-    wrong = problem(message, places, notes)
+    expected = READERS[stream.dialect](map(payload_of, frames))
+    wrong = problem(message, expected, notes)
     return None if wrong is None else (stream.name, fault, wrong)
 
 
