@@ -22,8 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.bedrock.chunks import chunk, exception, invoked, of_sse
-from support.corpus import recordings
-from support.streams import DIALECTS
+from support.streams.content import DIALECTS
+from support.streams.corpus import recordings
 
 from streamnorm import Completed, Event, Outcome, Transcoder
 from streamnorm.codec import INVOKE_CHUNKS, decoder
