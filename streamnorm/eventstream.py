@@ -50,7 +50,7 @@ class Message(Struct, frozen=True, gc=False):
     """One message of an event stream.
 
     Attributes:
-        headers: Values by name.
+        headers: Values by name; the same object for equal headers, one after the other.
         payload: The payload; JSON in the streams of Bedrock.
         raw: The whole message as it stands in the stream.
     """
@@ -86,6 +86,10 @@ class EventStreamDecoder:
         self._held = bytearray()  # the beginning of a message
         self._needed = _PRELUDE.size  # bytes of it that the next step takes
         self._offset = 0  # of that message within the stream
+        self._headers_end = 0  # of its headers within it
+        # Nearly all messages of a stream have the same headers.
+        self._last_head = b""
+        self._last_headers: dict[str, HeaderValue] = {}
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that `data` completes."""
@@ -93,15 +97,20 @@ class EventStreamDecoder:
         if self.failure is not None:
             return messages
         held = self._held
-        held += data
-        position = 0
+        if held:
+            held += data
+            if len(held) < self._needed:
+                return messages
+            data = bytes(held)
+            held.clear()
+        position, size = 0, len(data)
         try:
-            while len(held) - position >= self._needed:
+            while size - position >= self._needed:
                 if self._needed == _PRELUDE.size:
-                    self._needed = self._read_length(held, position)
+                    self._needed = self._read_length(data, position)
                     continue
                 end = position + self._needed
-                messages.append(_read_message(bytes(held[position:end])))
+                messages.append(self._read_message(data[position:end]))
                 self.messages += 1
                 self._offset += self._needed
                 position, self._needed = end, _PRELUDE.size
@@ -109,7 +118,8 @@ class EventStreamDecoder:
             self.failure = StreamError("malformed", f"{exc}, in the message at byte {self._offset}")
         except _TooLarge as exc:
             self.failure = StreamError("too_large", str(exc), code="max_event_bytes")
-        del held[: position if self.failure is None else len(held)]
+        if self.failure is None and position < size:
+            held += data[position:]
         return messages
 
     @property
@@ -117,17 +127,28 @@ class EventStreamDecoder:
         """Bytes of a message whose end has not arrived: at the end of the source, it was cut."""
         return len(self._held)
 
-    def _read_length(self, held: bytearray, position: int) -> int:
+    def _read_length(self, data: bytes, position: int) -> int:
         """Return the length of the message that begins at a position."""
-        total, headers, checksum = _PRELUDE.unpack_from(held, position)
-        if crc32(held[position : position + _LENGTHS.size]) != checksum:
+        total, headers, checksum = _PRELUDE.unpack_from(data, position)
+        if crc32(data[position : position + _LENGTHS.size]) != checksum:
             raise _Malformed("lengths that do not match their checksum")
         if total < headers + _OVERHEAD or headers > _MAX_HEADERS_BYTES:
             raise _Malformed(f"{headers} bytes of headers in {total} bytes")
         if total > self._max_message_bytes:
             most = self._max_message_bytes
             raise _TooLarge(f"a message of {total} bytes, expected at most {most}")
+        self._headers_end = _PRELUDE.size + headers
         return int(total)
+
+    def _read_message(self, raw: bytes) -> Message:
+        end = len(raw) - _CHECKSUM.size
+        if crc32(raw[:end]) != _CHECKSUM.unpack_from(raw, end)[0]:
+            raise _Malformed("bytes that do not match their checksum")
+        start = self._headers_end
+        head = raw[_PRELUDE.size : start]
+        if head != self._last_head:
+            self._last_headers, self._last_head = _read_headers(head), head
+        return Message(self._last_headers, raw[start:end], raw)
 
 
 class _Malformed(Exception):
@@ -136,14 +157,6 @@ class _Malformed(Exception):
 
 class _TooLarge(Exception):
     """A message exceeds the bound."""
-
-
-def _read_message(data: bytes) -> Message:
-    end = len(data) - _CHECKSUM.size
-    if crc32(data[:end]) != _CHECKSUM.unpack_from(data, end)[0]:
-        raise _Malformed("bytes that do not match their checksum")
-    start = _PRELUDE.size + _LENGTHS.unpack_from(data)[1]
-    return Message(_read_headers(data[_PRELUDE.size : start]), data[start:end], data)
 
 
 def _read_headers(data: bytes) -> dict[str, HeaderValue]:

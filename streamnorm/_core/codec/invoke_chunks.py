@@ -18,7 +18,7 @@ from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in, string_of
 from streamnorm._core.limits import Limits
-from streamnorm.eventstream import EventStreamDecoder, Message, encode_message
+from streamnorm.eventstream import EventStreamDecoder, HeaderValue, Message, encode_message
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 _FAILED = Fragment(b"")  # has the decoder look at `failure`
@@ -88,6 +88,9 @@ class InvokeChunksSplitter:
         self.safe_bytes = limits.max_event_bytes - 1
         self.strays = []
         self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
+        self._chunk_headers: dict[str, HeaderValue] | None = None  # as those of the last chunk
+        self._last_start = b"\n"  # of an event, with its type; the first has none before it
+        self._last_line = b""  # that names the type
         self._last: list[RawFrame] = []  # the events of the last read
         self._originals: list[bytes] = []  # the messages that hold them, or end the stream
 
@@ -142,23 +145,31 @@ class InvokeChunksSplitter:
         """Return None: half a message cannot be checked, and is a cut."""
         return None
 
-    def _event_of(self, message: Message) -> bytes | None:
-        """Return the event in a message as lines; None if the stream ends with it."""
-        kind = message.text(":message-type")
+    def _is_chunk(self, message: Message) -> bool:
+        """Return whether a message is a chunk; the stream ends with any other."""
+        kind, event_type = message.text(":message-type"), message.text(":event-type")
         if kind != "event":
             self.failure = _error_of(message, kind)
-            return None
-        if message.text(":event-type") != "chunk":
-            self.failure = _malformed(
-                f"an event {message.text(':event-type')!r:.64}, expected chunk"
-            )
+        elif event_type != "chunk":
+            self.failure = _malformed(f"an event {event_type!r:.64}, expected chunk")
+        else:
+            self._chunk_headers = message.headers
+        return self.failure is None
+
+    def _event_of(self, message: Message) -> bytes | None:
+        """Return the event in a message as lines; None if the stream ends with it."""
+        if message.headers is not self._chunk_headers and not self._is_chunk(message):
             return None
         try:
             payload = _decode_chunk(message.payload).data
             if b"\n" in payload or b"\r" in payload:
                 payload = _LINE_ENDS.sub(b" ", payload)  # of JSON, which has none in its strings
-            named = _TYPE.match(payload)
-            name = named[1] if named else (_decode_type(payload).type or "").encode()
+            if payload.startswith(self._last_start):  # nearly all events are of one type
+                return self._last_line + payload
+            if named := _TYPE.match(payload):
+                self._last_start, self._last_line = named[0], b"event: %b\ndata: " % named[1]
+                return self._last_line + payload
+            name = (_decode_type(payload).type or "").encode()
         except FAST_ERRORS:
             self.failure = _malformed("a chunk that holds no event, expected base64 of JSON")
             return None
