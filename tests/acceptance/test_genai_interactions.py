@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import httpx
 import pytest
-from acceptance.genai_readings import client
 from google import genai
 from google.genai import types
 from support.streams.corpus import recordings
@@ -59,6 +59,12 @@ class Client:
         self._body = body
         asked: Any = {"model": "gemini-3-flash-preview", "input": "Hi", "stream": True}
         return list(self._client.interactions.create(**asked))
+
+
+@cache
+def client() -> Client:
+    """Return the one client of all tests."""
+    return Client()
 
 
 def read(body: bytes) -> list[Any]:
