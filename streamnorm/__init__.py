@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # Those that need no extra.
 _PUBLIC_MODULES = (
     "asgi",
+    "aws",
     "codec",
     "partial_json",
     "profiles",
@@ -46,7 +47,7 @@ _PUBLIC_MODULES = (
 )
 
 
-if not TYPE_CHECKING:  # which would accept any name
+if not TYPE_CHECKING:  # pragma: no branch - a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
