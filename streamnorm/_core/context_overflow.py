@@ -150,7 +150,7 @@ _LIMIT = _compile(
 
 
 class ContextOverflow(Struct, frozen=True):
-    """The numbers in the error of a request that is too long; None where the error has none.
+    """Token counts from a provider's context overflow; a field is None if the error lacks it.
 
     Attributes:
         input_tokens: Tokens of the request.

@@ -1,4 +1,4 @@
-"""The parser of all commands, and their messages on stderr."""
+"""The parser of all commands, and what they print: messages on stderr, lines and JSON on stdout."""
 
 from __future__ import annotations
 

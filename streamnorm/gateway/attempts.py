@@ -439,7 +439,7 @@ class Attempts:
         self._report(whole.outcome)
         return CompleteResponse(whole, headers, target)
 
-    def _is_of_one_upstream(self, error: StreamError, target: Target) -> bool:
+    def _may_succeed_elsewhere(self, error: StreamError, target: Target) -> bool:
         """Return whether another upstream may answer a request that this one refuses."""
         if _NO_CREDIT in error.message:
             return True
@@ -461,7 +461,7 @@ class Attempts:
             body = encode_error_response(error, self._client.name, upstream=upstream).body
         else:
             body = error_body(structs.replace(error, status_hint=status))
-        if target is not None and not self._is_of_one_upstream(error, target):
+        if target is not None and not self._may_succeed_elsewhere(error, target):
             is_final = is_final or status in _FINAL
         return FailedAttempt(error, status, body, headers, target, is_final, reason)
 

@@ -142,7 +142,7 @@ class Browsers:
         return _raw(headers)
 
     def cross_origin(self, received: ClientRequest, send: Send) -> Send:
-        """Return a `send` whose answers a page of `origins` can read, if `cors` is on."""
+        """Return a `send` that adds headers of CORS; `send` itself if `cors` is off."""
         if not self._cors:
             return send
         # Also on other answers: a shared cache must not answer another origin with them.

@@ -49,7 +49,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
 
 class Recorder:
-    """Writes exchanges as recordings in a directory, also concurrent ones.
+    """Writes exchanges, concurrent ones too, as recordings in a directory.
 
     No method raises because of the disk: a failure is logged, stored in `failures`, passed
     to `on_failure`, and the exchange continues.

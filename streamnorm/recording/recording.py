@@ -375,7 +375,7 @@ class Recording:
 
 
 def companion_of(recording: Recording) -> Companion:
-    """Return the companion of a recording, without its `chunks`."""
+    """Return the content of `NAME.json` for a recording, without `chunks`."""
     return Companion(
         1,
         recording.dialect,

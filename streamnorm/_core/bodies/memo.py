@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Entry(NamedTuple):
-    """The result of one step for one message.
+    """The cached result of one encoding step for one message.
 
     Attributes:
         message: The message.

@@ -111,7 +111,7 @@ class ToolCallRestorer:
         return index in self._inputs
 
     def unwrap(self, index: int, arguments: str) -> str:
-        """Return the text that the next arguments of a wrapped call add.
+        """Return the custom tool's text in the next fragment of a wrapped call's arguments.
 
         Raises:
             LimitExceeded: The arguments are larger than `max_accumulated_bytes`.

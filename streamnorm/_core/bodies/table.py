@@ -468,7 +468,7 @@ def unknown_of(extra: dict[str, JSONObject] | None, dialect: str) -> JSONObject:
 
 
 def _unknown_beside(row: Row, unknown: JSONObject) -> JSONObject:
-    """Return the unknown fields that were read beside the unified fields of a row."""
+    """Return the entries of `unknown` at the wire names of a row, or below its path."""
     if not isinstance(row, Field) and row.is_path:
         name = f"{row.wire_names[0]}."
         return {path: unknown[path] for path in unknown if path.startswith(name)}

@@ -44,7 +44,7 @@ from streamnorm._core.losses.reducers import (
     WholeArguments,
 )
 from streamnorm._core.losses.signatures import SignatureCarriers
-from streamnorm._core.losses.tool_calls import ClientCalls, ToolCalls
+from streamnorm._core.losses.tool_calls import DroppedCalls, ToolCalls
 from streamnorm._core.text import TextBuffer
 
 _CUT_SHORT = ("max_tokens", "refusal")  # stop reasons that explain an incomplete call
@@ -120,7 +120,7 @@ class Projector:
         self._citations = Citations(capabilities, losses, stored)
         self._carriers = SignatureCarriers(capabilities, losses, stored)
         self._calls = ToolCalls(capabilities, losses)
-        self._client_calls = ClientCalls(capabilities, stored)
+        self._client_calls = DroppedCalls(capabilities, stored)
         self._boundaries = None if capabilities.boundaries else Boundaries(capabilities, losses)
         self.merged = {} if self._boundaries is None else self._boundaries.merged
         self._whole = None if capabilities.broken_arguments else WholeArguments(losses, stored)

@@ -104,7 +104,7 @@ class _DroppedCall(Struct):
     arguments: TextBuffer | None
 
 
-class ClientCalls:
+class DroppedCalls:
     """Find dropped calls that the answer waits for: without them the client would wait, too.
 
     Args:

@@ -224,7 +224,7 @@ class NotEnforced(Exception):
 
 
 class EnforcedSchema(NamedTuple):
-    """A schema that a provider enforces.
+    """The result of `fit_enforced`: a schema that a provider can enforce, and its changed keywords.
 
     Attributes:
         schema: The schema.
@@ -399,7 +399,7 @@ def _is_union(schema: object) -> bool:
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Return whether any reference is recursive; all lead to `$defs` or to the root."""
+    """Return whether any reference is recursive, given that all lead to `$defs` or to the root."""
     known = schema.get("$defs")
     definitions = known if is_object(known) else {}
     leading = {

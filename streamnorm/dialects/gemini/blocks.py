@@ -113,7 +113,7 @@ class CandidateBlocks:
         """Text of the open block, for its citations; None if no text is open."""
         return None if self._text is None else self._text.offsets
 
-    def append_plain(self, text: str, thought: bool) -> TextDelta | ReasoningDelta | None:
+    def try_append(self, text: str, thought: bool) -> TextDelta | ReasoningDelta | None:
         """Append text that only extends the open block, and return a delta of the block.
 
         None leaves the block unchanged: read the chunk in full.

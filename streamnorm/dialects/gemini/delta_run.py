@@ -62,7 +62,7 @@ class GeminiRun(DeltaRun):
             return None
         part = chunk.candidates[0].content.parts[0]
         text = part.text
-        delta = candidate.append_plain(text, part.thought)
+        delta = candidate.try_append(text, part.thought)
         if delta is None:
             return None
         if counts is not None:

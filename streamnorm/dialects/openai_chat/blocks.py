@@ -103,7 +103,7 @@ class ChoiceBlocks:
 
     @property
     def has_appendable_calls(self) -> bool:
-        """Whether `calls.append_plain` may accept fragments."""
+        """Whether `calls.try_append` may accept fragments."""
         # Qianfan's fragments repeat what came before: none of them merely extends the arguments.
         if self.is_finished or self._state.quirks.cumulative_arguments:
             return False

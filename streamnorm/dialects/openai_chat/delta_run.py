@@ -134,7 +134,7 @@ class ChatRun(DeltaRun):
     def _append_arguments(self, delta: wire.CallsRunDelta, chunk_id: ChunkId) -> str | None:
         call = delta.tool_calls[0]
         text = call.function.arguments
-        extended = self._blocks.calls.append_plain(call.index, text, chunk_id)
+        extended = self._blocks.calls.try_append(call.index, text, chunk_id)
         if extended is None:
             return None
         self.delta = extended

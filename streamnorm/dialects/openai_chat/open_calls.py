@@ -186,8 +186,8 @@ class ToolCalls:
             events.append(JSONDelta(index, call.arguments.text()))
         call.update_appendable()
 
-    def append_plain(self, call_index: int, fragment: str, chunk_id: ChunkId) -> JSONDelta | None:
-        """Append a fragment to an open call, and return a delta of its block.
+    def try_append(self, call_index: int, fragment: str, chunk_id: ChunkId) -> JSONDelta | None:
+        """Extend an open call and return its delta; None: the frame must be read in full.
 
         None leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, or belong to another message; read the frame in full.
@@ -196,7 +196,7 @@ class ToolCalls:
         # A blank fragment at an unknown index waits for the fragment that explains it.
         if call is None or (chunk_id != call.chunk_id and chunk_id) or self._blank_at is not None:
             return None
-        return call.delta if call.append_plain(fragment) else None
+        return call.delta if call.try_append(fragment) else None
 
     def emit_arguments(self, call: Call, text: str, events: list[Event]) -> None:
         """Append arguments of an open call, and its stop if it is followed and now complete."""

@@ -180,7 +180,7 @@ class Arguments:
             raise too_large("max_accumulated_bytes", self.stored.bound)
 
     def append_if_bounded(self, text: str) -> bool:
-        """Append a fragment; False if it exceeds the bound, and nothing changes."""
+        """Append a fragment; return False, with nothing appended, if it exceeds the bound."""
         stored = self.stored
         size = len(text) if text.isascii() else text_bytes(text)
         if size > stored.left:
@@ -286,7 +286,7 @@ class Call(Struct, eq=False):
         kind: Whether the arguments are JSON (`function`) or free text (`custom`).
         index: Block index; -1 while the start is held.
         delta: A delta of the block, valid once the block has started.
-        is_appendable: Whether `append_plain` may accept fragments.
+        is_appendable: Whether `try_append` may accept fragments.
         has_placeholder: Whether the arguments are a lone `{}` that has not been emitted.
         followed: Whether a later block has begun.
         stopped: Whether the block has stopped.
@@ -379,8 +379,8 @@ class Call(Struct, eq=False):
             return ""
         return text
 
-    def append_plain(self, text: str) -> bool:
-        """Append a fragment that only extends the arguments.
+    def try_append(self, text: str) -> bool:
+        """Append a fragment if it only extends the arguments; False if it needs `append`.
 
         False leaves the call unchanged: the fragment may repeat, restart or complete the
         arguments, and needs `append`.

@@ -240,7 +240,7 @@ class ContentProjector:
     def _project_blocks(
         self, message: InputMessage, *, same_dialect: bool
     ) -> tuple[tuple[InputBlock, ...], tuple[InputBlock, ...]]:
-        """Return the projected blocks of a message, and the blocks for a message after it."""
+        """Return a message's projected blocks, and those for a user message behind it."""
         before = message.blocks
         if all(map(_is_plain, before)) and not self._target.reasoning_required:
             return before, ()

@@ -160,7 +160,7 @@ def _count_extra(message: InputMessage, losses: Losses) -> None:
 def _move_instructions(
     messages: tuple[InputMessage, ...], target: BodyCapabilities, losses: Losses, *, checks: bool
 ) -> tuple[InputMessage, ...]:
-    """Return messages with each system message behind the user messages that follow it."""
+    """Return messages whose instructions stand last in each turn, joined into one message."""
     if not any(message.role in _INSTRUCTIONS for message in messages):
         return messages
     placed: list[InputMessage] = []

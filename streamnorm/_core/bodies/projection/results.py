@@ -71,7 +71,7 @@ class _OpenCalls:
         self._answered.add(id)
 
     def take(self, name: str, *, only_minted: bool) -> str | None:
-        """Mark the first unanswered call as answered, and return its id; None if there is none.
+        """Mark a tool's first unanswered call as answered, and return its id; None without one.
 
         Args:
             name: Name of the tool; "" for any.
@@ -136,7 +136,7 @@ def _lacks_id(message: InputMessage) -> bool:
 def _add_call_ids(
     blocks: tuple[InputBlock, ...], position: int, calls: _OpenCalls
 ) -> tuple[InputBlock, ...]:
-    """Return blocks whose calls have ids, and add the calls to `calls`."""
+    """Return the blocks with ids minted for calls that lack one, and add all calls to `calls`."""
     named: list[InputBlock] = []
     count = 0
     for block in blocks:

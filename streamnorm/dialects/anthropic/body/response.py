@@ -1,4 +1,4 @@
-"""Whole responses, in both directions.
+"""Anthropic's whole responses: read as the events of a stream, written from messages.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11-22).  A response is read by the
 blocks of the stream decoder, and written from the blocks of a projected message.  It has no

@@ -305,7 +305,7 @@ class BlockChecker:
         self._ids_of.add(id)
 
     def _check_empty(self, index: int, kind: str, block: dict[str, Any]) -> Iterator[str]:
-        """Yield content of the start: Claude Code ignores it there, it belongs in deltas."""
+        """Yield a problem for each text or input in a block's start: it belongs in deltas."""
         for name in _EMPTY_AT_START.get(kind, ()):
             if isinstance(text := block.get(name), str) and text:
                 yield f"block {index} starts with {name} of {len(text)} characters, expected none"

@@ -97,7 +97,7 @@ def _is_marked(part: Any) -> bool:
 
 
 def _has_demands(target: BodyCapabilities) -> bool:
-    """Return whether the server restricts messages beyond their fields."""
+    """Return whether the server has demands on messages besides the number of cache marks."""
     return bool(
         target.reasoning_required
         or target.reasoning_signed

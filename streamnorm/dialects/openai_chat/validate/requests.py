@@ -91,7 +91,7 @@ def _messages_with_role(facts: RequestFacts) -> Iterator[_Message]:
 
 
 def _parts(facts: RequestFacts) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the parts of all messages, with path and role of the message."""
+    """Yield the parts of all messages, each with its path and the role of its message."""
     for path, role, message in _messages_with_role(facts):
         for place, part in objects_at(message.get("content"), f"{path}.content"):
             yield place, role, part

@@ -173,7 +173,7 @@ class InputReader:
         self._custom_calls: set[str] = set()
 
     def messages(self) -> tuple[InputMessage, ...]:
-        """Return the messages.
+        """Read the input items, and return them as messages.
 
         Raises:
             DecodeError: An item is not a Responses item.

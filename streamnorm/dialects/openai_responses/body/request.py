@@ -246,7 +246,7 @@ def _cache_to_wire(mark: CacheMark, writing: Writing) -> _Value:
 
 
 def _compaction_from_wire(value: object) -> int | None:
-    """Read `context_management`; its only documented entry is compaction."""
+    """Return the threshold of compaction in `context_management`; None for any other array."""
     if not is_array(value):
         raise unexpected(value, "an array", "$")
     entry = value[0] if len(value) == 1 else None

@@ -55,7 +55,7 @@ def read_response(body: dict[str, Any], context: ReadContext) -> list[Event]:
 
 
 def _check(body: dict[str, Any]) -> None:
-    """Check the shapes of fields that the stream decoder reads as empty if they are wrong."""
+    """Refuse malformed fields that the stream decoder would read as empty."""
     name = body.get("object", _OBJECT)
     if name != _OBJECT:
         raise unexpected(name, "response", "$.object")
