@@ -270,6 +270,11 @@ def state_refusals(status: int | None = None) -> Generator[None]:
 
 def _last_response(chunk: bytes) -> dict[str, Any]:
     """Return the response in the last event of a stream; {} if it has none."""
-    frames = SSEDecoder().feed(chunk)
-    response = object_in(frames[-1].data).get("response") if frames else None
+    response = last_event(chunk).get("response")
     return response if is_object(response) else {}
+
+
+def last_event(data: bytes) -> dict[str, Any]:
+    """Return the last event of whole frames; {} if they have none."""
+    frames = SSEDecoder().feed(data)
+    return object_in(frames[-1].data) if frames else {}

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from streamnorm._core.accumulate import Accumulator, UsageAccumulator
-from streamnorm._core.codec import DeltaForwarder, DeltaRun, Passthrough, StreamWriter, as_utf8
-from streamnorm._core.codec.framing import SSE, FrameWriter, Framing
-from streamnorm._core.codec.invoke_chunks import InvokeChunksSplitter, MessagePassthrough
+from streamnorm._core.codec import DeltaForwarder, DeltaRun, StreamWriter, as_utf8
+from streamnorm._core.codec.framing import SSE, FrameWriter, Framing, StreamPassthrough
 from streamnorm._core.events import (
     Completed,
     Event,
@@ -151,6 +150,7 @@ class Transcoder:
             self._frame_writer = to_framing.writer()
             # A check in each `feed` would cost all other streams some of their time.
             self.feed = self._feed_framed  # type: ignore[method-assign]
+        self._framing = framing
         self._keeps_framing = framing is to_framing
         self._forwarder: DeltaForwarder | None = None  # of the delta run; None outside one
         self._wrote_first_usage = False
@@ -159,9 +159,7 @@ class Transcoder:
         # Another framing needs the terminal, which some servers leave out.
         changes = changes or (to_framing is not SSE and to_framing is not framing)
         self._verbatim = verbatim and not changes and self._restorer is None
-        self._passthrough: Passthrough | MessagePassthrough | None = (
-            None  # where the original bytes are passed on
-        )
+        self._passthrough: StreamPassthrough | None = None  # where the original bytes pass
         self._is_decided = False  # whether the source dialect is known
         self._has_ended = False  # `close` or `abort` was called
         self._withheld = 0  # last events that a client would fail at, or read as success
@@ -200,7 +198,7 @@ class Transcoder:
     def _in_frames(self, pieces: list[bytes]) -> list[bytes]:
         """Return events in the framing of the target; original messages are in theirs."""
         writer = self._frame_writer
-        if writer is None or not pieces or isinstance(self._passthrough, MessagePassthrough):
+        if writer is None or not pieces or self._passthrough is not None:
             return pieces
         outcome = self.outcome
         failure = outcome.error if isinstance(outcome, Failed | Truncated) else None
@@ -359,13 +357,8 @@ class Transcoder:
             # Unknown fields of the dialect itself lose nothing when they are written back.
             self._encoder.extras = True
             if self._verbatim:
-                self._passthrough = self._pass_through()
-
-    def _pass_through(self) -> Passthrough | MessagePassthrough:
-        splitter = self._decoder.framing
-        if self._keeps_framing and isinstance(splitter, InvokeChunksSplitter):
-            return MessagePassthrough(splitter)
-        return Passthrough(splitter)
+                kind = self._framing if self._keeps_framing else SSE
+                self._passthrough = kind.passthrough(self._decoder.framing)
 
     def _read(self, raw: RawFrame) -> bytes:
         """Read a frame in full, and return the bytes to write."""
@@ -436,7 +429,7 @@ class Transcoder:
             self._accumulator.start, self._decoder.next_sequence_number
         )
         written = self._encoder.render(error)
-        if self._frame_writer is not None and isinstance(self._passthrough, MessagePassthrough):
+        if self._frame_writer is not None:  # the original messages are in their framing
             return self._frame_writer.write(written, error)
         return written
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from botocore.exceptions import CredentialRetrievalError
-from support.bedrock.signatures import KEY_ID, SECRET, assert_signed
+from support.bedrock.signatures import KEY_ID, SECRET, assert_signed, set_credentials
 
 from streamnorm.aws import CredentialsError, Signer
 from streamnorm.codec import INVOKE_CHUNKS
@@ -22,14 +22,7 @@ HEADERS = {"content-type": "application/json", "x-api-key": "sk-1", "accept": "*
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give credentials in the environment, and nothing of the machine's own."""
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    set_credentials(monkeypatch, tmp_path)
 
 
 def test_signature_is_that_of_the_service() -> None:

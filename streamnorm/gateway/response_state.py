@@ -26,11 +26,11 @@ from streamnorm._bodies import codec_of, request_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Completed
-from streamnorm._core.json import compact, is_object, object_in, string_of
+from streamnorm._core.json import compact, is_object, string_of
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._exchange import client_scope, state_refusals, stores_responses
+from streamnorm._exchange import client_scope, last_event, state_refusals, stores_responses
 from streamnorm._upstream.foreign_turns import disown_foreign_turns, may_have_foreign_turns
 from streamnorm._upstream.requests import (
     ClientRequest,
@@ -45,7 +45,7 @@ from streamnorm.gateway.large_events import LargeEvents
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles.layers import shipped_profiles
-from streamnorm.sse import SSEDecoder, encode_frame
+from streamnorm.sse import encode_frame
 from streamnorm.state import Found, Lookup, StoredResponse, Turn
 from streamnorm.state.stored import MAX_CHAIN_BYTES, RESPONSE_BYTES
 from streamnorm.state.turn import CheckedTurn, forbid_storing
@@ -79,7 +79,7 @@ class StoredStream(Stream[bytes]):
             return data
         self._pump.pending.append(data)  # not returned yet, should the client leave meanwhile
         before, terminal = _split_last(data)
-        event = await self._bodies.run(len(terminal), partial(_event_of, terminal))
+        event = await self._bodies.run(len(terminal), partial(last_event, terminal))
         response = event.get("response")
         if is_object(response):
             await self._turn.store(response, len(terminal))
@@ -87,12 +87,6 @@ class StoredStream(Stream[bytes]):
         if not self._turn.is_lost:
             return data
         return before + await self._bodies.run(len(terminal), partial(_frame_of, event))
-
-
-def _event_of(frame: bytes) -> dict[str, Any]:
-    """Return the event that a frame holds; an empty one if it holds none."""
-    frames = SSEDecoder().feed(frame)
-    return object_in(frames[-1].data) if frames else {}
 
 
 def _frame_of(event: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from support.bedrock.chunks import chunk, exception, invoked
+from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 
 import streamnorm
 from streamnorm import Completed, TextDelta, Truncated, UpstreamError
@@ -15,29 +15,6 @@ from streamnorm.codec import INVOKE_CHUNKS
 pytestmark = pytest.mark.anyio
 
 HEADERS = {"content-type": "application/vnd.amazon.eventstream"}
-EVENTS = (
-    {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude",
-            "content": [],
-            "stop_reason": None,
-            "usage": {"input_tokens": 7, "output_tokens": 1},
-        },
-    },
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": "It snows."},
-    },
-    {"type": "content_block_stop", "index": 0},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
-    {"type": "message_stop"},
-)
 STREAM = b"".join(map(chunk, EVENTS))
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.bedrock.chunks import chunk, exception
-from support.bedrock.signatures import KEY_ID, SECRET, assert_signed
+from support.bedrock.chunks import EVENTS, chunk, exception
+from support.bedrock.signatures import assert_signed, set_credentials
 from support.gateway.calls import CHAT, JSON, MESSAGES, called, opened
 from support.http.raw_http import RawUpstream, raw_upstream
 from support.streams.content import decode
@@ -23,34 +23,6 @@ from streamnorm.gateway.large_events import LargeEventPump
 
 pytestmark = pytest.mark.anyio
 
-EVENTS: tuple[dict[str, Any], ...] = (
-    {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude",
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": {"input_tokens": 7, "output_tokens": 1},
-        },
-    },
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": "It snows."},
-    },
-    {"type": "content_block_stop", "index": 0},
-    {
-        "type": "message_delta",
-        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-        "usage": {"output_tokens": 3},
-    },
-    {"type": "message_stop"},
-)
 STREAM = b"".join(map(chunk, EVENTS))
 
 
@@ -166,13 +138,7 @@ async def test_large_chunk_is_worked_on_beside_the_loop(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    set_credentials(monkeypatch, tmp_path)
 
 
 def signed_upstream(url: str, **options: Any) -> UpstreamConfig:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import httpx
 import pytest
-from support.bedrock.chunks import chunk, exception
+from support.bedrock.chunks import EVENTS, chunk, exception
 
 from streamnorm import TextDelta
 from streamnorm.codec import INVOKE_CHUNKS, decoder
@@ -15,29 +14,6 @@ from streamnorm.transports.httpx import TranscodingTransport
 
 pytestmark = pytest.mark.anyio
 
-EVENTS: tuple[dict[str, Any], ...] = (
-    {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude",
-            "content": [],
-            "stop_reason": None,
-            "usage": {"input_tokens": 7, "output_tokens": 1},
-        },
-    },
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": "It snows."},
-    },
-    {"type": "content_block_stop", "index": 0},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
-    {"type": "message_stop"},
-)
 ASKED = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Snow?"}]}
 
 

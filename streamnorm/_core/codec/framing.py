@@ -12,10 +12,11 @@ A framing is chosen by the route or the caller, never guessed from the bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
+from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm.sse import Frame, RawFrame, SSEDecoder, StrayLine
@@ -75,6 +76,29 @@ class FrameWriter(Protocol):
         ...
 
 
+class StreamPassthrough(Protocol):
+    """Returns the original bytes of a stream in whole events; `Passthrough` says how.
+
+    Attributes:
+        shows_errors: Whether clients read the provider's errors in events, and none outside
+            them; otherwise those outside alone.
+    """
+
+    shows_errors: bool
+
+    def take(self, data: bytes, unread: int = 0) -> bytes:
+        """Return the bytes of the events that `data` completes."""
+        ...
+
+    def take_other(self, data: bytes, unread: int = 0) -> bytes:
+        """Do what `take` does where the framing does not hold the original bytes."""
+        ...
+
+    def rest(self) -> bytes:
+        """Return the held beginning of an event, when the source has ended."""
+        ...
+
+
 class Framing(Struct, frozen=True):
     """How the events of a dialect stand in the bytes of a stream.
 
@@ -82,12 +106,14 @@ class Framing(Struct, frozen=True):
         name: Name of the framing.
         media_type: `content-type` of a stream.
         splitter: Factory of the reading half.
+        passthrough: Factory of the passthrough of a splitter's original bytes.
         writer: Factory of the writing half; None where encoders write the framing themselves.
     """
 
     name: str
     media_type: str
     splitter: Callable[[Limits], Splitter]
+    passthrough: Callable[[Any], StreamPassthrough]
     writer: Callable[[], FrameWriter] | None = None
 
     def __repr__(self) -> str:
@@ -100,5 +126,5 @@ def _sse_splitter(limits: Limits) -> SSEDecoder:
     )
 
 
-SSE = Framing("sse", "text/event-stream", _sse_splitter)
+SSE = Framing("sse", "text/event-stream", _sse_splitter, Passthrough)
 """Server-sent events."""

@@ -224,7 +224,7 @@ class MessagePassthrough:
         splitter: The splitter of the same bytes.
     """
 
-    shows_errors = False  # in chunks, which no client takes for the failure that they are
+    shows_errors: bool = False  # in chunks, which no client takes for the failure that they are
 
     def __init__(self, splitter: InvokeChunksSplitter) -> None:
         self._splitter = splitter
@@ -310,6 +310,7 @@ INVOKE_CHUNKS = Framing(
     "invoke_chunks",
     "application/vnd.amazon.eventstream",
     InvokeChunksSplitter,
+    MessagePassthrough,
     InvokeChunksWriter,
 )
 """Events of another dialect in the chunks of Amazon Bedrock's `InvokeModelWithResponseStream`."""

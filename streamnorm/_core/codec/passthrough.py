@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from streamnorm._core.codec.framing import Splitter
+if TYPE_CHECKING:
+    from streamnorm._core.codec.framing import Splitter
 
 # The end of an event: the end of its last line, and a blank line.  A CR alone ends a line (WHATWG
 # HTML, section 9.2.5).
@@ -41,7 +43,7 @@ class Passthrough:
         framing: SSE decoder that splits the same bytes.
     """
 
-    shows_errors = True  # of events, and none that stand outside them
+    shows_errors: bool = True  # of events, and none that stand outside them
 
     def __init__(self, framing: Splitter) -> None:
         self._framing = framing

@@ -12,7 +12,38 @@ from botocore.eventstream import EventStreamBuffer
 from streamnorm.eventstream import encode_message
 from streamnorm.sse import SSEDecoder
 
-__all__ = ["Invoked", "chunk", "exception", "invoked", "of_sse", "sse_of"]
+__all__ = ["EVENTS", "Invoked", "chunk", "exception", "invoked", "of_sse", "sse_of"]
+
+
+EVENTS: tuple[dict[str, Any], ...] = (
+    {
+        "type": "message_start",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 7, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "It snows."},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 3},
+    },
+    {"type": "message_stop"},
+)
+"""The events of an answer of one text."""
 
 
 def chunk(event: object, padding: str = "abcdefg") -> bytes:

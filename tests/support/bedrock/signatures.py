@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-__all__ = ["KEY_ID", "SECRET", "assert_signed"]
+__all__ = ["KEY_ID", "SECRET", "assert_signed", "set_credentials"]
 
 KEY_ID, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
@@ -18,6 +20,17 @@ _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(\w+)/(\d{8})/([\w-]+)/bedrock/aws4_request, "
     r"SignedHeaders=([\w;-]+), Signature=([0-9a-f]{64})"
 )
+
+
+def set_credentials(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """Give credentials in the environment, and nothing of the machine's own."""
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(directory / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(directory / "credentials"))
 
 
 def assert_signed(
