@@ -7,6 +7,8 @@ from typing import Any, Literal, Unpack
 
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.codec import Checker, DecodeOptions, Decoder, Dialect, DialectOptions, Encoder
+from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._core.errors import DecodeError, UnknownDialect, did_you_mean
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, ReasoningField
@@ -88,6 +90,9 @@ DIALECTS: dict[str, Dialect] = {
 DEFAULT_ERROR_DIALECT = openai_chat.DIALECT.name
 """The dialect of error bodies where none is known: most clients can read them."""
 
+FRAMINGS: dict[str, Framing] = {framing.name: framing for framing in (SSE, INVOKE_CHUNKS)}
+"""The framings by name."""
+
 _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}
 
 
@@ -123,6 +128,22 @@ def lookup(name: str) -> Dialect:
         expected = f"{', '.join(_BY_NAME)}{did_you_mean(name, _BY_NAME)}"
         raise UnknownDialect(f"no dialect {name!r}, expected one of {expected}")
     return known
+
+
+def framing_of(dialect: str | None, framing: Framing | None = None) -> Framing:
+    """Return the framing of a stream.
+
+    Args:
+        dialect: Dialect of the stream; None if the first frames decide, which are those of
+            server-sent events.
+        framing: The framing that the caller names; None for that of the dialect.
+
+    Raises:
+        UnknownDialect: There is no such dialect.
+    """
+    if framing is not None:
+        return framing
+    return SSE if dialect is None else lookup(dialect).framing
 
 
 def decoder_of(known: Dialect, own: dict[str, Any], **shared: Unpack[DecodeOptions]) -> Decoder:

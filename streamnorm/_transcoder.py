@@ -22,7 +22,7 @@ from streamnorm._core.failures import error_outcome, too_large
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note, OnLoss, OnNote, ReasoningField
 from streamnorm._core.messages import Message
-from streamnorm._registry import encoder
+from streamnorm._registry import encoder, framing_of
 from streamnorm.codec import decoder
 from streamnorm.sse import RawFrame, is_whole
 
@@ -50,8 +50,8 @@ class TranscodeOptions(TypedDict, total=False):
     reasoning: ReasoningField | None
     keep_message: bool
     reply: Reply | None
-    framing: Framing
-    to_framing: Framing
+    framing: Framing | None
+    to_framing: Framing | None
 
 
 class Transcoder:
@@ -91,9 +91,10 @@ class Transcoder:
         reply: What `encode_request` returned for the request that is answered: calls get the
             client's names, namespaces and kinds back, as they arrive, and the response the
             client's fields.
-        framing: How the events stand in the bytes that are read.
-        to_framing: How they stand in the bytes that are written.  Original bytes are returned
-            if it is `framing`, too.
+        framing: How the events stand in the bytes that are read; None for the framing of their
+            dialect.
+        to_framing: How they stand in the bytes that are written; None for the framing of `to`.
+            Original bytes are returned if it is `framing`, too.
 
     Raises:
         UnknownDialect: A dialect does not exist, or does not do its part.
@@ -117,9 +118,11 @@ class Transcoder:
         reasoning: ReasoningField | None = "reasoning_content",
         keep_message: bool = True,
         reply: Reply | None = None,
-        framing: Framing = SSE,
-        to_framing: Framing = SSE,
+        framing: Framing | None = None,
+        to_framing: Framing | None = None,
     ) -> None:
+        framing = framing_of(dialect, framing)
+        to_framing = framing_of(to, to_framing)
         self._decoder = decoder(
             dialect,
             server=server,

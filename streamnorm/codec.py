@@ -23,7 +23,7 @@ from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import Event, MessageStart
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Note, OnNote
-from streamnorm._registry import DIALECTS, decoder_of, detect_frame, encoder, lookup
+from streamnorm._registry import DIALECTS, decoder_of, detect_frame, encoder, framing_of, lookup
 from streamnorm.sse import Frame, RawFrame
 
 __all__ = ["INVOKE_CHUNKS", "SSE", "Decoder", "Encoder", "Feed", "Framing", "decoder", "encoder"]
@@ -39,7 +39,7 @@ def decoder(
     think_tags: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     on_note: OnNote | None = None,
-    framing: Framing = SSE,
+    framing: Framing | None = None,
 ) -> Decoder:
     """Return a decoder: bytes of one stream in, events out.
 
@@ -49,7 +49,7 @@ def decoder(
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
         limits: Bounds.
         on_note: Called with each note as it happens.
-        framing: How the events stand in the bytes.
+        framing: How the events stand in the bytes; None for the framing of the dialect.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be read.
@@ -58,7 +58,7 @@ def decoder(
         "server": server,
         "limits": limits,
         "on_note": on_note,
-        "framing": framing,
+        "framing": framing_of(dialect, framing),
     }
     own = {"think_tags": think_tags}
     if dialect is None:

@@ -13,6 +13,7 @@ from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.events import Event
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
+from streamnorm._registry import framing_of
 from streamnorm._transcoder import Ordering, TranscodeOptions
 from streamnorm.aio.pump import Errors, OnEnd, ReadOptions
 from streamnorm.aio.reading import EventPump
@@ -135,7 +136,7 @@ def connect(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     errors: Errors = "raise",
     on_note: OnNote | None = None,
-    framing: Framing = SSE,
+    framing: Framing | None = None,
     on_end: OnEnd | None = None,
     **options: Unpack[RequestOptions],
 ) -> Stream[Event]: ...
@@ -162,8 +163,8 @@ def connect(
     reasoning: ReasoningField | None = "reasoning_content",
     keep_message: bool = True,
     reply: Reply | None = None,
-    framing: Framing = SSE,
-    to_framing: Framing = SSE,
+    framing: Framing | None = None,
+    to_framing: Framing | None = None,
     on_end: OnEnd | None = None,
     **options: Unpack[RequestOptions],
 ) -> Stream[bytes]: ...
@@ -210,7 +211,7 @@ def connect(
     own = {name: options.pop(name) for name in names & options.keys()}
     # The first read would report a misspelt option as a failure of the connection.
     signature(client.stream).bind(method, url, **options)
-    connection = Connection(client, method, url, options, own.get("framing", SSE))
+    connection = Connection(client, method, url, options, framing_of(dialect, own.get("framing")))
     if to is not None:
         return Stream(TranscodePump(connection, dialect, to, on_end=on_end, **own), connection)
     errors: Errors = own.pop("errors", "raise")

@@ -76,7 +76,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             that the provider sends unasked can never reach the next client.
         framing: Framing of its streams: server-sent events (`sse`), or the chunks of Amazon
             Bedrock's `InvokeModelWithResponseStream` (`invoke_chunks`), which has another path,
-            and its key as a bearer.
+            and its key as a bearer; None for the framing of its dialect.
         region: Region of AWS in which requests are signed; None for that of the environment or
             the profile.
     """
@@ -88,7 +88,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     server: str | None = None
     normalize: bool = False
     reuse: bool = True
-    framing: Literal["sse", "invoke_chunks"] = "sse"
+    framing: Literal["sse", "invoke_chunks"] | None = None
     region: str | None = None
 
 

@@ -14,12 +14,10 @@ from msgspec import Struct, structs
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.request import Request
 from streamnorm._core.codec import Dialect
-from streamnorm._core.codec.framing import SSE
-from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._core.errors import CredentialsError, UnknownDialect, did_you_mean
 from streamnorm._core.losses import OnLoss
 from streamnorm._core.tools import AnyTool, Tool
-from streamnorm._registry import DIALECTS, lookup
+from streamnorm._registry import DIALECTS, FRAMINGS, lookup
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm.gateway.admission import check_key, resolve_key
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 _DEFAULTS = ModelConfig(match="*", to=[])
 _MAX_SHOWN_CHARS = 64
-_FRAMINGS = {framing.name: framing for framing in (SSE, INVOKE_CHUNKS)}
 _INVOKED = "bedrock"
 _AWS = "aws"  # an upstream's key: a signature of each request
 _INSTALL = "pip install '.[bedrock]'"
@@ -210,7 +207,7 @@ def _target(name: str, config: UpstreamConfig, environ: Mapping[str, str]) -> Ta
         dialect=dialect.name,
         base_url=base_url,
         server=server or _UNNAMED,
-        framing=_FRAMINGS[config.framing],
+        framing=dialect.framing if config.framing is None else FRAMINGS[config.framing],
         headers=_key_header(config, dialect, f"{where}.key", environ),
         forwards_key=config.key == _OF_CLIENT,
     )

@@ -12,11 +12,11 @@ from anyio import to_thread
 from streamnorm._bodies import codec_of
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import Outcome
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._exchange import Delete, ExchangeOptions, Find, Put, stores_responses
-from streamnorm._registry import lookup
+from streamnorm._registry import framing_of, lookup
 from streamnorm._upstream.requests import Upstream
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import check_base_url
@@ -71,7 +71,8 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         on_loss: Called with each loss, of requests and of answers.
         signer: Signs the requests to the provider, as those to Amazon Bedrock with the credentials
             of AWS; their `headers` then need no key.
-        framing: Framing of the provider's streams, such as `INVOKE_CHUNKS` of Amazon Bedrock.
+        framing: Framing of the provider's streams, such as `INVOKE_CHUNKS` of Amazon Bedrock; None
+            for the framing of the dialect.
         store: Store for the responses of a Responses client whose provider is of another
             dialect; None for memory.
 
@@ -97,7 +98,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
         missing_tools: MissingTools = "error",
         on_loss: OnLoss | None = None,
         signer: Signer | None = None,
-        framing: Framing = SSE,
+        framing: Framing | None = None,
         store: AnyStore | None = None,
     ) -> None:
         for dialect in (client, upstream):
@@ -110,7 +111,7 @@ class GenericTranscodingTransport(Generic[RequestT, ResponseT]):
             profiles=profiles,
             model_map=dict(model_map or {}),
             headers={name.lower(): value for name, value in (headers or {}).items()},
-            framing=framing,
+            framing=framing_of(upstream, framing),
         )
         self._inner = inner
         self._signer = signer

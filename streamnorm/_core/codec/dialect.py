@@ -14,7 +14,7 @@ from streamnorm._core.codec.checker import Checker, RequestCheck, RequestViolati
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
 from streamnorm._core.codec.endpoints import Endpoints
-from streamnorm._core.codec.framing import Framing
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, OnNote
@@ -111,6 +111,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         checker: Factory of strict validators; None if streams are not validated.
         request_checks: Function that returns the dialect's own checks of requests, by the names
             that its rules use.
+        framing: Framing of its streams, where the route or the caller names none.
         formats: Body formats of its streams other than server-sent events.
         capabilities: Capabilities of its streams; None if the dialect is not written.
         body: Function that returns the codec of its whole bodies; None if it has none.
@@ -139,6 +140,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     encoder: Callable[..., Encoder] | None = None
     checker: Callable[[], Checker] | None = None
     request_checks: Callable[[], Mapping[str, RequestCheck]] = dict
+    framing: Framing = SSE
     formats: tuple[BodyFormat, ...] = ()
     capabilities: Capabilities | None = None
     body: Callable[[], BodyCodec] | None = None
