@@ -155,6 +155,7 @@ class Transcoder:
             self.feed = self._feed_framed  # type: ignore[method-assign]
         self._framing = framing
         self._keeps_framing = framing is to_framing
+        self._keeps_messages = self._keeps_framing and framing is not SSE
         self._forwarder: DeltaForwarder | None = None  # of the delta run; None outside one
         self._wrote_first_usage = False
         changes = model is not None or not include_usage or reasoning != "reasoning_content"
@@ -165,6 +166,7 @@ class Transcoder:
         self._passthrough: StreamPassthrough | None = None  # where the original bytes pass
         self._is_decided = False  # whether the source dialect is known
         self._has_ended = False  # `close` or `abort` was called
+        self._take_event = as_utf8  # passes on a read that is one event
         self._withheld = 0  # last events that a client would fail at, or read as success
         self._max_undecided_bytes = limits.max_held_bytes
         self._undecided = b""  # original bytes before the source dialect was known
@@ -183,7 +185,8 @@ class Transcoder:
             if forwarder.failure is not None:
                 written = self._fail(forwarder.failure)
             if passthrough is not None:
-                written = as_utf8(data) + written if written else as_utf8(data)
+                original = self._take_event(data)
+                written = original + written if written else original
             return [written] if written else []
         frames = self._decoder.split(data)
         parts: list[bytes] = []
@@ -191,7 +194,7 @@ class Transcoder:
         if position == len(frames) and forwarder is not None and forwarder.failure is None:
             if passthrough is None:
                 return [b"".join(parts)] if parts else []
-            if self._decoder.is_plain:
+            if self._keeps_messages or self._decoder.is_plain:
                 return [written] if (written := passthrough.take(data)) else []
         return self._read_in_full(data, frames, position, parts)
 
@@ -236,7 +239,7 @@ class Transcoder:
                 position = self._forwarder.forward(frames, parts, position)
         if self._passthrough is None:
             if not self._is_decided and self._verbatim and self._writer.failure is None:
-                self._undecided += self._decoder.as_event_stream(data)
+                self._undecided += self._original_bytes(data)
                 if len(self._undecided) > self._max_undecided_bytes:  # comments, perhaps
                     error = too_large("max_held_bytes", self._max_undecided_bytes).error
                     parts.append(self._fail(error))
@@ -244,12 +247,20 @@ class Transcoder:
         if self._decoder.error_outside_stream:  # which does not pass as an event
             position -= 1
         unread = sum(map(is_whole, frames[position:])) + self._withheld
-        if self._undecided or not self._decoder.is_plain:
-            data, self._undecided = self._undecided + self._decoder.as_event_stream(data), b""
+        if self._undecided or not (self._keeps_messages or self._decoder.is_plain):
+            data, self._undecided = self._undecided + self._original_bytes(data), b""
             original = self._passthrough.take_other(data, unread)
         else:
             original = self._passthrough.take(data, unread)
         return [written] if (written := b"".join([original, *parts])) else []
+
+    def _convert_event(self, data: bytes) -> bytes:
+        """Return a read that is one message as a server-sent event."""
+        return as_utf8(self._decoder.as_event_stream(data))
+
+    def _original_bytes(self, data: bytes) -> bytes:
+        """Return the bytes of a read as the passthrough takes them."""
+        return data if self._keeps_messages else self._decoder.as_event_stream(data)
 
     def close(self) -> list[bytes]:
         """Return the remaining bytes, since the source has ended; later calls return none."""
@@ -361,7 +372,10 @@ class Transcoder:
             self._encoder.extras = True
             if self._verbatim:
                 kind = self._framing if self._keeps_framing else SSE
-                self._passthrough = kind.passthrough(self._decoder.framing)
+                self._passthrough = passthrough = kind.passthrough(self._decoder.framing)
+                self._take_event = passthrough.take_event
+                if self._framing is not SSE and not self._keeps_messages:
+                    self._take_event = self._convert_event
 
     def _read(self, raw: RawFrame) -> bytes:
         """Read a frame in full, and return the bytes to write."""

@@ -31,9 +31,13 @@ _PRELUDE = struct.Struct(">III")
 _LENGTHS = struct.Struct(">II")
 _CHECKSUM = struct.Struct(">I")
 _SIZE = struct.Struct(">H")
-_OVERHEAD = _PRELUDE.size + _CHECKSUM.size
+_read_prelude, _read_checksum = _PRELUDE.unpack_from, _CHECKSUM.unpack_from
+_PRELUDE_SIZE, _LENGTHS_SIZE, _CHECKSUM_SIZE = _PRELUDE.size, _LENGTHS.size, _CHECKSUM.size
+_OVERHEAD = _PRELUDE_SIZE + _CHECKSUM_SIZE
 # The specification's bound, which services must keep.
 _MAX_HEADERS_BYTES = 128 * 1024
+# Messages of a stream have some hundred lengths, since a few letters of text are in each.
+_MAX_KNOWN = 1024
 _TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
 _UUID_BYTES = 16
 # Numbers by the type of their header: 8, 16, 32 and 64 bits, and a timestamp.
@@ -76,79 +80,165 @@ class EventStreamDecoder:
 
     Attributes:
         messages: How many messages were returned.
+        offset: Bytes of the messages that were returned.
         failure: Why the stream cannot be read any further; None while it can.
     """
 
     def __init__(self, *, max_message_bytes: int = Limits().max_event_bytes) -> None:
         self.messages = 0
+        self.offset = 0
         self.failure: StreamError | None = None
         self._max_message_bytes = max_message_bytes
         self._held = bytearray()  # the beginning of a message
-        self._needed = _PRELUDE.size  # bytes of it that the next step takes
-        self._offset = 0  # of that message within the stream
-        self._headers_end = 0  # of its headers within it
+        self._needed = _PRELUDE_SIZE  # bytes of it that the next step takes
         # Nearly all messages of a stream have the same headers.
         self._last_head = b""
         self._last_headers: dict[str, HeaderValue] = {}
+        self._known: dict[bytes, int] = {}  # lengths of such messages, by their preludes
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that `data` completes."""
         messages: list[Message] = []
-        if self.failure is not None:
+        if self.failure is not None or (self._held and not (data := self._with_held(data))):
             return messages
-        held = self._held
-        if held:
-            held += data
-            if len(held) < self._needed:
-                return messages
-            data = bytes(held)
-            held.clear()
-        position, size = 0, len(data)
+        start, size, self._needed = 0, len(data), _PRELUDE_SIZE
         try:
-            while size - position >= self._needed:
-                if self._needed == _PRELUDE.size:
-                    self._needed = self._read_length(data, position)
-                    continue
-                end = position + self._needed
-                messages.append(self._read_message(data[position:end]))
-                self.messages += 1
-                self._offset += self._needed
-                position, self._needed = end, _PRELUDE.size
+            while size - start >= _PRELUDE_SIZE:
+                total, headers_size, checksum = _read_prelude(data, start)
+                # Nothing waits for a length, or allocates it, before its checksum is compared.
+                if crc32(data[start : start + _LENGTHS_SIZE]) != checksum:
+                    raise _Malformed("lengths that do not match their checksum")
+                if not headers_size + _OVERHEAD <= total <= self._max_message_bytes:
+                    raise self._wrong_length(total, headers_size)
+                end = start + total
+                if end > size:
+                    _check_headers_size(headers_size, total)
+                    self._needed = total
+                    break
+                messages.append(self._read_message(data, start, end, headers_size))
+                start = end
         except _Malformed as exc:
-            self.failure = StreamError("malformed", f"{exc}, in the message at byte {self._offset}")
+            at = self.offset + start
+            self.failure = StreamError("malformed", f"{exc}, in the message at byte {at}")
         except _TooLarge as exc:
             self.failure = StreamError("too_large", str(exc), code="max_event_bytes")
-        if self.failure is None and position < size:
-            held += data[position:]
+        self.offset += start
+        self.messages += len(messages)
+        if self.failure is not None:
+            self._known.clear()
+        elif start < size:
+            self._held += data[start:]
         return messages
+
+    def feed_alike(self, data: bytes) -> list[bytes]:
+        """Return the payloads of the messages that `data` completes, up to one that is not alike.
+
+        Alike are messages with the headers of the last one that `feed` returned, as nearly all of a
+        stream are.  Any other, damaged or not, is left to `feed`, to call if `has_other`.
+        """
+        payloads: list[bytes] = []
+        if self.failure is not None or (self._held and not (data := self._with_held(data))):
+            return payloads
+        known, head = self._known, self._last_head
+        start, size, self._needed = 0, len(data), _PRELUDE_SIZE
+        while size - start >= _PRELUDE_SIZE:
+            prelude = data[start : start + _PRELUDE_SIZE]
+            total = known.get(prelude)
+            if total is None and not (total := self._learn(prelude)):
+                break
+            end = start + total
+            if end > size:
+                self._needed = total
+                break
+            stop, head_at = end - _CHECKSUM_SIZE, start + _PRELUDE_SIZE
+            if not data.startswith(head, head_at):
+                break
+            if crc32(data[start:stop]) != _read_checksum(data, stop)[0]:
+                break
+            payloads.append(data[head_at + len(head) : stop])
+            start = end
+        self.offset += start
+        self.messages += len(payloads)
+        if start < size:
+            self._held += data[start:]
+        return payloads
+
+    def payload_of(self, data: bytes) -> bytes | None:
+        """Return the payload of a read that is one message alike, as `feed_alike` says.
+
+        None if it is not.  The message is still to be read, or skipped.
+        """
+        size, head = len(data), self._last_head
+        if self._held or self._known.get(data[:_PRELUDE_SIZE]) != size:
+            return None
+        stop = size - _CHECKSUM_SIZE
+        is_alike = data.startswith(head, _PRELUDE_SIZE)
+        if not is_alike or crc32(data[:stop]) != _read_checksum(data, stop)[0]:
+            return None
+        return data[_PRELUDE_SIZE + len(head) : stop]
+
+    def skip(self, data: bytes) -> None:
+        """Count a message whose payload `payload_of` returned as read."""
+        self.messages += 1
+        self.offset += len(data)
+
+    @property
+    def has_other(self) -> bool:
+        """Whether `feed_alike` left a message to `feed`."""
+        return len(self._held) >= self._needed
+
+    def _with_held(self, data: bytes) -> bytes:
+        """Return the held bytes and those of a read, or none if they complete nothing."""
+        held = self._held
+        held += data
+        if len(held) < self._needed:
+            return b""
+        data = bytes(held)
+        held.clear()
+        return data
+
+    def _learn(self, prelude: bytes) -> int:
+        """Return the length of a message that may be alike, by its prelude; 0 otherwise."""
+        total, headers_size, checksum = _read_prelude(prelude)
+        is_alike = headers_size == len(self._last_head) > 0
+        is_sound = headers_size + _OVERHEAD <= total <= self._max_message_bytes
+        if not (is_alike and is_sound and crc32(prelude[:_LENGTHS_SIZE]) == checksum):
+            return 0
+        if len(self._known) == _MAX_KNOWN:
+            self._known.clear()
+        self._known[prelude] = total
+        return int(total)
 
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of a message whose end has not arrived: at the end of the source, it was cut."""
         return len(self._held)
 
-    def _read_length(self, data: bytes, position: int) -> int:
-        """Return the length of the message that begins at a position."""
-        total, headers, checksum = _PRELUDE.unpack_from(data, position)
-        if crc32(data[position : position + _LENGTHS.size]) != checksum:
-            raise _Malformed("lengths that do not match their checksum")
-        if total < headers + _OVERHEAD or headers > _MAX_HEADERS_BYTES:
-            raise _Malformed(f"{headers} bytes of headers in {total} bytes")
-        if total > self._max_message_bytes:
-            most = self._max_message_bytes
-            raise _TooLarge(f"a message of {total} bytes, expected at most {most}")
-        self._headers_end = _PRELUDE.size + headers
-        return int(total)
-
-    def _read_message(self, raw: bytes) -> Message:
-        end = len(raw) - _CHECKSUM.size
-        if crc32(raw[:end]) != _CHECKSUM.unpack_from(raw, end)[0]:
+    def _read_message(self, data: bytes, start: int, end: int, headers_size: int) -> Message:
+        """Return the message between two positions, whose lengths were checked."""
+        checksum_at = end - _CHECKSUM_SIZE
+        if crc32(data[start:checksum_at]) != _read_checksum(data, checksum_at)[0]:
             raise _Malformed("bytes that do not match their checksum")
-        start = self._headers_end
-        head = raw[_PRELUDE.size : start]
-        if head != self._last_head:
+        head_at = start + _PRELUDE_SIZE
+        payload_at = head_at + headers_size
+        head = self._last_head
+        if headers_size != len(head) or not data.startswith(head, head_at):
+            _check_headers_size(headers_size, end - start)
+            head = data[head_at:payload_at]
             self._last_headers, self._last_head = _read_headers(head), head
-        return Message(self._last_headers, raw[start:end], raw)
+            self._known.clear()
+        return Message(self._last_headers, data[payload_at:checksum_at], data[start:end])
+
+    def _wrong_length(self, total: int, headers_size: int) -> _Malformed | _TooLarge:
+        if total < headers_size + _OVERHEAD:
+            return _Malformed(f"{headers_size} bytes of headers in {total} bytes")
+        most = self._max_message_bytes
+        return _TooLarge(f"a message of {total} bytes, expected at most {most}")
+
+
+def _check_headers_size(size: int, total: int) -> None:
+    if size > _MAX_HEADERS_BYTES:
+        raise _Malformed(f"{size} bytes of headers in {total} bytes")
 
 
 class _Malformed(Exception):
@@ -192,6 +282,11 @@ def _read_value(data: bytes, position: int, kind: int) -> tuple[HeaderValue, int
     if (number := _NUMBERS.get(kind)) is None:
         raise _Malformed(f"a header of type {kind}")
     return int(number.unpack_from(data, position)[0]), position + number.size
+
+
+def message_size(data: bytes, position: int) -> int:
+    """Return the bytes of the message that begins at a position, as its first four bytes say."""
+    return int(_CHECKSUM.unpack_from(data, position)[0])
 
 
 def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:

@@ -12,6 +12,7 @@ parsing its lines.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -186,6 +187,12 @@ class SSEDecoder:
         if not out or type(out[-1]) is not Frame:
             self.frames -= 1
         return out
+
+    def read_only_event(
+        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> str | None:
+        """Return None: a read behind the beginning of an event is not exactly one."""
+        return None
 
     def as_event_stream(self, data: bytes) -> bytes:
         """Return the bytes of the last read as an event stream, which they are."""

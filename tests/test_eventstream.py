@@ -161,6 +161,78 @@ def test_any_bytes_are_read_the_same_in_any_chunks(
     assert data.startswith(b"".join([message.raw for message in found]))
 
 
+# Messages of a stream, most with the headers of a chunk.
+alike = st.lists(
+    st.one_of(st.binary(max_size=9).map(partial(encode_message, TEXTS)), messages), max_size=8
+).map(b"".join)
+
+
+def read_alike(data: bytes, size: int) -> Reading:
+    """Read bytes in pieces as a splitter does: messages alike first, then any other."""
+    reader, found = EventStreamDecoder(), list[Message]()
+    for start in range(0, len(data), size):
+        piece = data[start : start + size]
+        if (payload := reader.payload_of(piece)) is not None:
+            reader.skip(piece)
+            payloads = [payload]
+        else:
+            payloads = reader.feed_alike(piece)
+        found += [Message(found[-1].headers, payload, b"") for payload in payloads]
+        if reader.has_other:
+            found += reader.feed(b"")
+    return Reading(reader, found)
+
+
+@given(alike, st.binary(max_size=20), st.integers(0, 400), st.integers(1, 400))
+def test_messages_alike_are_read_as_all_others(
+    stream: bytes, noise: bytes, position: int, size: int
+) -> None:
+    data = stream[:position] + noise + stream[position:]
+    theirs, expected = read(data)
+    ours, found = read_alike(data, size)
+    assert [(m.headers, m.payload) for m in found] == [(m.headers, m.payload) for m in expected]
+    assert (ours.failure, ours.offset) == (theirs.failure, theirs.offset)
+    assert (ours.messages, ours.unfinished_bytes) == (theirs.messages, theirs.unfinished_bytes)
+
+
+CHUNK = encode_message(TEXTS, b"snow")
+
+
+def test_read_of_one_message_alike() -> None:
+    reader, _ = read(CHUNK)
+    assert reader.payload_of(CHUNK) is None  # its length is known once it was read as one alike
+    assert reader.feed_alike(CHUNK) == [b"snow"]
+    assert reader.payload_of(CHUNK) == b"snow"
+    assert reader.payload_of(CHUNK + CHUNK) is None
+    assert reader.payload_of(CHUNK[:-1] + b"!") is None
+    assert reader.payload_of(CHUNK[:20] + b"!" + CHUNK[21:]) is None
+    assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
+    reader.feed_alike(CHUNK[:5])
+    assert reader.payload_of(CHUNK) is None
+
+
+def test_nothing_is_alike_before_the_first_message_or_behind_a_failure() -> None:
+    reader = EventStreamDecoder()
+    assert reader.feed_alike(EMPTY) == []
+    assert reader.has_other
+    assert len(reader.feed(CHUNK)) == 2
+    assert reader.feed_alike(CHUNK) == [b"snow"]
+    reader.feed(b"\x00" * 16)
+    assert reader.failure is not None
+    assert (reader.feed_alike(CHUNK), reader.payload_of(CHUNK)) == ([], None)
+    assert not reader.has_other
+
+
+def test_known_lengths_are_bounded() -> None:
+    def lengths(count: int) -> bytes:
+        return b"".join([encode_message(TEXTS, bytes(size)) for size in range(count)])
+
+    reader, _ = read(CHUNK)
+    data = lengths(3000)
+    assert peak(lambda: [reader.feed_alike(data) for _ in range(3)]) < 3 * len(data)
+    assert reader.feed_alike(lengths(30)) == [bytes(size) for size in range(30)]
+
+
 @given(streams, st.data())
 def test_a_changed_byte_never_changes_a_message(stream: bytes, choose: st.DataObject) -> None:
     """The checksums find it, or it is in the length, and the message does not end."""
@@ -178,7 +250,9 @@ def test_a_changed_byte_never_changes_a_message(stream: bytes, choose: st.DataOb
 @pytest.mark.parametrize("size", [1, 64, 10**9])
 def test_steps_grow_with_the_bytes(size: int) -> None:
     def work(count: int) -> None:
-        assert read(encode_message(TEXTS, b"x" * 100) * count, size).decoder.messages == count
+        data = encode_message(TEXTS, b"x" * 100) * count
+        assert read(data, size).decoder.messages == count
+        assert read_alike(data, size).decoder.messages == count
 
     few, many = (operations(partial(work, count)) for count in (50, 200))
     assert many < 4.2 * few

@@ -93,7 +93,7 @@ class DeltaRun(ABC):
         """
         framing, prefix = self.framing, self.prefix
         if framing.carries or len(data) > framing.safe_bytes:
-            return None
+            return framing.read_only_event(data, prefix, self.decode)
         start = len(prefix)
         if data[-2:] == b"\n\n":
             payload = data[start:-2]

@@ -50,6 +50,21 @@ class Splitter(Protocol):
         """Return the events that `data` completes, each once, in order."""
         ...
 
+    def read_only_event(
+        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> str | None:
+        """Return what `decode` returns for the payload of a read that is exactly one event.
+
+        None if the read is no such event, or `decode` returns None: then nothing changes, and
+        `split` reads the same bytes.
+
+        Args:
+            data: The bytes of the read.
+            prefix: What precedes the payload in the lines of such an event.
+            decode: Reads a payload.
+        """
+        ...
+
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
         """Return the frame that `split` returned."""
         ...
@@ -85,6 +100,10 @@ class StreamPassthrough(Protocol):
     """
 
     shows_errors: bool
+
+    def take_event(self, data: bytes) -> bytes:
+        """Return a read that is exactly one event."""
+        ...
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the bytes of the events that `data` completes."""

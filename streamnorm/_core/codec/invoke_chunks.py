@@ -8,6 +8,7 @@ and `eventstream.py`, read 2026-11-23).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,14 +16,21 @@ from msgspec import Struct
 
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import StreamError
-from streamnorm._core.failures import NOT_A_STREAM
+from streamnorm._core.failures import NOT_A_STREAM, Fatal
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in, string_of
 from streamnorm._core.limits import Limits
-from streamnorm.eventstream import EventStreamDecoder, HeaderValue, Message, encode_message
+from streamnorm.eventstream import (
+    EventStreamDecoder,
+    HeaderValue,
+    Message,
+    encode_message,
+    message_size,
+)
 from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
 
 _FAILED = Fragment(b"")  # has the decoder look at `failure`
 _LINE_ENDS = re.compile(rb"[\r\n]+")
+_DATA = b"\ndata: "
 _TYPE = re.compile(rb'\{"type":"([a-z_]{1,64})"')
 
 # HTTP status and whether another request may succeed, by exception (the same model, `errors`).
@@ -89,118 +97,130 @@ class InvokeChunksSplitter:
         self.strays = []
         self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
         self._chunk_headers: dict[str, HeaderValue] | None = None  # as those of the last chunk
-        self._last_start = b"\n"  # of an event, with its type; the first has none before it
+        self._last_start: bytes | tuple[()] = ()  # of an event, with its type
         self._last_line = b""  # that names the type
         self._last: list[RawFrame] = []  # the events of the last read
-        self._originals: list[bytes] = []  # the messages that hold them, or end the stream
 
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of the message that has begun and not ended."""
         return self._messages.unfinished_bytes
 
+    @property
+    def messages(self) -> int:
+        """Number of messages that were read: chunks, and what the server ended the stream with."""
+        return self.frames + (self.failure is not None and self.failure.kind == "upstream")
+
     def split(self, data: bytes) -> list[RawFrame]:
         """Return the events in the chunks that `data` completes, each as the lines of one event."""
         frames: list[RawFrame] = []
-        self._last, self._originals = frames, []
+        self._last = frames
         if self.failure is not None:
             return frames
-        for message in self._messages.feed(data):
-            event = self._event_of(message)
-            if event is None:
-                if self.failure is not None and self.failure.kind == "upstream":
-                    self._originals.append(message.raw)
-                break
-            frames.append(event)
-            self._originals.append(message.raw)
-            self.frames += 1
-        self.failure = self.failure or self._messages.failure
+        reader, start, line = self._messages, self._last_start, self._last_line
+        try:
+            for payload in reader.feed_alike(data):
+                event = _decode_chunk(payload).data
+                if event.startswith(start):  # nearly all events are of one type
+                    frames.append(line + event)
+                else:
+                    frames.append(self._lines_of(event))
+                    start, line = self._last_start, self._last_line
+            if reader.has_other:
+                for message in reader.feed(b""):
+                    if message.headers is not self._chunk_headers:
+                        self._check_headers(message)
+                    frames.append(self._lines_of(_decode_chunk(message.payload).data))
+            self.failure = reader.failure
+        except Fatal as exc:
+            self.failure = exc.error
+        except FAST_ERRORS:
+            self.failure = _malformed("a chunk that holds no event, expected base64 of JSON").error
+        self.frames += len(frames)
         if self.failure is not None:
             frames.append(_FAILED)
         return frames
+
+    def read_only_event(
+        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> str | None:
+        """Return the text of a read that is exactly one event; see `Splitter`."""
+        payload = self._messages.payload_of(data)
+        if payload is None or prefix != self._last_line:
+            return None
+        try:
+            event = _decode_chunk(payload).data
+        except FAST_ERRORS:
+            return None
+        if not event.startswith(self._last_start) or (text := decode(event)) is None:
+            return None
+        self._messages.skip(data)
+        self.frames += 1
+        self._last = [prefix + event]
+        return text
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
         """Return the frame of an event that `split` returned."""
         if isinstance(raw, Fragment):
             self.overflowed = True  # all events before the failure are read
             return []
-        name, _, payload = raw.partition(b"\ndata: ")
+        name, _, payload = raw.partition(_DATA)
         text = payload.decode(errors="replace")
         return [Frame(name.removeprefix(b"event: ").decode(), text)]
 
     def as_event_stream(self, data: bytes) -> bytes:
         """Return the events of the last read as server-sent events."""
-        return b"".join([b"%b\n\n" % raw for raw in self._last if isinstance(raw, bytes)])
-
-    def take_originals(self, unread: int) -> bytes:
-        """Return the messages of the last read, once.
-
-        Args:
-            unread: Number of messages at the end that are left out.
-        """
-        originals, self._originals = self._originals, []
-        return b"".join(originals[:-unread] if unread else originals)
+        written: list[bytes] = []
+        for raw in self._last:
+            if isinstance(raw, bytes):
+                line, _, payload = raw.partition(_DATA)
+                # The line ends of JSON stand between its values, where a space does as well.
+                written += (line, _DATA, _LINE_ENDS.sub(b" ", payload), b"\n\n")
+        return b"".join(written)
 
     def unterminated(self) -> Frame | None:
         """Return None: half a message cannot be checked, and is a cut."""
         return None
 
-    def _is_chunk(self, message: Message) -> bool:
-        """Return whether a message is a chunk; the stream ends with any other."""
+    def _check_headers(self, message: Message) -> None:
+        """Accept a chunk; the stream ends with any other message."""
         kind, event_type = message.text(":message-type"), message.text(":event-type")
         if kind != "event":
-            self.failure = _error_of(message, kind)
-        elif event_type != "chunk":
-            self.failure = _malformed(f"an event {event_type!r:.64}, expected chunk")
-        else:
-            self._chunk_headers = message.headers
-        return self.failure is None
+            raise _error_of(message, kind)
+        if event_type != "chunk":
+            raise _malformed(f"an event {event_type!r:.64}, expected chunk")
+        self._chunk_headers = message.headers
 
-    def _event_of(self, message: Message) -> bytes | None:
-        """Return the event in a message as lines; None if the stream ends with it."""
-        if message.headers is not self._chunk_headers and not self._is_chunk(message):
-            return None
-        try:
-            payload = _decode_chunk(message.payload).data
-            if b"\n" in payload or b"\r" in payload:
-                payload = _LINE_ENDS.sub(b" ", payload)  # of JSON, which has none in its strings
-            if payload.startswith(self._last_start):  # nearly all events are of one type
-                return self._last_line + payload
-            if named := _TYPE.match(payload):
-                self._last_start, self._last_line = named[0], b"event: %b\ndata: " % named[1]
-                return self._last_line + payload
-            name = (_decode_type(payload).type or "").encode()
-        except FAST_ERRORS:
-            self.failure = _malformed("a chunk that holds no event, expected base64 of JSON")
-            return None
+    def _lines_of(self, event: bytes) -> bytes:
+        """Return an event as lines, the first of which names its type."""
+        if named := _TYPE.match(event):
+            self._last_start, self._last_line = named[0], b"event: %b\ndata: " % named[1]
+            return self._last_line + event
+        name = (_decode_type(event).type or "").encode()
         if not name or b"\n" in name or b"\r" in name:
-            self.failure = _foreign(payload)
-            if self.failure is not None:
-                return None
+            _refuse_foreign(event)
             name = b"message"
-        return b"event: %b\ndata: %b" % (name, payload)
+        return b"event: %b\ndata: %b" % (name, event)
 
 
-def _malformed(message: str) -> StreamError:
-    return StreamError("malformed", message)
+def _malformed(message: str) -> Fatal:
+    return Fatal(StreamError("malformed", message))
 
 
-def _foreign(payload: bytes) -> StreamError | None:
-    """Return the error for an event of a family of models that no dialect reads; None otherwise."""
-    value = object_in(payload.decode(errors="replace"))
+def _refuse_foreign(event: bytes) -> None:
+    """End the stream at an event of a family of models that no dialect reads."""
+    value = object_in(event.decode(errors="replace"))
     family = next((_FAMILIES[name] for name in value if name in _FAMILIES), None)
-    if family is None:
-        return None
-    return StreamError(
-        "malformed", f"a stream of {family}, expected events of a known dialect", NOT_A_STREAM
-    )
+    if family is not None:
+        message = f"a stream of {family}, expected events of a known dialect"
+        raise Fatal(StreamError("malformed", message, NOT_A_STREAM))
 
 
-def _error_of(message: Message, kind: str) -> StreamError:
+def _error_of(message: Message, kind: str) -> Fatal:
     """Return the error that an exception or an error message reports."""
     if kind == "error":  # which no model describes
         text = message.text(":error-message") or "the server ended the stream"
-        return StreamError("upstream", text, message.text(":error-code") or None)
+        return Fatal(StreamError("upstream", text, message.text(":error-code") or None))
     if kind != "exception":
         return _malformed(f"a message of type {kind!r:.64}, expected an event")
     name = message.text(":exception-type")
@@ -214,7 +234,7 @@ def _error_of(message: Message, kind: str) -> StreamError:
     }
     # Both spellings are read by botocore.
     text = string_of(fields, "message") or string_of(fields, "Message") or name or "an exception"
-    return StreamError("upstream", text, name or None, status, retryable, extra or None)
+    return Fatal(StreamError("upstream", text, name or None, status, retryable, extra or None))
 
 
 class MessagePassthrough:
@@ -228,16 +248,38 @@ class MessagePassthrough:
 
     def __init__(self, splitter: InvokeChunksSplitter) -> None:
         self._splitter = splitter
+        self._held: bytes = b""  # the beginning of a message
+        self._messages = 0  # before it
+
+    def take_event(self, data: bytes) -> bytes:
+        """Return a read that is exactly one message."""
+        self._messages += 1
+        return data
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
-        """Return the messages that the last read completed."""
-        return self._splitter.take_originals(unread)
+        """Return the messages that `data` completes."""
+        splitter, data = self._splitter, self._held + data
+        if splitter.failure is None and not unread:
+            end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
+        else:
+            end = _end_of(data, splitter.messages - self._messages - unread)
+            self._messages = splitter.messages
+        self._held = data[end:]
+        return data[:end]
 
     take_other = take
 
     def rest(self) -> bytes:
         """Return nothing: half a message cannot be read."""
         return b""
+
+
+def _end_of(data: bytes, count: int) -> int:
+    """Return the end of the first `count` messages."""
+    end = 0
+    for _ in range(count):
+        end += message_size(data, end)
+    return end
 
 
 _EVENT = {":content-type": "application/json", ":message-type": "event"}

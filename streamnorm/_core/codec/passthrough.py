@@ -51,6 +51,10 @@ class Passthrough:
         self._behind: list[bytes] = []  # later reads, of which the framing holds other bytes
         self._last = b""  # last bytes of both
 
+    def take_event(self, data: bytes) -> bytes:
+        """Return a read that is exactly one event."""
+        return as_utf8(data)
+
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the bytes of the events that `data` completes.
 

@@ -16,8 +16,9 @@ from support.streams.corpus import each_recording_of, needs_corpus, recordings
 
 from streamnorm import Completed, Event, Failed, Ping, StreamError, TextDelta, Transcoder, Truncated
 from streamnorm.codec import INVOKE_CHUNKS, SSE, Framing, decoder
-from streamnorm.eventstream import encode_message
+from streamnorm.eventstream import EventStreamDecoder, encode_message
 from streamnorm.recording import Recording
+from streamnorm.sse import SSEDecoder
 
 START = {
     "type": "message_start",
@@ -251,6 +252,98 @@ def test_messages_pass_byte_for_byte(data: bytes, size: int | None) -> None:
         data, "anthropic", "anthropic", size, framing=INVOKE_CHUNKS, to_framing=INVOKE_CHUNKS
     )
     assert out == data
+
+
+def pass_messages(
+    messages: list[bytes], to_framing: Framing, dialect: str | None = "anthropic"
+) -> tuple[list[bytes], Transcoder]:
+    """Return what passes of each message, read one at a time, and of the end."""
+    run = Transcoder(dialect, "anthropic", framing=INVOKE_CHUNKS, to_framing=to_framing)
+    out = [b"".join(run.feed(message)) for message in messages]
+    return [*out, b"".join(run.close())], run
+
+
+def message_of(payload: bytes) -> bytes:
+    (read,) = EventStreamDecoder().feed(chunk(SNOW))
+    return encode_message({name: str(value) for name, value in read.headers.items()}, payload)
+
+
+def chunk_payload(event: object) -> bytes:
+    (read,) = EventStreamDecoder().feed(chunk(event))
+    return read.payload
+
+
+# An event of another type that is as long as the deltas.
+OTHER = {**SNOW, "type": "content_block_other"}
+DELTAS = [chunk(event) for event in (START, BEGIN, *[SNOW] * 9, END, STOP, LAST)]
+
+
+def test_each_message_passes_at_once() -> None:
+    assert pass_messages(DELTAS, INVOKE_CHUNKS)[0] == [*DELTAS, b""]
+
+
+def test_messages_before_the_dialect_is_known_pass() -> None:
+    unknown = chunk({"type": "overture"})
+    out, run = pass_messages([unknown, *DELTAS], INVOKE_CHUNKS, None)
+    assert out == [b"", unknown + DELTAS[0], *DELTAS[1:], b""]
+    assert isinstance(run.outcome, Completed)
+
+
+def test_each_message_passes_as_an_event() -> None:
+    *out, end = pass_messages(DELTAS, SSE)[0]
+    events = [SSEDecoder().feed(data) for data in out]
+    assert [[json.loads(frame.data) for frame in read] for read in events] == [
+        [event] for event in (START, BEGIN, *[SNOW] * 9, END, STOP, LAST)
+    ]
+    assert end == b""
+
+
+def test_event_of_another_type_among_deltas_is_one_of_its_own() -> None:
+    messages = [*DELTAS[:6], chunk(OTHER), *DELTAS[6:]]
+    assert len(chunk(OTHER)) == len(DELTAS[5])
+    out, run = pass_messages(messages, SSE)
+    assert out[6].startswith(b"event: content_block_other\n")
+    assert run.message.text == "It snows." * 9
+
+
+def test_line_ends_between_the_values_of_an_event_are_no_line_ends() -> None:
+    text = json.dumps(SNOW, indent=1).encode().replace(b"\n", b"\r\n")
+    data = [chunk(START), chunk(BEGIN), chunk(SNOW), chunk(b"\n" + text), *DELTAS[-3:]]
+    out, run = pass_messages(data, SSE)
+    assert run.message.text == "It snows." * 2
+    assert json.loads(out[3].removeprefix(b"event: content_block_delta\ndata: ")) == SNOW
+    assert out[3].count(b"\n") == 3
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        chunk(b"{"),
+        # As long as the messages before.
+        message_of(chunk_payload(SNOW).replace(b'{"bytes"', b'["bytes"')),
+        chunk(json.dumps(SNOW, separators=(",", ":")).encode()[:-1] + b"]"),
+        chunk(b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":7}}'),
+        message_of(b'{"bytes":"!"}'),
+    ],
+)
+@pytest.mark.parametrize("behind", [b"", DELTAS[-1]])
+@pytest.mark.parametrize("to_framing", [INVOKE_CHUNKS, SSE])
+def test_broken_event_after_deltas_is_malformed(
+    broken: bytes, behind: bytes, to_framing: Framing
+) -> None:
+    """It may be a read of its own, and never passes."""
+    messages = [*DELTAS[:6], *[broken] * 2, behind]
+    out, run = pass_messages(messages, to_framing)
+    if to_framing is SSE:
+        (frame,) = SSEDecoder().feed(b"".join(out[6:]))
+        assert frame.event == "error"
+        return
+    assert out[:6] == DELTAS[:6]
+    assert [kind for kind, _ in invoked(b"".join(out[6:])).exceptions] == [
+        "modelStreamErrorException"
+    ]
+    assert invoked(b"".join(out[6:])).events == []
+    assert isinstance(run.outcome, Failed)
 
 
 def test_error_in_a_chunk_passes_as_an_exception() -> None:
