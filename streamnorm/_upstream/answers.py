@@ -7,14 +7,17 @@ from msgspec import Struct, structs
 from streamnorm._bodies import decode_message, encoded_message
 from streamnorm._core.accumulate import accumulate
 from streamnorm._core.bodies.request import Reply
+from streamnorm._core.codec.cloud import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
 from streamnorm._core.events import Completed, MessageStop, StreamError
 from streamnorm._core.failures import (
     NOT_A_STREAM,
     answer_failure,
     body_kind,
+    find_error,
     response_status,
 )
+from streamnorm._core.json import object_in
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
@@ -31,10 +34,12 @@ class ErrorResponse(Struct, frozen=True):
     Attributes:
         status: HTTP status.
         body: The body, in the client's dialect.
+        headers: Headers by which clients tell errors apart, by lower-case name.
     """
 
     status: int
     body: bytes
+    headers: dict[str, str] = {}
 
 
 class TranslatedAnswer(Struct, frozen=True):
@@ -53,21 +58,26 @@ class TranslatedAnswer(Struct, frozen=True):
     has_blocks: bool
 
 
-def error_status(error: StreamError, client: str, *, upstream: str | None) -> int:
+def error_status(
+    error: StreamError, client: str, *, upstream: str | None, cloud: Cloud | None = None
+) -> int:
     """Return the HTTP status of the response that reports an error before a stream begins.
 
     Args:
         error: The error.
         client: The client's dialect.
         upstream: Dialect of the upstream that reports the error; None for an error of ours.
+        cloud: Cloud at whose paths the client speaks the dialect; None for the vendor.
     """
+    if cloud is not None:
+        return response_status(error, cloud.overloaded_status)
     if upstream is not None and lookup(upstream) is lookup(client):
         return response_status(error)
     return response_status(error, lookup(client).overloaded_status)
 
 
 def encode_error_response(
-    error: StreamError, client: str, *, upstream: str | None
+    error: StreamError, client: str, *, upstream: str | None, cloud: Cloud | None = None
 ) -> ErrorResponse:
     """Return the response that reports an error before a stream begins.
 
@@ -76,13 +86,19 @@ def encode_error_response(
         client: The client's dialect.
         upstream: Dialect of the upstream that reports the error; None for an error of ours.
             Its further fields reach clients of the same dialect alone.
+        cloud: Cloud at whose paths the client speaks the dialect; None for the vendor.
     """
     same_dialect = upstream is None or lookup(upstream) is lookup(client)
-    status = error_status(error, client, upstream=upstream)
-    body = encoder(client, extras=same_dialect).error_body(
-        structs.replace(error, status_hint=status)
-    )
-    return ErrorResponse(status, body)
+    status = error_status(error, client, upstream=upstream, cloud=cloud)
+    error = structs.replace(error, status_hint=status)
+    body = encoder(client, extras=same_dialect).error_body(error)
+    if cloud is None:
+        return ErrorResponse(status, body)
+    # The dialect's words, at which clients compact a conversation, in the form of the cloud.
+    worded = find_error(object_in(body.decode()))
+    message = error.message if worded is None else worded.message
+    headers = {cloud.error_type_header: cloud.error_type(error)}
+    return ErrorResponse(status, cloud.error_body(message), headers)
 
 
 def error_of_body(exc: UpstreamError) -> StreamError:

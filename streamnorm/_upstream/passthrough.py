@@ -15,7 +15,15 @@ from msgspec import Raw, Struct
 from streamnorm._bodies import Encoded, codec_of, encode_request, request_of, target_of
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.request import Reply
-from streamnorm._core.codec import Decoder, Dialect, Passthrough, read_no_json
+from streamnorm._core.bodies.wire_fields import path_segment
+from streamnorm._core.codec import (
+    Decoder,
+    Dialect,
+    Passthrough,
+    RequestedOperation,
+    read_no_json,
+)
+from streamnorm._core.codec.cloud import Cloud
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal, body_kind, find_error
@@ -93,6 +101,8 @@ def prepare_passthrough(
         asked = dialect.endpoints.match(received.method, received.path, body)
         name = "" if asked is None else asked.model
         upstream_name, path = upstream.upstream_model(name), received.path
+        if asked is not None and asked.cloud is not None:
+            return _pass_to_cloud(received, data, upstream, asked, asked.cloud)
         narrowed = _narrow(body, received, upstream, dialect, limits)
         if upstream_name != name:
             head, slash, tail = path.rpartition(f"/{name}:")
@@ -124,6 +134,48 @@ def prepare_passthrough(
         include_usage=True,
         reply=Reply() if narrowed is None else narrowed.encoded.reply,
         losses=() if narrowed is None else narrowed.encoded.losses,
+        request=None,
+    )
+
+
+def _pass_to_cloud(
+    received: ClientRequest,
+    data: bytes,
+    upstream: Upstream,
+    asked: RequestedOperation,
+    cloud: Cloud,
+) -> UpstreamRequest:
+    """Return a request at a path of a cloud for an upstream that has such paths, too.
+
+    The client speaks to the cloud itself: what that refuses, the profile need not leave out.
+
+    Raises:
+        EncodeError: No path has such a name of a model.
+    """
+    dialect = lookup(upstream.dialect)
+    model = path_segment(upstream.upstream_model(asked.model))
+    path = dialect.endpoints.rename_model(received.path, model)
+    passed = {
+        name: value
+        for name, value in received.headers.items()
+        if name.startswith(cloud.passed_headers)
+    }
+    headers = request_headers(
+        received.headers,
+        dialect,
+        dialect,
+        body=passed,
+        own=upstream.headers,
+        forwards_key=upstream.forwards_key,
+    )
+    return UpstreamRequest(
+        url=endpoint_url(upstream.base_url, path, dialect.endpoints),
+        headers=headers,
+        body=data,
+        streams=asked.operation == "stream",
+        include_usage=True,
+        reply=Reply(),
+        losses=(),
         request=None,
     )
 

@@ -101,7 +101,8 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
 
     Attributes:
         method: HTTP method.
-        path: Path of the URL, decoded, without empty segments and query.
+        path: Path of the URL, decoded, without empty segments and query; that of a cloud is as
+            the URL spells it.
         query: Pairs of name and value in the query of the URL; a name may be repeated.
         headers: Headers by lower-case name.
         body: The complete body; None if it is not in memory, as with an upload.
@@ -267,8 +268,13 @@ def build_upstream_request(
     with refusals():
         data = json_body(received)
         body = decode_request_body(received, limits)
+        asked = known.endpoints.match(received.method, received.path)
+        sent_headers = received.headers
+        in_body = codec_of(known.name).cloud_headers
+        if asked is not None and asked.cloud is not None and in_body is not None:
+            sent_headers = {**sent_headers, **in_body(body)}
         request = request_of(
-            body, known.name, path=received.path, headers=received.headers, limits=limits
+            body, known.name, path=received.path, headers=sent_headers, limits=limits
         )
         request = upstream.with_upstream_model(request)
         if adjust is not None:
@@ -286,7 +292,7 @@ def build_upstream_request(
         url = endpoint_url(upstream.base_url, encoded.path, target.endpoints)
     written = target.endpoints.body_headers
     headers = request_headers(
-        {name: value for name, value in received.headers.items() if name not in written},
+        {name: value for name, value in sent_headers.items() if name not in written},
         known,
         target,
         body=encoded.headers,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from io import BytesIO
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from msgspec import structs
 
@@ -201,8 +201,17 @@ def refuse_websocket() -> RequestRefused:
 
 
 def request_path(scope: Scope) -> str:
-    """Return the path of a request, without that at which the gateway is mounted."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    """Return the path of a request, without that at which the gateway is mounted.
+
+    A path of a cloud stands as the URL spells it, with the path of the client's base URL.
+    """
+    root: str = scope.get("root_path", "")
+    path: str = scope["path"].removeprefix(root)
+    raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    spelt = raw_path.decode("latin-1")
+    # The name of a model may have slashes, which are decoded once the route is known.
+    if any(dialect.endpoints.cloud_route(spelt) for dialect in DIALECTS.values()):
+        return spelt
     return "/" + "/".join(segment for segment in path.split("/") if segment)
 
 
@@ -230,6 +239,8 @@ def client_of(received: ClientRequest) -> Dialect:
     """Return the dialect of a client, by the path of its request, or else by its headers."""
     known = [dialect for dialect in DIALECTS.values() if dialect.endpoints.routes]
     for dialect in known:
+        if (at_cloud := dialect.endpoints.cloud_route(received.path)) is not None:
+            return dialect.spoken_at(at_cloud)
         for route in dialect.endpoints.routes:
             if route.operation not in _SHARED and route.path.search(received.path):
                 return dialect
@@ -257,7 +268,7 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
     """
     path, endpoints = received.path, client.endpoints
     shown = plain_path(path)
-    if _is_known(path):
+    if _is_known(path, client):
         asked = endpoints.match(received.method, path)
         if asked is not None:
             return asked
@@ -272,15 +283,16 @@ def _requested_operation(received: ClientRequest, client: Dialect) -> RequestedO
     expected = "that of a message, a count or a list"
     # Users write `/v1` into the base URL of SDKs that add it: the error names the cure.
     twice = _TWICE.fullmatch(path)
-    if twice is not None and _is_known(twice[2]):
+    if twice is not None and _is_known(twice[2], client):
         expected = f"{plain_path(twice[2])}: leave {twice[1]} out of the client's base URL"
     raise RequestRefused(
         f"{shown}: no endpoint of this gateway, expected {expected}", 404, code="unknown_url"
     )
 
 
-def _is_known(path: str) -> bool:
-    return bool(path.isprintable() and _PATHS.fullmatch(path) and not _has_dots(path))
+def _is_known(path: str, client: Dialect) -> bool:
+    has_route = _PATHS.fullmatch(path) or client.endpoints.cloud_route(path)
+    return bool(path.isprintable() and has_route and not _has_dots(path))
 
 
 def _plain(received: ClientRequest, body: bytes) -> ClientRequest:

@@ -30,6 +30,7 @@ from streamnorm.gateway.admission import (
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
 from streamnorm.gateway.body_thread import BodyThread
+from streamnorm.gateway.clouds import complete_headers
 from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
 from streamnorm.gateway.draining import Draining, chain_signals, stopping
@@ -163,7 +164,7 @@ class Gateway:
         received = received_request(scope)
         client = client_of(received)
         browsers = self._admission.browsers
-        send = browsers.cross_origin(received, send)
+        send = complete_headers(client, browsers.cross_origin(received, send))
         if path == _METRICS and self._observers.metrics is not None:
             kind = (b"content-type", self._observers.metrics.content_type.encode())
             body = self._observers.metrics.text()
@@ -277,11 +278,12 @@ class Gateway:
     async def _refuse(
         self, refused: RequestRefused, client: Dialect, exchange: Exchange, call: CallRecord
     ) -> None:
-        answer = encode_error_response(refused.error, client.name, upstream=None)
-        call.status, call.outcome = answer.status, error_outcome(refused.error)
-        await send_json(
-            exchange, answer.status, [*_JSON, *encode_headers(refused.headers)], answer.body
+        answer = encode_error_response(
+            refused.error, client.name, upstream=None, cloud=client.cloud
         )
+        call.status, call.outcome = answer.status, error_outcome(refused.error)
+        headers = [*_JSON, *encode_headers({**answer.headers, **refused.headers})]
+        await send_json(exchange, answer.status, headers, answer.body)
 
     async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a WebSocket with a response, if the server can send one, or else close it."""

@@ -45,7 +45,7 @@ from streamnorm.gateway.records import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.failures import failed_request
-from streamnorm.http.headers import response_headers
+from streamnorm.http.headers import cloud_headers, response_headers
 
 
 class StartedStream(Struct, frozen=True):
@@ -271,6 +271,7 @@ class Attempts:
         except (aiohttp.ClientError, OSError) as exc:
             return self._failure(failed_request(exc), target, {}, reason=failure_reason(exc))
         headers = response_headers(answer.headers, self._client, lookup(target.upstream.dialect))
+        headers |= cloud_headers(answer.headers, self._client, target.upstream.framing)
         is_success = answer.status is not None and 200 <= answer.status <= 299
         self.has_status = is_success
         if sent.streams or not is_success:
@@ -342,6 +343,7 @@ class Attempts:
             limits=self._limits,
             on_loss=self._report,
             framing=target.upstream.framing,
+            to_framing=self._client.framing,
         )
         answer.watch(pump)
         reader = LargeEvents(answer, pump, self._bodies, target.upstream.framing)
@@ -455,10 +457,13 @@ class Attempts:
         is_final: bool = False,
         reason: FailureReason | None = None,
     ) -> FailedAttempt:
-        upstream = None if target is None else target.upstream.dialect
-        status = error_status(error, self._client.name, upstream=upstream)
-        if error_body is None:
-            body = encode_error_response(error, self._client.name, upstream=upstream).body
+        client, upstream = self._client, None if target is None else target.upstream.dialect
+        status = error_status(error, client.name, upstream=upstream, cloud=client.cloud)
+        if error_body is None or client.cloud is not None:
+            failed = encode_error_response(
+                error, client.name, upstream=upstream, cloud=client.cloud
+            )
+            body, headers = failed.body, {**failed.headers, **headers}
         else:
             body = error_body(structs.replace(error, status_hint=status))
         if target is not None and not self._may_succeed_elsewhere(error, target):

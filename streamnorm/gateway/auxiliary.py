@@ -170,7 +170,10 @@ class AuxiliaryEndpoints:
             raise stopping() from exc
         value, headers = result.value, [_JSON, *encode_headers(result.headers)]
         if isinstance(value, StreamError):
-            failed = encode_error_response(value, client.name, upstream=result.dialect)
+            failed = encode_error_response(
+                value, client.name, upstream=result.dialect, cloud=client.cloud
+            )
+            headers += encode_headers(failed.headers)
             call.status, call.outcome = failed.status, error_outcome(value)
             call.reason = result.reason
             await send_json(exchange, failed.status, headers, failed.body)

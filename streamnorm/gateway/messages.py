@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.framing import SSE
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.failures import error_outcome
 from streamnorm._core.losses import Loss
@@ -96,11 +97,14 @@ class MessageEndpoint:
             on_end=end,
             has_left=lambda: exchange.has_left,
         )
+        # Other framings have no pings: a stream begins with its first event.
+        has_pings = client.framing is SSE
         stream = ClientStream(
             exchange,
-            encoder(client.name).ping,
+            encoder(client.name).ping if has_pings else bytes,
             self._config.keepalive_s,
-            lambda seconds: self._may_commit(attempts, seconds),
+            lambda seconds: has_pings and self._may_commit(attempts, seconds),
+            client.framing,
         )
         is_stream = asked.operation == "stream"
         watched = (

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm.asgi.exchange import EVENT_STREAM_HEADERS, EventSender, Exchange, encode_headers
 from streamnorm.asgi.responses import send_json
 
@@ -21,6 +22,7 @@ class ClientStream(EventSender):
         keepalive_s: Seconds of silence after which a ping is sent.
         may_start: Returns whether a ping may be sent, and status 200 before it, although no
             upstream has begun; called with the seconds since the request.
+        framing: Framing of a stream.
 
     Attributes:
         is_started: Whether status 200 was sent.
@@ -33,10 +35,14 @@ class ClientStream(EventSender):
         ping: Callable[[], bytes],
         keepalive_s: float,
         may_start: Callable[[float], bool],
+        framing: Framing = SSE,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         super().__init__(exchange, ping, keepalive_s, self._loop.time)
         self.is_started = False
+        self._headers = EVENT_STREAM_HEADERS
+        if framing is not SSE:
+            self._headers = {**EVENT_STREAM_HEADERS, "content-type": framing.media_type}
         self._may_start = may_start
         self._began_at = self._sent_at
         self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
@@ -132,4 +138,4 @@ class ClientStream(EventSender):
         # A ping may have sent the status, and headers go out once.
         if not self.is_started:
             self.is_started = True
-            await self._exchange.start(200, encode_headers({**headers, **EVENT_STREAM_HEADERS}))
+            await self._exchange.start(200, encode_headers({**headers, **self._headers}))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.framing import Framing
 
 # Headers with the same meaning for every provider.
 _REQUEST_HEADERS = (
@@ -19,6 +20,7 @@ _REQUEST_HEADERS = (
 )
 # The SDKs of OpenAI and Anthropic read these before they retry.
 _RESPONSE_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+_REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid")
 _RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
 
@@ -99,9 +101,30 @@ def response_headers(
         for name, value in values.items()
         if name in _RESPONSE_HEADERS or _RATE_LIMIT in name
     }
-    # OpenAI's name and Anthropic's, since a compatible server may use another than its vendor.
-    for name in (upstream.endpoints.request_id_header, "x-request-id", "request-id"):
+    # OpenAI's name, Anthropic's and that of AWS, since a compatible server or a cloud may use
+    # another than the vendor.
+    for name in (upstream.endpoints.request_id_header, *_REQUEST_IDS):
         if name in values:
             sent[client.endpoints.request_id_header] = values[name]
             break
     return sent
+
+
+def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing) -> dict[str, str]:
+    """Return the headers of a response that a cloud sends to clients at its own paths.
+
+    Args:
+        received: Headers of the upstream's response.
+        client: The client's dialect, as it is spoken there.
+        framing: Framing of the upstream, which is the client's if it is the cloud itself.
+    """
+    cloud = client.cloud
+    if cloud is None or framing is not client.framing:
+        return {}
+    return {
+        name: value
+        for name, value in received.items()
+        if name.startswith((cloud.passed_headers, cloud.error_type_header))
+        and value.isascii()
+        and value.isprintable()
+    }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from streamnorm._core.codec.framing import SSE
+from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._registry import DIALECTS
-from streamnorm.http.headers import request_headers, response_headers
+from streamnorm.http.headers import cloud_headers, request_headers, response_headers
 
 FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
 
@@ -164,3 +166,23 @@ def test_account_of_the_client_is_sent_with_no_other_key(
     assert sent(dialect, dialect, received)[account] == "a"
     assert sent(dialect, dialect, received, own={key: "gateway"}) == {key: "gateway"}
     assert sent(dialect, dialect, {account: "a"}, own={"x-team": "t"})[account] == "a"
+
+
+def test_headers_of_a_cloud_pass_from_the_cloud_itself() -> None:
+    dialect = DIALECTS["anthropic"]
+    route = dialect.endpoints.cloud_route("/model/m/invoke")
+    assert route is not None
+    client = dialect.spoken_at(route)
+    received = {
+        "x-amzn-bedrock-service-tier": "default",
+        "x-amzn-errortype": "ThrottlingException:http://internal",
+        "x-amzn-bedrock-input-token-count": "é",
+        "x-amzn-trace-id": "Root=1",
+        "x-amzn-requestid": "r-1",
+    }
+    passed = {name: received[name] for name in list(received)[:2]}
+    assert cloud_headers(received, client, INVOKE_CHUNKS) == passed
+    assert cloud_headers(received, client, SSE) == {}
+    assert cloud_headers(received, dialect, SSE) == {}
+    assert response_headers(received, client, dialect) == {"x-amzn-requestid": "r-1"}
+    assert returned("openai_chat", "anthropic", received) == {"x-request-id": "r-1"}

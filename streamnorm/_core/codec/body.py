@@ -166,6 +166,9 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
             not None; None if responses are always written anew.
         echoed_fields: Function from the body of a request to the fields that its responses
             repeat; None if responses repeat none.
+        cloud_headers: Function from the body of a request at a cloud's path to the headers of the
+            vendor that stand in it, by lower-case name; None if the dialect has no such paths, or
+            its requests are the same there.
     """
 
     capabilities: BodyCapabilities
@@ -184,3 +187,4 @@ class BodyCodec(Struct, frozen=True, kw_only=True):
         None
     )
     echoed_fields: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    cloud_headers: Callable[[dict[str, Any]], dict[str, str]] | None = None

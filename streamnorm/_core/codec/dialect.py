@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypedDict, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.codec.body import BodyCodec
 from streamnorm._core.codec.body_format import BodyFormat
 from streamnorm._core.codec.checker import Checker, RequestCheck, RequestViolation
+from streamnorm._core.codec.cloud import Cloud
 from streamnorm._core.codec.decoder import Decoder
 from streamnorm._core.codec.encoder import Encoder
-from streamnorm._core.codec.endpoints import Endpoints
+from streamnorm._core.codec.endpoints import Endpoints, Route
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
@@ -120,6 +121,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         options: Options that only this dialect has; None if it has none.
         servers_with_quirks: Names of the servers whose streams are read differently.
         endpoints: HTTP interface of the dialect.
+        cloud: Cloud at whose paths the dialect is spoken; None for the vendor.
         error_body: Function from an error to the body of an error response; None for
             `Encoder.error_body`.
         refusal_body: Function from a violation to the body of the vendor's refusal; None for
@@ -149,11 +151,30 @@ class Dialect(Struct, frozen=True, kw_only=True):
     options: type[DialectOptions] | None = None
     servers_with_quirks: frozenset[str] = frozenset()
     endpoints: Endpoints = Endpoints()
+    cloud: Cloud | None = None
     error_body: Callable[[StreamError], bytes] | None = None
     refusal_body: Callable[[RequestViolation], bytes] | None = None
     overloaded_frames: Callable[[str, Sequence[Frame], int], bytes] | None = None
     overloaded_status: int = 503
     variant_of: str | None = None
+
+    def spoken_at(self, route: Route) -> Dialect:
+        """Return the dialect as it is spoken at a route: in the framing and form of its cloud."""
+        cloud = route.cloud
+        if cloud is None:
+            return self
+        return structs.replace(
+            self,
+            framing=route.framing or self.framing,
+            cloud=cloud,
+            overloaded_status=cloud.overloaded_status,
+            endpoints=structs.replace(
+                self.endpoints,
+                key_headers=cloud.key_headers,
+                request_id_header=cloud.request_id_header,
+                answer_headers=route.headers,
+            ),
+        )
 
     def load(self) -> None:
         """Import the modules of its streams and bodies now, so that no request waits for them."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
 
+from streamnorm._core.codec.cloud import Cloud
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.json import is_object
 
 Operation: TypeAlias = Literal[
@@ -50,11 +53,18 @@ class Route(Struct, frozen=True):
         path: Pattern searched in a path; a group `model` is the name of a model, a group
             `response_id` the id of a stored response.
         operation: The operation; `stream` if the path alone asks for a stream.
+        framing: Framing of its streams; None for that of the dialect.
+        cloud: Cloud that has the path; None for the vendor and its conventions.  The pattern is
+            searched in the path as the URL spells it, and the name of the model is decoded.
+        headers: Further headers of its answers.
     """
 
     method: str
     path: re.Pattern[str]
     operation: Operation
+    framing: Framing | None = None
+    cloud: Cloud | None = None
+    headers: Mapping[str, str] = {}
 
 
 class RequestedOperation(Struct, frozen=True):
@@ -64,18 +74,23 @@ class RequestedOperation(Struct, frozen=True):
         operation: The operation.
         model: Name of the model, from the path or else from the body; "" if there is none.
         response_id: Id of the stored response in the path; "" if there is none.
+        framing: Framing of the stream; None for that of the dialect.
+        cloud: Cloud that has the path; None for the vendor.
     """
 
     operation: Operation
     model: str = ""
     response_id: str = ""
+    framing: Framing | None = None
+    cloud: Cloud | None = None
 
 
 class Endpoints(Struct, frozen=True, kw_only=True):
     """The HTTP interface of a dialect.
 
-    Paths are decoded, without empty segments and without query.  Whatever precedes the part
-    that a route names may be the path of the client's base URL, with a version or without.
+    Paths are decoded, without empty segments and without query; those of a cloud stand as the
+    URL spells them.  Whatever precedes the part that a route names may be the path of the
+    client's base URL, with a version or without.
 
     Attributes:
         routes: Routes; the first that matches wins.
@@ -89,6 +104,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             translated body sends them anew: the body may have lost what they announce.
         forwarded_query: Query parameters that the vendor reads.
         request_id_header: Response header with the id of the request.
+        answer_headers: Further headers of its answers.
         servers: Names of servers by a suffix of their host, where the name does not follow from
             the host.
         volatile_system_prefix: Prefix of system blocks that a client changes with each
@@ -104,6 +120,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     body_headers: frozenset[str] = frozenset()
     forwarded_query: tuple[str, ...] = ()
     request_id_header: str = "x-request-id"
+    answer_headers: Mapping[str, str] = {}
     servers: dict[str, str] = {}
     volatile_system_prefix: str | None = None
 
@@ -117,11 +134,14 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         """
         if (found := self._find(method, path)) is None:
             return None
-        operation, match = found
+        route, match = found
+        operation, model = route.operation, _group(match, "model")
+        if route.cloud is not None:
+            return RequestedOperation(operation, unquote(model), "", route.framing, route.cloud)
         # Gemini has a path for streams, all others a field of the body.
         if operation == "message" and _wants_stream(body):
             operation = "stream"
-        model = _group(match, "model") or _model_in(body)
+        model = model or _model_in(body)
         return RequestedOperation(operation, model, _group(match, "response_id"))
 
     def canonical_path(self, method: str, path: str) -> str:
@@ -134,6 +154,25 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         _, match = found
         return f"/{self.models_path.split('/')[1]}{path[match.start() :]}"
 
+    def rename_model(self, path: str, model: str) -> str:
+        """Return a path of a cloud with another model, from the part that is the cloud's.
+
+        Args:
+            path: The path, as the URL spells it; any other path is returned as it is.
+            model: Name of the model, as the path is to spell it.
+        """
+
+        def rename(found: re.Match[str]) -> str:
+            start = path.rfind("/", 0, found.start("model") - 1)
+            return f"{path[start : found.start('model')]}{model}{path[found.end('model') :]}"
+
+        route = self.cloud_route(path)
+        return path if route is None else route.path.sub(rename, path)
+
+    def cloud_route(self, path: str) -> Route | None:
+        """Return the route of a cloud that has a path, for any method; None if there is none."""
+        return next((r for r in self.routes if r.cloud is not None and r.path.search(path)), None)
+
     def serves(self, path: str) -> bool:
         """Return whether the responses of a path are messages of this dialect, for any method."""
         return any(
@@ -143,6 +182,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
 
     def streams(self, path: str, body: object) -> bool:
         """Return whether a request asks for a stream, by its path or its body."""
+        if self.cloud_route(path) is not None:
+            body = None  # the path alone decides
         return _wants_stream(body) or self._posts(path, "stream")
 
     def counts(self, path: str) -> bool:
@@ -177,11 +218,11 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         queries = "&".join(part for part in (base.query, query) if part)
         return urlunsplit((base.scheme, base.netloc, "/".join(["", *segments, path]), queries, ""))
 
-    def _find(self, method: str, path: str) -> tuple[Operation, re.Match[str]] | None:
-        """Return the operation of the first route that matches, and its match."""
+    def _find(self, method: str, path: str) -> tuple[Route, re.Match[str]] | None:
+        """Return the first route that matches, and its match."""
         for route in self.routes:
             if route.method == method and (match := route.path.search(path)):
-                return route.operation, match
+                return route, match
         return None
 
     def _posts(self, path: str, operation: Operation) -> bool:

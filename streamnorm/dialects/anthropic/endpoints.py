@@ -8,8 +8,16 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Endpoints, Route
+from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 
 OVERLOADED_STATUS = 529
+
+# The atomic group searches the path once, however often it repeats `/model/`.  Clients quote the
+# slashes of an ARN (boto3, anthropic 2.12.0), but not all of them.
+_INVOKED = r"\A(?>.*?/model/)(?P<model>.+)"
+# botocore 1.44.5 requires it of the answer.
+_CONTENT_TYPE = {"x-amzn-bedrock-content-type": "application/json"}
 
 _VERTEX = r"publishers/anthropic/models/(?P<model>[^/]+)"
 
@@ -21,6 +29,23 @@ ENDPOINTS = Endpoints(
         # Vertex names the model in the path.
         Route("POST", re.compile(rf"{_VERTEX}:rawPredict\Z"), "message"),
         Route("POST", re.compile(rf"{_VERTEX}:streamRawPredict\Z"), "message"),
+        # Amazon Bedrock's InvokeModel.
+        Route(
+            "POST",
+            re.compile(rf"{_INVOKED}/invoke\Z"),
+            "message",
+            INVOKE_CHUNKS,
+            BEDROCK,
+            _CONTENT_TYPE,
+        ),
+        Route(
+            "POST",
+            re.compile(rf"{_INVOKED}/invoke-with-response-stream\Z"),
+            "stream",
+            INVOKE_CHUNKS,
+            BEDROCK,
+            _CONTENT_TYPE,
+        ),
         Route("GET", re.compile(r"/models\Z"), "models"),
         Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
     ),

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from streamnorm._core.codec import Endpoints, RequestedOperation, Route
+from streamnorm._core.codec import Endpoints, Operation, RequestedOperation, Route
+from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._registry import DIALECTS
 
 VERTEX = "/v1/projects/p/locations/l/publishers"
@@ -217,3 +219,50 @@ def test_canonical_path_is_what_the_route_names(before: str) -> None:
     for path in ("/responses/resp_1/cancel", "/responses/compact"):
         assert endpoints.canonical_path("POST", before + path) == f"/v1{path}"
     assert endpoints.canonical_path("PUT", f"{before}/responses/compact") == ""
+
+
+INVOKED = "/base/model/arn:aws:x%2Fclaude;v1/invoke"
+
+
+@pytest.mark.parametrize(
+    ("path", "operation", "model"),
+    [
+        (INVOKED, "message", "arn:aws:x/claude;v1"),
+        (f"{INVOKED}-with-response-stream", "stream", "arn:aws:x/claude;v1"),
+        ("/model/arn:aws:x/claude/invoke", "message", "arn:aws:x/claude"),
+        ("/model/a%252Fb/invoke", "message", "a%2Fb"),
+        ("/model/invoke/invoke", "message", "invoke"),
+    ],
+)
+def test_name_of_a_model_at_a_cloud_is_decoded_once(
+    path: str, operation: Operation, model: str
+) -> None:
+    asked = RequestedOperation(operation, model, "", INVOKE_CHUNKS, BEDROCK)
+    endpoints = DIALECTS["anthropic"].endpoints
+    assert endpoints.match("POST", path, {"stream": True, "model": "m"}) == asked
+    assert endpoints.streams(path, {"stream": True}) == (operation == "stream")
+    assert endpoints.serves(path)
+    assert endpoints.match("GET", path) is None
+
+
+@pytest.mark.parametrize("path", ["/model/invoke", "/models/a/invoke", "/model/a/invoke/b"])
+def test_other_path_is_none_of_a_cloud(path: str) -> None:
+    endpoints = DIALECTS["anthropic"].endpoints
+    assert endpoints.cloud_route(path) is None
+    assert endpoints.rename_model(path, "m") == path
+
+
+def test_model_is_renamed_in_the_path_of_a_cloud() -> None:
+    endpoints = DIALECTS["anthropic"].endpoints
+    assert endpoints.rename_model(INVOKED, "m%2Fn") == "/model/m%2Fn/invoke"
+
+
+def test_dialect_is_spoken_in_the_form_of_a_cloud() -> None:
+    dialect = DIALECTS["anthropic"]
+    route = dialect.endpoints.cloud_route(INVOKED)
+    assert route is not None
+    spoken = dialect.spoken_at(route)
+    assert (spoken.name, spoken.framing, spoken.cloud) == ("anthropic", INVOKE_CHUNKS, BEDROCK)
+    assert spoken.endpoints.key_headers == ("authorization",)
+    assert spoken.endpoints.request_id_header == "x-amzn-requestid"
+    assert dialect.spoken_at(dialect.endpoints.routes[0]) is dialect

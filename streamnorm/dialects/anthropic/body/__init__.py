@@ -11,7 +11,11 @@ from streamnorm._core.codec import BodyCodec
 from streamnorm.dialects.anthropic.body.auxiliary import COUNT, MODELS
 from streamnorm.dialects.anthropic.body.capabilities import REQUEST_CAPABILITIES
 from streamnorm.dialects.anthropic.body.fitting import fit_body
-from streamnorm.dialects.anthropic.body.request import read_request, write_request
+from streamnorm.dialects.anthropic.body.request import (
+    cloud_headers,
+    read_request,
+    write_request,
+)
 from streamnorm.dialects.anthropic.body.response import (
     read_response,
     revise_response,
@@ -38,4 +42,5 @@ _CODEC = BodyCodec(
     count=COUNT,
     models=MODELS,
     fit_body=fit_body,
+    cloud_headers=cloud_headers,
 )

@@ -7,6 +7,7 @@ the options that several fields hold together (`thinking` and `output_config`, t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +23,7 @@ from streamnorm._core.bodies.fields import (
     get_object,
     get_str,
     get_strings,
+    unexpected,
     unknown_fields,
 )
 from streamnorm._core.bodies.request import (
@@ -64,6 +66,7 @@ from streamnorm.dialects.anthropic.body.tools import (
     tools_from_wire,
     tools_to_wire,
 )
+from streamnorm.dialects.anthropic.endpoints import ENDPOINTS
 from streamnorm.dialects.anthropic.wire import DIALECT
 
 _MODES: dict[str, Literal["off", "budget", "adaptive"]] = {
@@ -76,6 +79,9 @@ _SHOWS = {"summarized": "auto", "omitted": "none"}
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _COMPACTION = "compact_20260112"
 _Body: TypeAlias = "dict[str, Any]"
+_CLOUD_FIELDS = frozenset({"anthropic_beta", "anthropic_version", "model", "stream"})
+_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_VERSION_HEADER, _FIRST_VERSION = "anthropic-version", "2023-06-01"
 _MCP = ("mcp-client-2025-11-20", "mcp-client-2026-09-15")
 _COMPUTER_TOOLS = ("computer_20241022", "bash_20241022", "text_editor_20241022")
 _PATH = "/v1/messages"
@@ -267,9 +273,33 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
     Raises:
         DecodeError: The body is no request of Anthropic.
     """
-    names = context.headers.get(_BETA_HEADER, "").split(",")
+    headers, asked = context.headers, ENDPOINTS.match("POST", context.path)
+    if asked is not None and asked.model:  # of a cloud, which has the model in its path
+        headers = {**headers, **cloud_headers(body)}
+        stream = {"stream": True} if ENDPOINTS.streams(context.path, body) else {}
+        rest = {name: body[name] for name in body if name not in _CLOUD_FIELDS}
+        body = {"model": asked.model, **stream, **rest}
+    names = headers.get(_BETA_HEADER, "").split(",")
     betas = tuple(name.strip() for name in names if name.strip())
     return REQUEST.read_request(body, context, betas=betas)
+
+
+def cloud_headers(body: dict[str, Any]) -> dict[str, str]:
+    """Return the headers of the vendor that stand in a body for a cloud: version and betas.
+
+    https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html
+    (read 2026-11-27).
+
+    Raises:
+        DecodeError: No header can hold one of them.
+    """
+    version = get_str(body, "anthropic_version") or ""
+    # Names of their own are of the time of the vendor's first version.
+    headers = {_VERSION_HEADER: version if _VERSION.fullmatch(version) else _FIRST_VERSION}
+    betas = ",".join(get_strings(body, "anthropic_beta") or ())
+    if not (betas.isascii() and betas.isprintable()):
+        raise unexpected(betas, "names of printable ASCII", "$.anthropic_beta")
+    return {**headers, _BETA_HEADER: betas} if betas else headers
 
 
 def write_request(request: Request, context: WriteContext) -> Written:
