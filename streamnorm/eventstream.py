@@ -63,6 +63,16 @@ class Message(Struct, frozen=True, gc=False):
     payload: bytes
     raw: bytes
 
+    @property
+    def head(self) -> bytes:
+        """The headers as they stand in the message."""
+        return self.raw[_PRELUDE.size : -_CHECKSUM.size - len(self.payload)]
+
+    def replace(self, head: bytes, payload: bytes) -> bytes:
+        """Return the message with another head and payload of the same lengths."""
+        data = b"".join([self.raw[: _PRELUDE.size], head, payload])
+        return data + _CHECKSUM.pack(crc32(data))
+
     def text(self, name: str) -> str:
         """Return the value of a header; "" if it is absent, or no text."""
         value = self.headers.get(name)

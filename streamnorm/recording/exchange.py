@@ -7,6 +7,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from streamnorm._core.codec.framing import SSE, Framing
+
 PlaybackEnd: TypeAlias = Literal["eof", "reset", "timeout"]
 """How a playback ends: completely, by a broken connection, or by silence."""
 
@@ -54,6 +56,7 @@ class Playback(Struct, frozen=True):
         steps: The chunks of the body.
         end: How the body ends after the last chunk.
         dialect: Name of the dialect; None if unknown.
+        framing: How events stand in the body, if it is a stream.
     """
 
     status: int
@@ -61,6 +64,7 @@ class Playback(Struct, frozen=True):
     steps: tuple[Step, ...]
     end: PlaybackEnd = "eof"
     dialect: str | None = None
+    framing: Framing = SSE
 
     @property
     def body(self) -> bytes:

@@ -2,13 +2,16 @@
 
 `NAME.sse` is the exact body of a stream after content decoding, so that framing bugs
 reproduce, a person can read it, and `curl -N … > x.sse` is already a recording.  A body
-that is no stream is `NAME.body.json`, or `NAME.body.bin` if it is no JSON.
+that is no stream is `NAME.body.json`, or `NAME.body.bin` if it is no JSON.  A stream in the
+messages of AWS (`application/vnd.amazon.eventstream`) is `NAME.eventstream`; its companion
+states the framing, unless the dialect has no other.
 
 `NAME.json` is optional and holds everything else, as JSON indented by two spaces:
 
     {
       "streamnorm_recording": 1,          version of the format
       "dialect": "openai_chat",           or null
+      "framing": "invoke_chunks",         only if it is not the framing of the dialect
       "server": "openai",                 or null
       "provenance": "recorded",           or "written": no server sent it
       "request": {
@@ -54,9 +57,11 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from streamnorm._core.errors import RecordingError
+from streamnorm._core.codec.framing import SSE, Framing
+from streamnorm._core.errors import RecordingError, did_you_mean
 from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
+from streamnorm._registry import DIALECTS, FRAMINGS
 
 End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 """How a body ended."""
@@ -64,7 +69,7 @@ End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 Provenance: TypeAlias = Literal["recorded", "written"]
 """Whether a server sent the bytes, or somebody wrote them."""
 
-Suffix: TypeAlias = Literal[".sse", ".body.json", ".body.bin"]
+Suffix: TypeAlias = Literal[".sse", ".eventstream", ".body.json", ".body.bin"]
 """Suffix of the file that holds the body."""
 
 # An interim response (1xx) is followed by the one that is recorded.
@@ -73,6 +78,7 @@ MAX_STATUS = 599
 
 CONTENT_TYPES: dict[Suffix, str] = {
     ".sse": "text/event-stream",
+    ".eventstream": "application/vnd.amazon.eventstream",
     ".body.json": "application/json",
     ".body.bin": "application/octet-stream",
 }
@@ -121,6 +127,7 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
 
     streamnorm_recording: Literal[1]
     dialect: str | None = None
+    framing: str | UnsetType = UNSET
     server: str | None = None
     provenance: Provenance = "recorded"
     request: RecordedRequest | None = None
@@ -177,6 +184,36 @@ def split_name(path: Path) -> tuple[str, Suffix | None]:
         if text.endswith(suffix):
             return text.removesuffix(suffix), suffix
     return text.removesuffix(".json"), None
+
+
+STREAM_SUFFIXES = frozenset(framing.suffix for framing in FRAMINGS.values())
+"""Suffixes of the files that hold streams."""
+
+
+def own_framing(dialect: str | None) -> Framing:
+    """Return the framing of a dialect's streams where a companion names none."""
+    known = None if dialect is None else DIALECTS.get(dialect)
+    return SSE if known is None else known.framing
+
+
+def framing_of(companion: Companion) -> Framing:
+    """Return how events stand in the body of a recording, if it is a stream.
+
+    Raises:
+        RecordingError: There is no such framing, or the body is in another.
+    """
+    framing, body = own_framing(companion.dialect), companion.response.body
+    if companion.framing is not UNSET:
+        found = FRAMINGS.get(companion.framing)
+        if found is None:
+            expected = f"one of {', '.join(FRAMINGS)}{did_you_mean(companion.framing, FRAMINGS)}"
+            raise RecordingError(f"framing {companion.framing!r:.64}, expected {expected}")
+        framing = found
+    if body not in STREAM_SUFFIXES or body == framing.suffix:
+        return framing
+    if companion.dialect is None and companion.framing is UNSET:
+        raise RecordingError("an event stream alone, expected NAME.json with framing or dialect")
+    raise RecordingError(f"framing {framing.name} of a body {body}, expected {framing.suffix}")
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:

@@ -18,7 +18,7 @@ from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.http.urls import detect_url
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
-from streamnorm.recording.format import RecordedRequest, split_name
+from streamnorm.recording.format import CONTENT_TYPES, RecordedRequest, split_name
 from streamnorm.recording.matching import (
     diff_requests,
     mask_secrets,
@@ -46,7 +46,7 @@ _MAX_COMPARED = 50
 _MAX_ENDPOINTS = 5
 _MAX_URL_CHARS = 200
 _MAX_FOLDERS = 1000  # that are looked through for recordings
-_SUFFIXES = (".sse", ".body.json", ".body.bin", ".json")
+_SUFFIXES = (*CONTENT_TYPES, ".json")
 _DIGITS = re.compile("([0-9]+)", re.ASCII)
 
 

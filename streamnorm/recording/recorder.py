@@ -157,7 +157,7 @@ class RecordingWriter:
         self._companion = Companion(
             1,
             detect_url(request.url),
-            server_of(request.url),
+            server=server_of(request.url),
             request=request,
             response=RecordedResponse(end="incomplete"),
         )

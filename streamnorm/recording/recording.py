@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -13,8 +12,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from streamnorm._core.accumulate import accumulate
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import RecordingError, UnknownDialect
 from streamnorm._core.events import Abandoned, Event, Outcome
 from streamnorm._core.json import FAST_ERRORS
@@ -31,6 +32,8 @@ from streamnorm.recording.format import (
     RecordedResponse,
     Suffix,
     decode_companion,
+    framing_of,
+    own_framing,
     read_bounded,
     replace_file,
     split_name,
@@ -39,11 +42,9 @@ from streamnorm.recording.format import (
 
 Rechunk: TypeAlias = Literal["recorded", "event", "byte", "hostile"] | int | str
 """How to cut a body: as recorded, after each event, after each byte, at hostile points (inside
-characters, between CR and LF, inside `data:`), every `n` bytes, or at `random:<seed>` points."""
+characters, between CR and LF, inside `data:`; inside lengths, checksums and base64 of an event
+stream), every `n` bytes, or at `random:<seed>` points."""
 
-# Atomic groups: CR LF must not match as two line ends.
-_BLANK_LINES = re.compile(rb"(?>\r\n|\r|\n)(?:(?>\r\n|\r|\n))+")
-_HOSTILE = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r?\n)|(?<![^\r\n])dat(?=a:)|: ")
 _MEAN_RANDOM_BYTES = 40
 
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
@@ -51,24 +52,16 @@ _LIMITS = Limits()
 _WITHOUT_BODY = (204, 304)  # RFC 9110 §6.4.1
 
 
-def find_event_ends(body: bytes) -> list[int]:
-    """Return the offset at which each event of a stream ends, after its blank line.
-
-    Bytes after the last blank line count as an event.
-    """
-    ends = [match.end() for match in _BLANK_LINES.finditer(body)]
-    if body and (not ends or ends[-1] < len(body)):
-        ends.append(len(body))
-    return ends
-
-
-def find_cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -> list[int]:
+def find_cut_points(
+    body: bytes, how: Rechunk, recorded: Sequence[int] | None, framing: Framing = SSE
+) -> list[int]:
     """Return the offset at which each chunk of a body ends, ascending; the last is its length.
 
     Args:
         body: The bytes.
         how: How to cut them.
         recorded: Sizes of the recorded reads; None if unknown.
+        framing: How events stand in them.
 
     Raises:
         ValueError: `how` is no such division.
@@ -76,9 +69,9 @@ def find_cut_points(body: bytes, how: Rechunk, recorded: Sequence[int] | None) -
     if how == "recorded" and recorded is not None:
         ends = list(itertools.accumulate(recorded))
     elif how in ("recorded", "event"):
-        return find_event_ends(body)
+        return framing.layout.find_event_ends(body)
     elif how == "hostile":
-        ends = [match.end() for match in _HOSTILE.finditer(body)]
+        ends = framing.layout.find_hostile_cuts(body)
     elif isinstance(how, str) and how.startswith("random:"):
         ends = list(_draw_ends(len(body), how.removeprefix("random:")))
     else:
@@ -140,10 +133,14 @@ class Recording:
         reads: The reads in which the body arrived; None if unknown.
         path: The file of the body; None if it is not saved.
 
+    Raises:
+        RecordingError: The body is a stream in another framing than the companion says.
+
     Attributes:
         body: The body of the response, after content decoding.
         path: The file of the body; None if it is not saved.
         dialect: Name of the dialect; None if unknown.
+        framing: How events stand in the body, if it is a stream.
         server: Name of the server; None if unknown.
         provenance: Whether a server sent the bytes.
         request: The request without secrets; None if unknown.
@@ -161,6 +158,7 @@ class Recording:
         path: Path | None = None,
     ) -> None:
         companion = companion or Companion(1)
+        self.framing = framing_of(companion)
         self.path = path
         self.body = body
         self.dialect = companion.dialect
@@ -176,7 +174,7 @@ class Recording:
         """Read a body and its `NAME.json`, if there is one.
 
         Args:
-            path: `NAME.sse`, or another file of the recording.
+            path: `NAME.sse`, `NAME.eventstream` or another file of the recording.
             limits: `max_recording_bytes` and `max_companion_bytes` bound the files.
 
         Raises:
@@ -196,7 +194,10 @@ class Recording:
         size = len(body) if reads is None else sum(read.size for read in reads)
         if size != len(body):
             raise RecordingError(f"{name}.json: chunks of {size} bytes, {file} has {len(body)}")
-        return cls(body, companion, reads=reads, path=file)
+        try:
+            return cls(body, companion, reads=reads, path=file)
+        except RecordingError as exc:
+            raise RecordingError(f"{file}: {exc}") from exc
 
     def save(self, path: str | Path | None = None) -> None:
         """Write the body and its companion.
@@ -248,7 +249,7 @@ class Recording:
     @property
     def is_stream(self) -> bool:
         """Whether the body is an event stream."""
-        return self.response.body == ".sse"
+        return self.response.body == self.framing.suffix
 
     def chunks(self, rechunk: Rechunk = "recorded") -> list[bytes]:
         """Return the body in chunks.
@@ -256,7 +257,8 @@ class Recording:
         Args:
             rechunk: How to cut it: `recorded`, `event`, `byte`, a size in bytes,
                 `random:<seed>`, or `hostile`: inside characters, between CR and LF, inside
-                `data:`.  If no reads were recorded, `recorded` means one event a chunk.
+                `data:`; in an event stream of AWS inside lengths and checksums.  If no reads were
+                recorded, `recorded` means one event a chunk.
 
         Raises:
             ValueError: `rechunk` is no such division.
@@ -278,7 +280,12 @@ class Recording:
             )
         )
         return Playback(
-            self.response.status, self._choose_headers(), steps, self._choose_end(), self.dialect
+            self.response.status,
+            self._choose_headers(),
+            steps,
+            self._choose_end(),
+            self.dialect,
+            self.framing,
         )
 
     def events(self) -> list[Event]:
@@ -327,7 +334,7 @@ class Recording:
 
     @cached_property
     def _decoded(self) -> tuple[list[Event], Outcome]:
-        decoding = decoder(self.dialect, server=self.server)
+        decoding = decoder(self.dialect, server=self.server, framing=self.framing)
         events = decoding.feed(self.body)
         match self.response.end:
             case "eof":
@@ -343,7 +350,7 @@ class Recording:
         sizes = None if self.reads is None else [read.size for read in self.reads]
         if sizes is None and not self.is_stream and rechunk in ("recorded", "event"):
             return [len(self.body)] if self.body else []
-        return find_cut_points(self.body, rechunk, sizes)
+        return find_cut_points(self.body, rechunk, sizes, self.framing)
 
     def _sum_arrivals_ms(self, ends: list[int]) -> list[int]:
         """Return when the last byte of each chunk arrived, in ms since the request."""
@@ -376,9 +383,11 @@ class Recording:
 
 def companion_of(recording: Recording) -> Companion:
     """Return the content of `NAME.json` for a recording, without `chunks`."""
+    framing = recording.framing
     return Companion(
         1,
         recording.dialect,
+        UNSET if framing is own_framing(recording.dialect) else framing.name,
         recording.server,
         recording.provenance,
         recording.request,

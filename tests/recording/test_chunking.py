@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm.recording.recording import Rechunk, find_cut_points, find_event_ends, split_at
+from streamnorm.recording.recording import Rechunk, find_cut_points, split_at
 
 CHUNKINGS: list[Rechunk] = [
     "recorded",
@@ -47,7 +47,6 @@ def cut(body: bytes, how: Rechunk, recorded: list[int] | None = None) -> list[by
     ],
 )
 def test_event_ends_after_its_blank_lines(body: bytes, events: list[bytes]) -> None:
-    assert split_at(body, find_event_ends(body)) == events
     assert cut(body, "event") == cut(body, "recorded") == events
     assert cut(body, "event", [1] * len(body)) == events
 

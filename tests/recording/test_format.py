@@ -28,6 +28,7 @@ PATH = Path("folder/a.json")
 FULL = Companion(
     1,
     "openai_chat",
+    UNSET,
     "openai",
     "recorded",
     RecordedRequest(
@@ -111,7 +112,7 @@ def test_unknown_reads_differ_from_no_reads() -> None:
 
 def test_missing_companion_fields_have_defaults() -> None:
     assert read(companion()) == (
-        Companion(1, None, None, "recorded", None, RecordedResponse(200, {}, ".sse", "eof"), 0),
+        Companion(1, response=RecordedResponse(200, {}, ".sse", "eof")),
         None,
     )
 
@@ -161,6 +162,7 @@ def test_lone_surrogate_in_a_request_is_replaced() -> None:
         ('{"streamnorm_recording": "1"}', "no companion"),
         (companion(extra=1), "extra"),
         (companion(dialect=1), "dialect"),
+        (companion(framing=None), "framing"),
         (companion(provenance="guessed"), "provenance"),
         (companion(redacted="many"), "redacted"),
         (companion(request={"method": "GET", "url": "u"}), "headers"),
@@ -250,6 +252,7 @@ def test_nesting_of_a_request_is_bounded() -> None:
         ("d/a.sse", "d/a", ".sse"),
         ("d/a.body.json", "d/a", ".body.json"),
         ("d/a.body.bin", "d/a", ".body.bin"),
+        ("d/a.eventstream", "d/a", ".eventstream"),
         ("d/a.json", "d/a", None),
         ("d/a", "d/a", None),
         ("d/gemini-2.5-flash.sse", "d/gemini-2.5-flash", ".sse"),

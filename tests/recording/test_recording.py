@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from msgspec import UNSET
 
 from streamnorm import (
     Abandoned,
@@ -174,7 +175,7 @@ def test_files_are_bounded(tmp_path: Path) -> None:
 def test_saved_recording_is_loaded_as_it_was(tmp_path: Path) -> None:
     request = RecordedRequest("POST", "https://api.example-models.com/v1", {"a": "b"}, {"n": [1]})
     response = RecordedResponse(201, {"content-type": "text/event-stream"}, ".sse", "reset")
-    companion = Companion(1, "openai_chat", "vllm", "written", request, response, 3)
+    companion = Companion(1, "openai_chat", UNSET, "vllm", "written", request, response, 3)
     saved = Recording(
         START, companion, reads=[RecordedRead(5, 10), RecordedRead(6, len(START) - 10)]
     )

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from streamnorm._core.codec.layout import LINES, StreamLayout
 from streamnorm._core.codec.passthrough import Passthrough
 from streamnorm._core.events import StreamError
 from streamnorm._core.limits import Limits
@@ -124,15 +125,19 @@ class Framing(Struct, frozen=True):
     Attributes:
         name: Name of the framing.
         media_type: `content-type` of a stream.
+        suffix: Suffix of a file that holds a recorded stream.
         splitter: Factory of the reading half.
         passthrough: Factory of the passthrough of a splitter's original bytes.
+        layout: How a whole stream is cut and rewritten.
         writer: Factory of the writing half; None where encoders write the framing themselves.
     """
 
     name: str
     media_type: str
+    suffix: str
     splitter: Callable[[Limits], Splitter]
     passthrough: Callable[[Any], StreamPassthrough]
+    layout: StreamLayout
     writer: Callable[[], FrameWriter] | None = None
 
     def __repr__(self) -> str:
@@ -145,5 +150,5 @@ def _sse_splitter(limits: Limits) -> SSEDecoder:
     )
 
 
-SSE = Framing("sse", "text/event-stream", _sse_splitter, Passthrough)
+SSE = Framing("sse", "text/event-stream", ".sse", _sse_splitter, Passthrough, LINES)
 """Server-sent events."""

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.codec.framing import Framing
+from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM, Fatal
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in, string_of
@@ -351,8 +352,10 @@ def _encode_exception(error: StreamError) -> bytes:
 INVOKE_CHUNKS = Framing(
     "invoke_chunks",
     "application/vnd.amazon.eventstream",
+    ".eventstream",
     InvokeChunksSplitter,
     MessagePassthrough,
+    MessageLayout(InvokeChunksSplitter, ChunkContent()),
     InvokeChunksWriter,
 )
 """Events of another dialect in the chunks of Amazon Bedrock's `InvokeModelWithResponseStream`."""

@@ -24,7 +24,8 @@ test, such as `cut(byte=900)`.
 (from 0; negative from the end), or `when=` before the first event whose `streamnorm.sse.Frame`
 it returns true for.  For `drop`, `duplicate` and `reorder` it is the event that begins there,
 or that holds the byte.  Comments and blank lines are no events; data at the end of the body
-without a blank line is one.
+without a blank line is one.  In an event stream of AWS each whole message is an event, of which
+`when` gets the event in it; `crlf` and `bom` are for lines of text alone.
 
 All other bytes arrive when they would have.  A position that the answer does not have is a
 `ValueError` when the fault is applied; none, or several, when it is made.
@@ -100,6 +101,7 @@ _BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 # Statuses that clients retry as soon as the server allows it.
 _WITH_RETRY_AFTER = (429, 503, 529)
 _INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
+_NO_LINES = "event stream in messages, expected lines"
 # Longer than the timeouts of HTTP clients, shorter than those of SDKs.
 _SLOW_S = 60.0
 
@@ -108,7 +110,7 @@ class cut(PositionedFault, frozen=True):
     """The connection is lost at a position."""
 
     def __call__(self, playback: Playback) -> Playback:
-        before, _ = split(playback.steps, self._find_offset(playback.body))
+        before, _ = split(playback.steps, self._find_offset(playback))
         return structs.replace(playback, steps=tuple(before), end="reset")
 
 
@@ -116,7 +118,7 @@ class truncate(PositionedFault, frozen=True):
     """The body ends at a position as if it were complete."""
 
     def __call__(self, playback: Playback) -> Playback:
-        before, _ = split(playback.steps, self._find_offset(playback.body))
+        before, _ = split(playback.steps, self._find_offset(playback))
         return structs.replace(playback, steps=tuple(before), end="eof")
 
 
@@ -134,7 +136,7 @@ class stall(PositionedFault, frozen=True, kw_only=True):
         _check_seconds(self.name, self.s)
 
     def __call__(self, playback: Playback) -> Playback:
-        return delay(playback, self._find_offset(playback.body), self.s)
+        return delay(playback, self._find_offset(playback), self.s)
 
 
 class slow_first_byte(Fault, frozen=True):
@@ -164,21 +166,21 @@ class error_event(PositionedFault, frozen=True):
     """The provider reports that it is overloaded, and ends the stream.
 
     The error has the form of the answer's dialect for errors within a stream, and stands
-    before the event at the position: providers write whole events.
+    before the event at the position: providers write whole events.  In an event stream of AWS
+    it is an exception.
     """
 
     def __call__(self, playback: Playback) -> Playback:
-        body = playback.body
-        if not is_stream(body):
+        if not is_stream(playback.body):
             raise self._make_error("body that is no stream")
-        events = events_of(body)
+        events = events_of(playback)
         dialect = find_dialect(playback.dialect, events)
         if dialect is None:
             raise self._make_error("stream of an unknown dialect")
-        at = find_event_boundary(body, self._find_offset(body))
+        at = find_event_boundary(playback, self._find_offset(playback))
         before, _ = split(playback.steps, at)
         count = sum(event.end <= at for event in events)
-        error = encode_overload(dialect, body, events, count)
+        error = encode_overload(dialect, playback, events, count)
         return structs.replace(playback, steps=(*before, Step(0.0, error)), end="eof")
 
 
@@ -197,14 +199,14 @@ class garbage(PositionedFault, frozen=True, kw_only=True):
             raise ValueError("garbage of 0 bytes, expected some")
 
     def __call__(self, playback: Playback) -> Playback:
-        return insert(playback, self._find_offset(playback.body), self.data)
+        return insert(playback, self._find_offset(playback), self.data)
 
 
 class drop(PositionedFault, frozen=True):
     """One event is missing."""
 
     def __call__(self, playback: Playback) -> Playback:
-        _, event = self._locate(events_of(playback.body))
+        _, event = self._locate(events_of(playback))
         return remove(playback, event)
 
 
@@ -212,29 +214,28 @@ class duplicate(PositionedFault, frozen=True):
     """One event comes twice."""
 
     def __call__(self, playback: Playback) -> Playback:
-        body = playback.body
-        _, event = self._locate(events_of(body))
-        return insert_after(playback, event, body[event.start : event.end])
+        _, event = self._locate(events_of(playback))
+        return insert_after(playback, event, playback.body[event.start : event.end])
 
 
 class reorder(PositionedFault, frozen=True):
     """One event comes after the next."""
 
     def __call__(self, playback: Playback) -> Playback:
-        body = playback.body
-        events = events_of(body)
+        events = events_of(playback)
         number, event = self._locate(events)
         if number + 1 == len(events):
             raise self._make_error(f"event {number} of {len(events)} has no next")
         following = events[number + 1]
-        return remove(insert_after(playback, following, body[event.start : event.end]), event)
+        data = playback.body[event.start : event.end]
+        return remove(insert_after(playback, following, data), event)
 
 
 class drop_terminal(Fault, frozen=True):
     """Each terminal is missing: the events that `Dialect.is_terminal` accepts, such as `[DONE]`."""
 
     def __call__(self, playback: Playback) -> Playback:
-        events = events_of(playback.body)
+        events = events_of(playback)
         terminals = find_terminals(find_dialect(playback.dialect, events), events)
         if not terminals:
             raise self._make_error(f"no terminal in {len(events)} events")
@@ -247,6 +248,8 @@ class crlf(Fault, frozen=True):
     """Every line ends in CRLF."""
 
     def __call__(self, playback: Playback) -> Playback:
+        if not _is_text(playback):
+            raise self._make_error(_NO_LINES)
         body = playback.body
         added = [match.start() for match in _BARE_LINE_END.finditer(body)]
         ends = accumulate(len(step.data) for step in playback.steps)
@@ -262,6 +265,8 @@ class bom(Fault, frozen=True):
     """A byte order mark comes first, if none does already."""
 
     def __call__(self, playback: Playback) -> Playback:
+        if not _is_text(playback):
+            raise self._make_error(_NO_LINES)
         if playback.body.startswith(_BOM):
             return playback
         first, *rest = playback.steps or (Step(0.0, b""),)
@@ -301,13 +306,17 @@ class http(ReplacingFault, frozen=True):
         super().__post_init__()
 
     def __call__(self, playback: Playback) -> Playback:
-        dialect = find_dialect(playback.dialect, events_of(playback.body))
+        dialect = find_dialect(playback.dialect, events_of(playback))
         headers = {"content-type": "application/json"}
         if self.status in _WITH_RETRY_AFTER:
             # The official SDKs read the second first, and ignore one of 0.
             headers |= {"retry-after": "0", "retry-after-ms": "1"}
         body = encode_error(dialect, self.status)
         return Playback(self.status, headers, (Step(0.0, body),), "eof", playback.dialect)
+
+
+def _is_text(playback: Playback) -> bool:
+    return playback.framing.layout.rewriter is None
 
 
 class _Position(TypedDict, total=False):
@@ -323,7 +332,7 @@ def every(recording: Recording) -> Iterator[Fault]:
     the faults that need no event.
     """
     playback = recording.playback()
-    events = events_of(playback.body)
+    events = events_of(playback)
     dialect = find_dialect(playback.dialect, events)
     if events:
         yield from dict.fromkeys(_choose_stream_faults(playback, events, dialect))
@@ -351,7 +360,7 @@ def _choose_stream_faults(
     ends = find_terminals(dialect, events)
     last = ends[0] if ends else count - 1
     yield slow_first_byte(_SLOW_S)
-    for position in _choose_break_positions(playback.body, events, last):
+    for position in _choose_break_positions(playback, events, last):
         yield cut(**position)
         yield truncate(**position)
         yield stall(**position)
@@ -369,17 +378,23 @@ def _choose_stream_faults(
             yield duplicate(event=event)
         if 0 <= event < count - 1 and events[event].frame != events[event + 1].frame:
             yield reorder(event=event)
-    yield from (fault for fault in (crlf(), bom()) if fault(playback) != playback)
+    if _is_text(playback):
+        yield from (fault for fault in (crlf(), bom()) if fault(playback) != playback)
 
 
-def _choose_break_positions(body: bytes, events: list[Located], last: int) -> list[_Position]:
+def _choose_break_positions(
+    playback: Playback, events: list[Located], last: int
+) -> list[_Position]:
     """Return the positions of breaks, each offset once."""
     half = len(events) // 2
     positions: dict[int, _Position] = {}
     for number, event in ((0, 0), (last, last - len(events)), (half, half)):
         positions.setdefault(events[number].start, {"event": event})
     offsets = [_middle_of(events[0]), _middle_of(events[half])]
-    if (character := _INSIDE_CHARACTER.search(body)) is not None:
+    if not _is_text(playback):
+        # Inside the lengths, behind them, and inside the checksum at the end.
+        offsets += [events[half].start + 2, events[half].start + 8, events[half].end - 2]
+    elif (character := _INSIDE_CHARACTER.search(playback.body)) is not None:
         offsets.append(character.end())
     for offset in offsets:
         positions.setdefault(offset, {"byte": offset})

@@ -6,6 +6,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
+from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults.offsets import Located, find_line_end
 from streamnorm.sse import Frame
 
@@ -58,12 +59,14 @@ def encode_error(dialect: Dialect | None, status: int) -> bytes:
     return encoder(name or DEFAULT_ERROR_DIALECT).error_body(error)
 
 
-def encode_overload(dialect: Dialect, body: bytes, events: list[Located], before: int) -> bytes:
+def encode_overload(
+    dialect: Dialect, playback: Playback, events: list[Located], before: int
+) -> bytes:
     """Return the events by which a server reports in a stream that it is overloaded.
 
     Args:
         dialect: Dialect of the stream.
-        body: The stream, whose line ends the events get.
+        playback: The stream, whose framing and line ends the events get.
         events: The events of the stream.
         before: Number of events that precede the error.
 
@@ -71,12 +74,13 @@ def encode_overload(dialect: Dialect, body: bytes, events: list[Located], before
         UnknownDialect: The dialect cannot be written.
     """
     message = "overloaded, injected as a fault"
+    error = StreamError("upstream", message, status_hint=dialect.overloaded_status)
+    if playback.framing.writer is not None:
+        return playback.framing.writer().write(b"", error)
     if dialect.overloaded_frames is not None:
         frames = [event.frame for event in events]
         data = dialect.overloaded_frames(message, frames, before)
     else:
-        status = dialect.overloaded_status
-        error = StreamError("upstream", message, status_hint=status)
         data = encoder(dialect.name).encode(error)
-    ends = find_line_end(body, find_line_end(data, b"\n"))
+    ends = find_line_end(playback.body, find_line_end(data, b"\n"))
     return data.replace(b"\r\n", b"\n").replace(b"\n", ends)

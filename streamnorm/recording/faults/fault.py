@@ -133,12 +133,13 @@ class PositionedFault(Fault, frozen=True, kw_only=True):
         if self.byte is not None and self.byte < 0:
             raise ValueError(f"{self.name} at byte {self.byte}, expected 0 or more")
 
-    def _find_offset(self, body: bytes) -> int:
+    def _find_offset(self, playback: Playback) -> int:
         """Return the offset of the position in bytes."""
         if self.byte is None:
-            return self._locate(events_of(body))[1].start
-        if self.byte > len(body):
-            raise self._make_error(f"body of {len(body)} bytes")
+            return self._locate(events_of(playback))[1].start
+        size = len(playback.body)
+        if self.byte > size:
+            raise self._make_error(f"body of {size} bytes")
         return self.byte
 
     def _locate(self, events: list[Located]) -> tuple[int, Located]:

@@ -7,18 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.recording import find_event_ends
-from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.sse import Frame
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-# The atomic group: a CRLF must not match as two line ends.
-_BLANK_END = re.compile(rb"(?:(?>\r\n|\r|\n)){2}\Z")
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 class Located(Struct, frozen=True):
-    """An event and its byte range in the body, including its blank line.
+    """An event and its byte range in the body, with its blank line or its checksum.
 
     Attributes:
         start: Offset of its first byte.
@@ -31,15 +29,16 @@ class Located(Struct, frozen=True):
     frame: Frame
 
 
-def events_of(body: bytes) -> list[Located]:
+def events_of(playback: Playback) -> list[Located]:
     """Return the events of a body; the last one may lack its blank line."""
-    sse = SSEDecoder()
+    body, layout = playback.body, playback.framing.layout
+    reader = layout.frame_reader(Limits())
     events: list[Located] = []
     start = 0
-    for end in find_event_ends(body):
-        frames: Sequence[Frame | None] = sse.feed(body[start:end])
+    for end in layout.find_event_ends(body):
+        frames: Sequence[Frame | None] = reader.feed(body[start:end])
         if not frames and end == len(body):
-            frames = [sse.unterminated()]
+            frames = [reader.unterminated()]
         events += [Located(start, end, frame) for frame in frames if frame is not None]
         start = end
     return events
@@ -50,10 +49,11 @@ def is_stream(body: bytes) -> bool:
     return body.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<")
 
 
-def find_event_boundary(body: bytes, at: int) -> int:
+def find_event_boundary(playback: Playback, at: int) -> int:
     """Return the last offset up to `at` where an event may begin."""
-    ends = find_event_ends(body)
-    if lacks_blank_line(body):
+    body, layout = playback.body, playback.framing.layout
+    ends = layout.find_event_ends(body)
+    if not layout.is_whole(body):
         del ends[-1]
     return max((end for end in ends if end <= at), default=0)
 
@@ -62,11 +62,6 @@ def find_line_end(body: bytes, default: bytes) -> bytes:
     """Return the first line end of a body, or the default if it has none."""
     found = _LINE_END.search(body)
     return default if found is None else found[0]
-
-
-def lacks_blank_line(body: bytes) -> bool:
-    """Return whether the last event of a body lacks its blank line."""
-    return bool(body) and _BLANK_END.search(body, max(0, len(body) - 4)) is None
 
 
 def split(steps: Iterable[Step], at: int) -> tuple[list[Step], list[Step]]:
@@ -109,7 +104,7 @@ def insert(playback: Playback, at: int, data: bytes) -> Playback:
 def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
     """Return a playback with an event inserted after another, which gets a missing blank line."""
     body = playback.body
-    if event.end == len(body) and lacks_blank_line(body):
+    if event.end == len(body) and not playback.framing.layout.is_whole(body):
         newline = find_line_end(body, b"\n")
         missing = newline if body.endswith((b"\r", b"\n")) else newline * 2
         data = missing + data

@@ -326,7 +326,9 @@ def make_recording(exchange: ForeignExchange) -> Recording:
     suffix = suffix_of(content_type_of(exchange.headers)) or _detect_suffix(body)
     response = RecordedResponse(exchange.status, headers, suffix)
     url = exchange.request.url
-    companion = Companion(1, detect_url(url), server_of(url), "recorded", request, response)
+    companion = Companion(
+        1, detect_url(url), server=server_of(url), request=request, response=response
+    )
     return Recording(body, structs.replace(companion, redacted=secrets.count))
 
 

@@ -1,0 +1,230 @@
+"""The layout of an AWS event stream, whose messages `streamnorm.eventstream` describes."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from binascii import a2b_base64
+from collections.abc import Callable, Sequence
+from itertools import accumulate, islice
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.codec.layout import Replace, Rewriter
+from streamnorm._core.json import FAST_ERRORS
+from streamnorm._core.limits import Limits
+from streamnorm.eventstream import EventStreamDecoder, Message
+from streamnorm.sse import Frame, RawFrame, StrayLine
+
+_PRELUDE_BYTES = 12  # two lengths, and their checksum
+_CHECKSUM_BYTES = 4
+_INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
+_CHUNK = re.compile(rb'"bytes"\s*+:\s*+"([A-Za-z0-9+/]*={0,2})"')
+# Four characters of base64 stand for three bytes.
+_CHUNK_START = re.compile(rb'"bytes"\s*+:\s*+"((?:[A-Za-z0-9+/]{4})+)')
+
+
+class Splitter(Protocol):
+    """What the layout asks of the splitter of its framing."""
+
+    def split(self, data: bytes) -> list[RawFrame]:
+        """Return the events that `data` completes."""
+        ...
+
+    def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
+        """Return the frame that `split` returned."""
+        ...
+
+
+class PayloadContent(Protocol):
+    """The texts in the payload of a message."""
+
+    def texts_of(self, payload: bytes) -> list[bytes]:
+        """Return the texts."""
+        ...
+
+    def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
+        """Return a payload as long as it was, with other texts of the same lengths."""
+        ...
+
+    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
+        """Return bytes that are no whole message, with replaced texts, as many as they were."""
+        ...
+
+
+class PlainContent:
+    """The content of a payload that is one text, as JSON is."""
+
+    def texts_of(self, payload: bytes) -> list[bytes]:
+        """Return the payload."""
+        return [payload]
+
+    def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
+        """Return the text."""
+        return texts[0]
+
+    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
+        """Return the bytes with replaced texts in them."""
+        return replace([data])[0]
+
+
+class _Chunk(Struct, rename={"data": "bytes"}):
+    data: bytes = b""
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+
+
+class ChunkContent:
+    """The content of a chunk: the base64 of one text, in JSON."""
+
+    def texts_of(self, payload: bytes) -> list[bytes]:
+        """Return the text in the chunk, and the JSON before and behind it.
+
+        If the base64 is not spelt as Bedrock spells it, the whole JSON stands behind the text.
+        """
+        try:
+            data = _decode_chunk(payload).data
+        except FAST_ERRORS:
+            data = b""
+        match = _CHUNK.search(payload)
+        if match is not None and len(match[1]) % 4 == 0 and a2b_base64(match[1]) == data:
+            return [data, payload[: match.start(1)], payload[match.end(1) :]]
+        return [data, payload]
+
+    def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
+        """Return the chunk of another text."""
+        data, before, *behind = texts
+        if behind:
+            return b"".join([before, b64encode(data), *behind])
+        if not data:
+            return before
+        # No other spelling is shorter, and white space behind JSON means nothing.
+        return (b'{"bytes":"%b"}' % b64encode(data)).ljust(len(payload))
+
+    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
+        """Return the bytes with replaced texts in them, also in the beginning of a chunk."""
+        pieces: list[bytes] = []
+        at = 0
+        for match in _CHUNK_START.finditer(data):
+            text = a2b_base64(match[1])
+            (plain, new) = replace([data[at : match.start(1)], text])
+            pieces += (plain, match[1] if new == text else b64encode(new))
+            at = match.end(1)
+        return b"".join([*pieces, *replace([data[at:]])])
+
+
+class MessageFrames:
+    """Reads the frames of an event stream, also of the messages that end it.
+
+    Args:
+        splitter: Splitter of the framing.
+        limits: Bounds; `max_event_bytes` bounds a message.
+
+    Attributes:
+        frames: Number of frames so far.
+    """
+
+    def __init__(self, splitter: Splitter, limits: Limits) -> None:
+        self.frames = 0
+        self._splitter = splitter
+        self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Return the frames of the messages that `data` completes, one of each."""
+        frames = [self._frame_of(message) for message in self._messages.feed(data)]
+        self.frames += len(frames)
+        return frames
+
+    def unterminated(self) -> Frame | None:
+        """Return None: half a message cannot be read."""
+        return None
+
+    def _frame_of(self, message: Message) -> Frame:
+        for raw in self._splitter.split(message.raw):
+            for item in self._splitter.parse(raw):
+                if isinstance(item, Frame):
+                    return item
+        # An exception, or an event that the framing does not read.
+        names = (":event-type", ":exception-type", ":error-code", ":message-type")
+        name = next((text for name in names if (text := message.text(name))), "message")
+        return Frame(name, message.payload.decode(errors="replace"))
+
+
+class MessageLayout:
+    """The layout of an event stream.
+
+    Args:
+        splitter: Factory of the splitter of its framing.
+        content: The texts in a payload.
+    """
+
+    def __init__(
+        self, splitter: Callable[[Limits], Splitter], content: PayloadContent | None = None
+    ) -> None:
+        self.rewriter: Rewriter | None = _MessageRewriter(content or PlainContent())
+        self._splitter = splitter
+
+    def find_event_ends(self, body: bytes) -> list[int]:
+        """Return the offset at which each message ends; a wrong message is not cut any further."""
+        ends = list(accumulate(len(message.raw) for message in _messages_of(body)))
+        if body and (not ends or ends[-1] < len(body)):
+            ends.append(len(body))
+        return ends
+
+    def is_whole(self, body: bytes) -> bool:
+        """Return whether the last message has its end."""
+        return sum(len(message.raw) for message in _messages_of(body)) == len(body)
+
+    def find_hostile_cuts(self, body: bytes) -> list[int]:
+        """Return offsets within lengths, checksums, headers and payloads, and between messages."""
+        cuts: set[int] = set()
+        start = 0
+        for message in _messages_of(body):
+            end = start + len(message.raw)
+            payload = end - _CHECKSUM_BYTES - len(message.payload)
+            middle = len(message.payload) // 2
+            cuts |= {
+                *(start + 2, start + 6, start + 8, start + 10, start + _PRELUDE_BYTES),
+                *((start + _PRELUDE_BYTES + payload) // 2, payload),
+                *(payload + middle, payload + middle + 1),  # within four characters of base64
+                *(end - _CHECKSUM_BYTES, end - 2, end),
+            }
+            inside = _INSIDE_CHARACTER.finditer(message.payload)
+            cuts |= {payload + match.end() for match in inside}
+            start = end
+        return sorted(cuts)
+
+    def frame_reader(self, limits: Limits) -> MessageFrames:
+        """Return a reader of the frames of one stream."""
+        return MessageFrames(self._splitter(limits), limits)
+
+
+def _messages_of(body: bytes) -> list[Message]:
+    return EventStreamDecoder(max_message_bytes=len(body)).feed(body)
+
+
+class _MessageRewriter:
+    def __init__(self, content: PayloadContent) -> None:
+        self._content = content
+
+    def rewrite(self, messages: Sequence[Message], replace: Replace) -> list[bytes]:
+        """Return the bytes of messages with replaced texts in headers and payloads."""
+        originals = [[each.head, *self._content.texts_of(each.payload)] for each in messages]
+        # All at once: to search texts one by one would be slow.
+        replaced = iter(replace([text for texts in originals for text in texts]))
+        rewritten: list[bytes] = []
+        for message, before in zip(messages, originals, strict=True):
+            head, *texts = after = list(islice(replaced, len(before)))
+            if after == before:
+                rewritten.append(message.raw)
+                continue
+            payload = self._content.with_texts(message.payload, texts)
+            rewritten.append(message.replace(head, payload))
+        return rewritten
+
+    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
+        """Return bytes that are no whole message, with replaced texts in them."""
+        return self._content.rewrite_rest(data, replace)
