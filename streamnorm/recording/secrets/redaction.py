@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, structs
 
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
 from streamnorm.recording.exchange import WireRequest
@@ -23,6 +24,7 @@ from streamnorm.recording.secrets.credentials import (
     strip_url,
     visit_strings,
 )
+from streamnorm.recording.secrets.messages import MessageScrubber
 from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find_tokens
 
 _REQUEST_HEADERS = frozenset(
@@ -102,13 +104,33 @@ class Secrets:
         self._learn(islice(found, _MAX_RESPONSE_VALUES))
         return self._scrub_headers(headers, _RESPONSE_HEADERS)
 
-    def scrub(self, data: bytes) -> bytes:
+    def scrub(self, data: bytes, framing: Framing = SSE) -> bytes:
         """Return a complete body with an "x" for each byte of a secret."""
-        scrubber = self.open_scrubber()
+        scrubber = self.open_scrubber(framing)
         return scrubber.feed(data) + scrubber.close()
 
-    def open_scrubber(self) -> Scrubber:
+    def scrub_all(self, texts: Sequence[bytes]) -> list[bytes]:
+        """Scrub many texts at once: one by one would be slow for a large prompt."""
+        # A pattern must match within one text, and not across two.
+        special = {text for text in texts if any(p.search(_decode(text)) for p in self._patterns)}
+        pieces = [b"" if text in special else text for text in texts]
+        scrubber = Scrubber(self, ())
+        # No secret contains a NUL.
+        joined = b"\0".join(pieces)
+        replaced = scrubber.feed(joined) + scrubber.close()
+        scrubbed: list[bytes] = []
+        at = 0
+        for text, piece in zip(texts, pieces, strict=True):
+            plain = replaced[at : at + len(piece)]
+            scrubbed.append(self.scrub(text) if text in special else plain)
+            at += len(piece) + 1
+        return scrubbed
+
+    def open_scrubber(self, framing: Framing = SSE) -> Scrubber | MessageScrubber:
         """Return a scrubber of a body in chunks, which uses the secrets known at each step."""
+        rewriter = framing.layout.rewriter
+        if rewriter is not None:
+            return MessageScrubber(self, rewriter)
         return Scrubber(self, self._patterns)
 
     def find(
@@ -208,23 +230,12 @@ class Secrets:
         return visit_strings(value, replace)
 
     def _scrub_texts(self, texts: list[str]) -> list[str]:
-        """Scrub many texts at once: one by one would be slow for a large prompt."""
-        # A pattern must match within one text, and not across two.
-        special = {text for p in self._patterns for text in texts if p.search(text)}
-        pieces = [b"" if text in special else _encode(text) for text in texts]
-        scrubber = Scrubber(self, ())
-        # No secret contains a NUL.
-        joined = b"\0".join(pieces)
-        replaced = scrubber.feed(joined) + scrubber.close()
-        if replaced == joined and not special:
+        """Return texts without secrets; the same list if there are none."""
+        pieces = [_encode(text) for text in texts]
+        scrubbed = self.scrub_all(pieces)
+        if scrubbed == pieces:
             return texts
-        scrubbed: list[str] = []
-        at = 0
-        for text, piece in zip(texts, pieces, strict=True):
-            plain = replaced[at : at + len(piece)].decode("utf-8", "replace")
-            scrubbed.append(self._scrub_text(text) if text in special else plain)
-            at += len(piece) + 1
-        return scrubbed
+        return [piece.decode("utf-8", "replace") for piece in scrubbed]
 
     def _hide(self, text: str) -> str:
         self.count += bool(text)
@@ -239,11 +250,14 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
 def _find_matches(
     patterns: Iterable[re.Pattern[str]], data: bytes, low: int, high: int
 ) -> Iterator[Span]:
-    text = data[low:].decode("utf-8", "surrogateescape")
-    before = data[:low].decode("utf-8", "surrogateescape")
+    text, before = _decode(data[low:]), _decode(data[:low])
     for pattern in patterns:
         at, chars = low, len(before)
         for match in pattern.finditer(before + text, len(before)):
