@@ -2,8 +2,9 @@
 
     python tests/benchmarks/run.py [--rounds N] [--only WORD] [--quick]
 
-Every workload at every read size, then long streams, asynchronous layers, transports, memory,
-starts, whole bodies, compressed requests, stores, the gateway, its first tokens and its state.
+Every workload at every read size, then long streams, framings, asynchronous layers, transports,
+memory, starts, whole bodies, compressed requests, stores, the gateway, its first tokens and its
+state.
 The runs are interleaved in rounds; of each run the fastest round counts, in CPU time.  The exit
 status is 1 if anything is over its bar.
 """
@@ -18,6 +19,7 @@ import asynchronous
 import bodies
 import compressed_requests
 import conversations
+import framings
 import gateway
 import gateway_first_tokens
 import gateway_state
@@ -37,6 +39,7 @@ QUICK_ROUNDS = 4
 SECTIONS: dict[str, Callable[[int], list[Figure]]] = {
     "real streams": real_streams.report,
     "long streams": long_streams.report,
+    "framings": framings.report,
     "asynchronous": asynchronous.report,
     "transports": transports.report,
     "memory": memory.report,
