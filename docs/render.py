@@ -42,6 +42,7 @@ _WITH_OUTPUT = re.compile(r"(```console\n\$ streamnorm (.*)\n)(?:(?!\$ |```).*\n
 # The wording of the rows of the loss table, for somebody who chooses a target.
 FEATURES = {
     "choices": "several answers (`n > 1`)",
+    "identity": "the id and the model of the message",
     "boundaries": "the boundary between two text blocks",
     "overlapping": "blocks that may overlap",
     "blank_text": "text blocks that hold only white space",
@@ -57,6 +58,7 @@ FEATURES = {
     "broken_arguments": "tool arguments that are no JSON object",
     "server_tools": "calls that the provider executed, and their results, of kinds that end in",
     "media": "images, documents, and blocks of its own",
+    "file_urls": "images and documents by their URL",
     "citations": "kinds of citations",
     "url_citation": "other citations with a URL, written as",
     "cited_text": "the cited text of such a citation",
@@ -67,6 +69,7 @@ FEATURES = {
     "service_tiers": "service tiers",
     "usage": "token counts are written",
     "cache_write": "tokens written to a cache",
+    "reasoning_tokens": "the count of reasoning tokens",
     "excess_reasoning": "more reasoning tokens than output tokens",
 }
 
@@ -76,6 +79,7 @@ TARGETS = {
     "Chat, `reasoning_details`": capabilities("openai_chat", reasoning="reasoning_details"),
     "Responses": capabilities("openai_responses"),
     "Gemini": capabilities("gemini"),
+    "Converse": capabilities("bedrock_converse"),
 }
 
 LOSSES = {
@@ -88,6 +92,7 @@ LOSSES = {
     "duplicate_id": ("a second call with the same id", "written with an id of its own"),
     "empty_block": ("a text block without text", "dropped"),
     "extra": ("a field of the answer that only its vendor knows", "dropped"),
+    "identity": ("the id and the model of the message", "dropped"),
     "held": ("what waited behind an open block when the stream failed", "dropped"),
     "media": ("an image or a document", "dropped"),
     "namespace": ("the namespace of a call", "dropped"),
@@ -118,6 +123,7 @@ ERRORS = {
 }
 
 NOTES = {
+    "cached_input": "a count of input that includes the cache, by its total",
     "completed_by_whole": "a complete value continued what deltas had sent; the rest was added",
     "cumulative_arguments": "each fragment repeated all arguments before it",
     "extra_block_stop": "a stop of a block that was closed",
@@ -137,7 +143,9 @@ NOTES = {
     "missing_item_done": "an item without its `done`",
     "missing_response": "a terminal event without its response",
     "missing_start": "the message began without its first event",
+    "mixed_block": "readable and redacted reasoning in one block",
     "no_event_line": "no `event:` line, where the dialect has one",
+    "no_metadata": "the message ended without its tokens",
     "not_wrapped": "a custom call was no object with its text, and is passed on unchanged",
     "placeholder_arguments": "`{}` was sent before the real arguments",
     "repeated_block_start": "a block was started twice, unchanged",

@@ -7,6 +7,7 @@ from typing import Any, Literal, Unpack
 
 from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.codec import Checker, DecodeOptions, Decoder, Dialect, DialectOptions, Encoder
+from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._core.errors import DecodeError, UnknownDialect, did_you_mean
@@ -14,6 +15,7 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Capabilities, OnLoss, ReasoningField
 from streamnorm.dialects import (
     anthropic,
+    bedrock_converse,
     gemini,
     gemini_interactions,
     openai_chat,
@@ -84,13 +86,18 @@ DIALECTS: dict[str, Dialect] = {
     # The order of detection: errors of the first and of the second are both of type `error`,
     # and only those of the first are numbered.
     room.DIALECT.name: room.DIALECT
-    for room in (openai_responses, anthropic, openai_chat, gemini, gemini_interactions)
+    for room in (
+        *(openai_responses, anthropic, openai_chat),
+        *(gemini, gemini_interactions, bedrock_converse),
+    )
 }
 
 DEFAULT_ERROR_DIALECT = openai_chat.DIALECT.name
 """The dialect of error bodies where none is known: most clients can read them."""
 
-FRAMINGS: dict[str, Framing] = {framing.name: framing for framing in (SSE, INVOKE_CHUNKS)}
+FRAMINGS: dict[str, Framing] = {
+    framing.name: framing for framing in (SSE, INVOKE_CHUNKS, EVENTSTREAM)
+}
 """The framings by name."""
 
 _BY_NAME = {name: known for known in DIALECTS.values() for name in (known.name, *known.aliases)}

@@ -17,6 +17,7 @@ from streamnorm._core.codec import (
     Feed,
     FormatSniffer,
 )
+from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._core.errors import UnknownDialect
@@ -26,7 +27,17 @@ from streamnorm._core.losses import Note, OnNote
 from streamnorm._registry import DIALECTS, decoder_of, detect_frame, encoder, framing_of, lookup
 from streamnorm.sse import Frame, RawFrame
 
-__all__ = ["INVOKE_CHUNKS", "SSE", "Decoder", "Encoder", "Feed", "Framing", "decoder", "encoder"]
+__all__ = [
+    "EVENTSTREAM",
+    "INVOKE_CHUNKS",
+    "SSE",
+    "Decoder",
+    "Encoder",
+    "Feed",
+    "Framing",
+    "decoder",
+    "encoder",
+]
 
 _MAX_DETECTION_FRAMES = 16
 _UNKNOWN = "no stream of a known dialect"

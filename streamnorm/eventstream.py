@@ -306,9 +306,18 @@ def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
         headers: Texts by name; names have at most 255 bytes, texts at most 65,535.
         payload: The payload.
     """
-    head = b"".join([_encode_header(name, value) for name, value in headers.items()])
-    lengths = _LENGTHS.pack(len(head) + len(payload) + _OVERHEAD, len(head))
-    data = b"".join([lengths, _CHECKSUM.pack(crc32(lengths)), head, payload])
+    return join_message(encode_headers(headers), payload)
+
+
+def encode_headers(headers: Mapping[str, str]) -> bytes:
+    """Return the headers of a message as bytes; see `encode_message`."""
+    return b"".join([_encode_header(name, value) for name, value in headers.items()])
+
+
+def join_message(headers: bytes, payload: bytes) -> bytes:
+    """Return the message of encoded headers and a payload."""
+    lengths = _LENGTHS.pack(len(headers) + len(payload) + _OVERHEAD, len(headers))
+    data = b"".join([lengths, _CHECKSUM.pack(crc32(lengths)), headers, payload])
     return data + _CHECKSUM.pack(crc32(data))
 
 

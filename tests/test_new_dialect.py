@@ -129,7 +129,7 @@ def test_missing_part_of_a_record_names_the_dialects_that_have_it() -> None:
     bare = structs.replace(
         TELEGRAPH, name="bare", aliases=(), encoder=None, checker=None, capabilities=None
     )
-    known = "openai_responses, anthropic, openai_chat, gemini, telegraph"
+    known = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse, telegraph"
     with registered(bare):
         assert decode([BODY], "bare").events == EVENTS
         for part, make in {

@@ -28,6 +28,7 @@ def test_dialects_are_keyed_by_their_names() -> None:
         "openai_chat",
         "gemini",
         "gemini_interactions",
+        "bedrock_converse",
     ]
     assert {name: dialect.aliases for name, dialect in DIALECTS.items()} == {
         "anthropic": ("claude",),
@@ -35,6 +36,7 @@ def test_dialects_are_keyed_by_their_names() -> None:
         "openai_responses": ("responses",),
         "gemini": ("google",),
         "gemini_interactions": (),
+        "bedrock_converse": ("converse",),
     }
 
 
@@ -64,7 +66,7 @@ def test_alias_writes_like_the_name(name: str) -> None:
 def test_unknown_dialect_error_lists_the_known_ones() -> None:
     known = (
         "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
-        " chat, gemini, google, gemini_interactions"
+        " chat, gemini, google, gemini_interactions, bedrock_converse, converse"
     )
     for make in (decoder, encoder, checker):
         with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
@@ -85,9 +87,10 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 @pytest.mark.usefixtures("mute")
 def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
-    every = "openai_responses, anthropic, openai_chat, gemini"
+    every = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse"
+    read = "openai_responses, anthropic, openai_chat, gemini, gemini_interactions, bedrock_converse"
     for make, part, known in [
-        (decoder, "decoder", f"{every}, gemini_interactions"),
+        (decoder, "decoder", read),
         (encoder, "encoder", every),
         (checker, "checker", every),
     ]:
@@ -98,7 +101,7 @@ def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
 
 
 def test_missing_encoder_of_a_variant_lists_the_dialects_that_have_one() -> None:
-    written = "openai_responses, anthropic, openai_chat, gemini"
+    written = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse"
     for make, part in ((encoder, "encoder"), (checker, "checker")):
         with pytest.raises(
             UnknownDialect,
@@ -112,7 +115,7 @@ def test_stream_of_a_dialect_that_is_not_read_ends_as_malformed() -> None:
     frames = frame("-- --- .-. ... .")
     message = (
         "no decoder of dialect 'morse', expected one of openai_responses, anthropic,"
-        " openai_chat, gemini, gemini_interactions"
+        " openai_chat, gemini, gemini_interactions, bedrock_converse"
     )
     for body in (frames, frames.rstrip()):
         assert decode(body, dialect=None).events == [StreamError("malformed", message)]

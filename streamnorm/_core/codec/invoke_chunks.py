@@ -14,39 +14,27 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from streamnorm._core.codec.event_messages import (
+    EVENT_HEADERS,
+    INVOKE_EXCEPTIONS,
+    MEDIA_TYPE,
+    SUFFIX,
+    MessagePassthrough,
+    MessageSplitter,
+    encode_exception,
+    exception_of,
+    malformed,
+)
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM, Fatal
-from streamnorm._core.json import FAST_ERRORS, dumps, object_in, string_of
+from streamnorm._core.json import FAST_ERRORS, dumps, object_in
 from streamnorm._core.limits import Limits
-from streamnorm.eventstream import (
-    EventStreamDecoder,
-    HeaderValue,
-    Message,
-    encode_message,
-    message_size,
-)
-from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder, StrayLine
+from streamnorm.eventstream import encode_message
+from streamnorm.sse import Frame, RawFrame, SSEDecoder
 
-_FAILED = Fragment(b"")  # has the decoder look at `failure`
-_LINE_ENDS = re.compile(rb"[\r\n]+")
-_DATA = b"\ndata: "
 _TYPE = re.compile(rb'\{"type":"([a-z_]{1,64})"')
-
-# HTTP status and whether another request may succeed, by exception (the same model, `errors`).
-_EXCEPTIONS: dict[str, tuple[int, bool]] = {
-    "validationException": (400, False),
-    "modelTimeoutException": (408, True),
-    "modelStreamErrorException": (424, True),
-    "throttlingException": (429, True),
-    "internalServerException": (500, True),
-    "serviceUnavailableException": (503, True),
-}
-_BY_STATUS = {status: name for name, (status, _) in _EXCEPTIONS.items()} | {
-    504: "modelTimeoutException",
-    529: "throttlingException",
-}
 
 # What the other families of models write, by a field that no other family has.
 _FAMILIES = {
@@ -76,76 +64,16 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_type = msgspec.json.Decoder(_Typed).decode
 
 
-class InvokeChunksSplitter:
-    """Cuts a stream into the events in its chunks; see `Splitter`.
-
-    Args:
-        limits: Bounds; `max_event_bytes` bounds a message.
-    """
-
-    carries = True  # a read is never one event as it stands
-    held = b""
-    holds_original = False
-    is_irregular = False
-    stray_lines = 0
-    strays: list[tuple[int, bytes]]
+class InvokeChunksSplitter(MessageSplitter):
+    """Cuts a stream into the events in its chunks."""
 
     def __init__(self, limits: Limits) -> None:
-        self.failure: StreamError | None = None
-        self.frames = 0
-        self.overflowed = False
-        self.safe_bytes = limits.max_event_bytes - 1
-        self.strays = []
-        self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
-        self._chunk_headers: dict[str, HeaderValue] | None = None  # as those of the last chunk
+        super().__init__(limits)
         self._last_start: bytes | tuple[()] = ()  # of an event, with its type
-        self._last_line = b""  # that names the type
-        self._last: list[RawFrame] = []  # the events of the last read
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes of the message that has begun and not ended."""
-        return self._messages.unfinished_bytes
-
-    @property
-    def messages(self) -> int:
-        """Number of messages that were read: chunks, and what the server ended the stream with."""
-        return self.frames + (self.failure is not None and self.failure.kind == "upstream")
-
-    def split(self, data: bytes) -> list[RawFrame]:
-        """Return the events in the chunks that `data` completes, each as the lines of one event."""
-        frames: list[RawFrame] = []
-        self._last = frames
-        if self.failure is not None:
-            return frames
-        reader, start, line = self._messages, self._last_start, self._last_line
-        try:
-            for payload in reader.feed_alike(data):
-                event = _decode_chunk(payload).data
-                if event.startswith(start):  # nearly all events are of one type
-                    frames.append(line + event)
-                else:
-                    frames.append(self._lines_of(event))
-                    start, line = self._last_start, self._last_line
-            if reader.has_other:
-                for message in reader.feed(b""):
-                    if message.headers is not self._chunk_headers:
-                        self._check_headers(message)
-                    frames.append(self._lines_of(_decode_chunk(message.payload).data))
-            self.failure = reader.failure
-        except Fatal as exc:
-            self.failure = exc.error
-        except FAST_ERRORS:
-            self.failure = _malformed("a chunk that holds no event, expected base64 of JSON").error
-        self.frames += len(frames)
-        if self.failure is not None:
-            frames.append(_FAILED)
-        return frames
 
     def read_only_event(
         self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
     ) -> str | None:
-        """Return the text of a read that is exactly one event; see `Splitter`."""
         payload = self._messages.payload_of(data)
         if payload is None or prefix != self._last_line:
             return None
@@ -155,42 +83,25 @@ class InvokeChunksSplitter:
             return None
         if not event.startswith(self._last_start) or (text := decode(event)) is None:
             return None
-        self._messages.skip(data)
-        self.frames += 1
-        self._last = [prefix + event]
+        self._skip_event(data, prefix + event)
         return text
 
-    def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
-        """Return the frame of an event that `split` returned."""
-        if isinstance(raw, Fragment):
-            self.overflowed = True  # all events before the failure are read
-            return []
-        name, _, payload = raw.partition(_DATA)
-        text = payload.decode(errors="replace")
-        return [Frame(name.removeprefix(b"event: ").decode(), text)]
+    def _check_event_type(self, name: str) -> None:
+        if name != "chunk":
+            raise malformed(f"an event {name!r:.64}, expected chunk")
 
-    def as_event_stream(self, data: bytes) -> bytes:
-        """Return the events of the last read as server-sent events."""
-        written: list[bytes] = []
-        for raw in self._last:
-            if isinstance(raw, bytes):
-                line, _, payload = raw.partition(_DATA)
-                # The line ends of JSON stand between its values, where a space does as well.
-                written += (line, _DATA, _LINE_ENDS.sub(b" ", payload), b"\n\n")
-        return b"".join(written)
-
-    def unterminated(self) -> Frame | None:
-        """Return None: half a message cannot be checked, and is a cut."""
-        return None
-
-    def _check_headers(self, message: Message) -> None:
-        """Accept a chunk; the stream ends with any other message."""
-        kind, event_type = message.text(":message-type"), message.text(":event-type")
-        if kind != "event":
-            raise _error_of(message, kind)
-        if event_type != "chunk":
-            raise _malformed(f"an event {event_type!r:.64}, expected chunk")
-        self._chunk_headers = message.headers
+    def _append_lines(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
+        start, line = self._last_start, self._last_line
+        try:
+            for payload in payloads:
+                event = _decode_chunk(payload).data
+                if event.startswith(start):  # nearly all events are of one type
+                    frames.append(line + event)
+                else:
+                    frames.append(self._lines_of(event))
+                    start, line = self._last_start, self._last_line
+        except FAST_ERRORS as exc:
+            raise malformed("a chunk that holds no event, expected base64 of JSON") from exc
 
     def _lines_of(self, event: bytes) -> bytes:
         """Return an event as lines, the first of which names its type."""
@@ -204,10 +115,6 @@ class InvokeChunksSplitter:
         return b"event: %b\ndata: %b" % (name, event)
 
 
-def _malformed(message: str) -> Fatal:
-    return Fatal(StreamError("malformed", message))
-
-
 def _refuse_foreign(event: bytes) -> None:
     """End the stream at an event of a family of models that no dialect reads."""
     value = object_in(event.decode(errors="replace"))
@@ -215,75 +122,6 @@ def _refuse_foreign(event: bytes) -> None:
     if family is not None:
         message = f"a stream of {family}, expected events of a known dialect"
         raise Fatal(StreamError("malformed", message, NOT_A_STREAM))
-
-
-def _error_of(message: Message, kind: str) -> Fatal:
-    """Return the error that an exception or an error message reports."""
-    if kind == "error":  # which no model describes
-        text = message.text(":error-message") or "the server ended the stream"
-        return Fatal(StreamError("upstream", text, message.text(":error-code") or None))
-    if kind != "exception":
-        return _malformed(f"a message of type {kind!r:.64}, expected an event")
-    name = message.text(":exception-type")
-    fields: dict[str, Any] = object_in(message.payload.decode(errors="replace"))
-    status, retryable = _EXCEPTIONS.get(name, (None, None))
-    original = fields.get("originalStatusCode")
-    if type(original) is int and 400 <= original <= 599:
-        status, retryable = original, original in (408, 409, 429) or original >= 500
-    extra: dict[str, Any] = {
-        key: fields[key] for key in ("originalStatusCode", "originalMessage") if key in fields
-    }
-    # Both spellings are read by botocore.
-    text = string_of(fields, "message") or string_of(fields, "Message") or name or "an exception"
-    return Fatal(StreamError("upstream", text, name or None, status, retryable, extra or None))
-
-
-class MessagePassthrough:
-    """Returns the original messages of a stream; see `Passthrough`.
-
-    Args:
-        splitter: The splitter of the same bytes.
-    """
-
-    shows_errors: bool = False  # in chunks, which no client takes for the failure that they are
-
-    def __init__(self, splitter: InvokeChunksSplitter) -> None:
-        self._splitter = splitter
-        self._held: bytes = b""  # the beginning of a message
-        self._messages = 0  # before it
-
-    def take_event(self, data: bytes) -> bytes:
-        """Return a read that is exactly one message."""
-        self._messages += 1
-        return data
-
-    def take(self, data: bytes, unread: int = 0) -> bytes:
-        """Return the messages that `data` completes."""
-        splitter, data = self._splitter, self._held + data
-        if splitter.failure is None and not unread:
-            end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
-        else:
-            end = _end_of(data, splitter.messages - self._messages - unread)
-            self._messages = splitter.messages
-        self._held = data[end:]
-        return data[:end]
-
-    take_other = take
-
-    def rest(self) -> bytes:
-        """Return nothing: half a message cannot be read."""
-        return b""
-
-
-def _end_of(data: bytes, count: int) -> int:
-    """Return the end of the first `count` messages."""
-    end = 0
-    for _ in range(count):
-        end += message_size(data, end)
-    return end
-
-
-_EVENT = {":content-type": "application/json", ":message-type": "event"}
 
 
 class InvokeChunksWriter:
@@ -303,7 +141,8 @@ class InvokeChunksWriter:
         frames = [frame for frame in self._sse.feed(data) if frame.event not in ("ping", "error")]
         out = [self._encode_chunk(frame) for frame in frames]
         if failure is not None:
-            out.append(_encode_exception(failure))
+            name, fields = exception_of(failure, INVOKE_EXCEPTIONS)
+            out.append(encode_exception(name, dumps(fields)))
         return b"".join(out)
 
     def _encode_chunk(self, frame: Frame) -> bytes:
@@ -313,7 +152,7 @@ class InvokeChunksWriter:
         elif frame.event == "message_stop":
             text = self._with_metrics(object_in(text))
         payload = msgspec.json.encode(_Chunk(text.encode("utf-8", "replace")))
-        return encode_message({":event-type": "chunk", **_EVENT}, payload)
+        return encode_message({":event-type": "chunk", **EVENT_HEADERS}, payload)
 
     def _note_usage(self, event: dict[str, Any]) -> None:
         usage = event.get("message", event)["usage"]
@@ -332,27 +171,10 @@ class InvokeChunksWriter:
         return dumps({"amazon-bedrock-invocationMetrics": metrics, **event}).decode()
 
 
-def _encode_exception(error: StreamError) -> bytes:
-    status = error.status_hint
-    name = error.code if error.code in _EXCEPTIONS else None
-    if name is None and error.kind == "upstream" and status is not None:
-        name = _BY_STATUS.get(status)
-        if name is None and 400 <= status < 500:
-            name = "validationException"
-        elif name is None and status >= 500:
-            name = "internalServerException"
-    name = name or "modelStreamErrorException"
-    fields: dict[str, Any] = {"message": error.message}
-    if name == "modelStreamErrorException":
-        fields |= {"originalStatusCode": status or 424, "originalMessage": error.message}
-    headers = {":exception-type": name, ":content-type": "application/json"}
-    return encode_message({**headers, ":message-type": "exception"}, dumps(fields))
-
-
 INVOKE_CHUNKS = Framing(
     "invoke_chunks",
-    "application/vnd.amazon.eventstream",
-    ".eventstream",
+    MEDIA_TYPE,
+    SUFFIX,
     InvokeChunksSplitter,
     MessagePassthrough,
     MessageLayout(InvokeChunksSplitter, ChunkContent()),

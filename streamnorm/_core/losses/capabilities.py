@@ -27,6 +27,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialect: Name of the dialect.
+        identity: Id and model of the message.
         choices: More than one choice.
         boundaries: The boundary between two blocks of text.
         overlapping: Types of blocks that may be open beside others of their type.
@@ -45,6 +46,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         broken_arguments: Tool arguments that are no JSON object.
         server_tools: Suffixes of the kinds of server tool calls, and of their results.
         media: Types of blocks that come whole: images, documents, the dialect's own.
+        file_urls: Images and documents by their URL.
         citations: Kinds of citations.
         url_citation: Kind to write for any other citation with a URL; None if there is none.
         cited_text: The cited text of a citation that is written as `url_citation`.
@@ -56,10 +58,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
         service_tiers: This vendor's service tiers, by the tiers of all vendors.
         usage: Whether token counts are written always, if they are known, or never.
         cache_write: The count of tokens that were written to a cache.
+        reasoning_tokens: The count of reasoning tokens.
         excess_reasoning: More reasoning tokens than output tokens, as some servers count.
     """
 
     dialect: str
+    identity: bool
     choices: bool
     boundaries: bool
     overlapping: tuple[type, ...]
@@ -77,6 +81,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     broken_arguments: bool
     server_tools: tuple[str, ...]
     media: tuple[type, ...]
+    file_urls: bool
     citations: frozenset[str]
     url_citation: str | None
     cited_text: bool
@@ -87,6 +92,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     service_tiers: dict[str, str]
     usage: Literal["always", "known", "never"]
     cache_write: bool
+    reasoning_tokens: bool
     excess_reasoning: bool
 
     def without_reasoning(self) -> Capabilities:
@@ -126,4 +132,5 @@ class Capabilities(Struct, frozen=True, kw_only=True):
             isinstance(block, self.media)
             and media_type.startswith(types)
             and (data is None) is not (url is None)
+            and (url is None or self.file_urls)
         )

@@ -266,6 +266,8 @@ class MessageMetadata:
         output = usage.output_tokens or 0
         if usage.cache_write_tokens and not self._target.cache_write:
             usage = structs.replace(usage, cache_write_tokens=None)
+        if usage.reasoning_tokens and not self._target.reasoning_tokens:
+            usage = structs.replace(usage, reasoning_tokens=None)
         # xAI counts reasoning outside the output.
         if (usage.reasoning_tokens or 0) > output and not self._target.excess_reasoning:
             usage = structs.replace(usage, reasoning_tokens=output)
@@ -276,7 +278,13 @@ class MessageMetadata:
         """Return a start without the vendor fields that the target does not write."""
         self.tier(event.extra)
         left = self.vendor_fields.drop(event.extra)
-        return event if left is event.extra else structs.replace(event, extra=left)
+        if left is not event.extra:
+            event = structs.replace(event, extra=left)
+        if (event.id or event.model) and not self._target.identity:
+            # Every stream of another dialect has both: their loss ends no strict encoder.
+            self._losses.count("identity", "message_start", "dropped")
+            event = structs.replace(event, id="", model="")
+        return event
 
     def tier(self, extra: dict[str, Any] | None) -> None:
         """Count the service tier in `extra` if the target has no equivalent."""

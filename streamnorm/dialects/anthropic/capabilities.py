@@ -7,6 +7,7 @@ from streamnorm._core.losses import Capabilities
 
 CAPABILITIES = Capabilities(
     dialect="anthropic",
+    identity=True,
     # One message per request; the API has no `n`.
     choices=False,
     boundaries=True,
@@ -35,6 +36,7 @@ CAPABILITIES = Capabilities(
     broken_arguments=True,
     server_tools=("server_tool_use", "mcp_tool_use", "_tool_result"),
     media=(OpaqueBlock,),
+    file_urls=True,
     # Others need a document index or an encrypted index that only Anthropic has.
     citations=frozenset(
         {"char_location", "page_location", "content_block_location"}
@@ -61,5 +63,6 @@ CAPABILITIES = Capabilities(
     # The SDKs raise at a message without counts.
     usage="always",
     cache_write=True,
+    reasoning_tokens=True,
     excess_reasoning=True,
 )

@@ -7,6 +7,7 @@ from streamnorm._core.losses import Capabilities
 
 CAPABILITIES = Capabilities(
     dialect="gemini",
+    identity=True,
     # Clients read the first candidate alone.
     choices=False,
     # Clients join neighbouring texts to one part.
@@ -35,6 +36,7 @@ CAPABILITIES = Capabilities(
         "functionResponse",
     ),
     media=(Image, Document, OpaqueBlock),
+    file_urls=True,
     citations=frozenset({"citation", "image", "maps", "retrievedContext", "web"}),
     url_citation="web",
     # A segment quotes the answer, and web sources have no field for their own text.
@@ -49,5 +51,6 @@ CAPABILITIES = Capabilities(
     # Caches are written by requests of their own.
     cache_write=False,
     # Thoughts and text are counted apart, and their sum is the output.
+    reasoning_tokens=True,
     excess_reasoning=False,
 )

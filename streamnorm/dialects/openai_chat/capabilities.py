@@ -7,6 +7,7 @@ from streamnorm._core.losses import Capabilities
 
 CAPABILITIES = Capabilities(
     dialect="openai_chat",
+    identity=True,
     choices=True,
     # Text and reasoning have one field each per choice, which all their deltas extend.
     boundaries=False,
@@ -33,6 +34,7 @@ CAPABILITIES = Capabilities(
     # As `tool_calls` they would be run by the client.
     server_tools=(),
     media=(),
+    file_urls=True,
     # The only kind of annotation in the reference of messages.
     citations=frozenset({"url_citation"}),
     url_citation="url_citation",
@@ -48,5 +50,6 @@ CAPABILITIES = Capabilities(
     },
     usage="known",
     cache_write=True,
+    reasoning_tokens=True,
     excess_reasoning=True,
 )

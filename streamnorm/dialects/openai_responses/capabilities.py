@@ -7,6 +7,7 @@ from streamnorm._core.losses import Capabilities
 
 CAPABILITIES = Capabilities(
     dialect="openai_responses",
+    identity=True,
     choices=False,
     boundaries=True,
     overlapping=(),
@@ -27,6 +28,7 @@ CAPABILITIES = Capabilities(
         *("mcp_list_tools", "program"),
     ),
     media=(OpaqueBlock,),
+    file_urls=True,
     citations=frozenset({"container_file_citation", "file_citation", "file_path", "url_citation"}),
     url_citation="url_citation",
     cited_text=True,
@@ -42,5 +44,6 @@ CAPABILITIES = Capabilities(
     # Some clients retry for ever if the terminal reports no usage.
     usage="always",
     cache_write=True,
+    reasoning_tokens=True,
     excess_reasoning=True,
 )

@@ -46,6 +46,7 @@ from streamnorm._registry import capabilities
 START = MessageStart("m", "gpt")
 EVERYTHING = Capabilities(
     dialect="utopia",
+    identity=True,
     choices=True,
     boundaries=True,
     overlapping=(),
@@ -63,6 +64,7 @@ EVERYTHING = Capabilities(
     broken_arguments=True,
     server_tools=("",),
     media=(OpaqueBlock,),
+    file_urls=True,
     citations=frozenset({"k"}),
     url_citation=None,
     cited_text=True,
@@ -73,6 +75,7 @@ EVERYTHING = Capabilities(
     service_tiers={},
     usage="always",
     cache_write=True,
+    reasoning_tokens=True,
     excess_reasoning=True,
 )
 USAGE = UsageUpdate(Usage(1, 2))

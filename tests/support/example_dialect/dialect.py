@@ -65,6 +65,7 @@ __all__ = ["TELEGRAPH", "frame"]
 
 CAPABILITIES = Capabilities(
     dialect="telegraph",
+    identity=True,
     choices=False,
     boundaries=True,
     overlapping=(),
@@ -82,6 +83,7 @@ CAPABILITIES = Capabilities(
     broken_arguments=True,
     server_tools=(),
     media=(),
+    file_urls=True,
     citations=frozenset(),
     url_citation=None,
     cited_text=False,
@@ -92,6 +94,7 @@ CAPABILITIES = Capabilities(
     service_tiers={},
     usage="known",
     cache_write=False,
+    reasoning_tokens=True,
     excess_reasoning=True,
 )
 

@@ -1,0 +1,350 @@
+"""Events in the messages of an AWS event stream, as Amazon Bedrock's `ConverseStream` sends them.
+
+A message of type `event` is one event: its `:event-type` is the name, its payload the JSON.  What
+fails is a message of type `exception` or `error`, which ends the stream (botocore 1.44.5,
+`bedrock-runtime/2023-09-30/service-2.json` and `eventstream.py`, read 2026-11-23).
+
+`invoke_chunks` has the events of other dialects in such messages.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from typing import Any
+
+from streamnorm._core.codec.framing import Framing
+from streamnorm._core.codec.message_layout import MessageLayout
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import object_in, string_of
+from streamnorm._core.limits import Limits
+from streamnorm.eventstream import (
+    EventStreamDecoder,
+    HeaderValue,
+    Message,
+    encode_headers,
+    encode_message,
+    join_message,
+    message_size,
+)
+from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
+
+_FAILED = Fragment(b"")  # has the decoder look at `failure`
+_DATA = b"\ndata: "
+_LINE_END = re.compile(r"[\r\n]")
+_LINE_ENDS = re.compile(rb"[\r\n]+")
+
+MEDIA_TYPE = "application/vnd.amazon.eventstream"
+SUFFIX = ".eventstream"
+
+# HTTP status and whether another request may succeed, by exception (the same model, `errors`).
+_STATUSES: dict[str, tuple[int, bool]] = {
+    "validationException": (400, False),
+    "modelTimeoutException": (408, True),
+    "modelStreamErrorException": (424, True),
+    "throttlingException": (429, True),
+    "internalServerException": (500, True),
+    "serviceUnavailableException": (503, True),
+}
+_BY_STATUS = {status: name for name, (status, _) in _STATUSES.items()} | {
+    504: "modelTimeoutException",
+    529: "throttlingException",
+}
+_UNEXPLAINED = "modelStreamErrorException"  # which names the original status
+
+INVOKE_EXCEPTIONS = frozenset(_STATUSES)
+"""Exceptions of `InvokeModelWithResponseStream`."""
+
+CONVERSE_EXCEPTIONS = INVOKE_EXCEPTIONS - {"modelTimeoutException"}
+"""Exceptions of `ConverseStream`; of any other, boto3 reports no code."""
+
+
+def malformed(message: str) -> Fatal:
+    """Return the error that ends a stream whose messages break their protocol."""
+    return Fatal(StreamError("malformed", message))
+
+
+def exception_error(name: str, payload: str) -> StreamError:
+    """Return the error that an exception reports.
+
+    Args:
+        name: Type of the exception.
+        payload: Its JSON.
+    """
+    fields: dict[str, Any] = object_in(payload)
+    status, retryable = _STATUSES.get(name, (None, None))
+    original = fields.get("originalStatusCode")
+    if type(original) is int and 400 <= original <= 599:
+        status, retryable = original, original in (408, 409, 429) or original >= 500
+    extra: dict[str, Any] = {
+        key: fields[key] for key in ("originalStatusCode", "originalMessage") if key in fields
+    }
+    # Both spellings are read by botocore.
+    text = string_of(fields, "message") or string_of(fields, "Message") or name or "an exception"
+    return StreamError("upstream", text, name or None, status, retryable, extra or None)
+
+
+def exception_of(error: StreamError, known: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """Return the type and the fields of the exception that reports an error.
+
+    Args:
+        error: The error.
+        known: Exceptions of the operation.
+    """
+    status = error.status_hint
+    name = error.code
+    if name not in known:
+        name = None
+        if error.kind == "upstream" and status is not None:
+            name = _BY_STATUS.get(status)
+            if name is None and 400 <= status < 500:
+                name = "validationException"
+            elif name is None and status >= 500:
+                name = "internalServerException"
+    if name is None or name not in known:
+        name = _UNEXPLAINED
+    fields: dict[str, Any] = {"message": error.message}
+    if name == _UNEXPLAINED:
+        fields |= {"originalStatusCode": status or 424, "originalMessage": error.message}
+    return name, fields
+
+
+def encode_exception(name: str, payload: bytes) -> bytes:
+    """Return the message of an exception."""
+    headers = {":exception-type": name, ":content-type": "application/json"}
+    return encode_message({**headers, ":message-type": "exception"}, payload)
+
+
+class MessageSplitter(ABC):
+    """Cuts a stream into the events in its messages; see `Splitter`.
+
+    Args:
+        limits: Bounds; `max_event_bytes` bounds a message.
+    """
+
+    carries = True  # a read is never one event as it stands
+    held = b""
+    holds_original = False
+    is_irregular = False
+    stray_lines = 0
+    strays: list[tuple[int, bytes]]
+
+    def __init__(self, limits: Limits) -> None:
+        self.failure: StreamError | None = None
+        self.frames = 0
+        self.overflowed = False
+        self.safe_bytes = limits.max_event_bytes - 1
+        self.strays = []
+        self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
+        self._last_headers: dict[str, HeaderValue] | None = None  # of the last event
+        self._last_line = b""  # the name of the last event, and the start of its data
+        self._last: list[RawFrame] = []  # the events of the last read
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of the message that has begun and not ended."""
+        return self._messages.unfinished_bytes
+
+    @property
+    def messages(self) -> int:
+        """Number of messages that were read: events, and what the server ended the stream with."""
+        return self.frames + (self.failure is not None and self.failure.kind == "upstream")
+
+    def split(self, data: bytes) -> list[RawFrame]:
+        """Return the events in the messages that `data` completes, each as its lines."""
+        frames: list[RawFrame] = []
+        self._last = frames
+        if self.failure is not None:
+            return frames
+        reader = self._messages
+        try:
+            self._append_lines(reader.feed_alike(data), frames)
+            if reader.has_other:
+                for message in reader.feed(b""):
+                    if message.headers is not self._last_headers:
+                        self._check_headers(message)
+                    self._append_lines([message.payload], frames)
+            self.failure = reader.failure
+        except Fatal as exc:
+            self.failure = exc.error
+        self.frames += len(frames)
+        if self.failure is not None:
+            frames.append(_FAILED)
+        return frames
+
+    @abstractmethod
+    def read_only_event(
+        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> str | None:
+        """Return the text of a read that is exactly one event; see `Splitter`."""
+
+    def _skip_event(self, data: bytes, lines: bytes) -> None:
+        """Count a read that is one event as split."""
+        self._messages.skip(data)
+        self.frames += 1
+        self._last = [lines]
+
+    def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
+        """Return the frame of an event that `split` returned."""
+        if isinstance(raw, Fragment):
+            self.overflowed = True  # all events before the failure are read
+            return []
+        name, _, payload = raw.partition(_DATA)
+        text = payload.decode(errors="replace")
+        return [Frame(name.removeprefix(b"event: ").decode(), text)]
+
+    def as_event_stream(self, data: bytes) -> bytes:
+        """Return the events of the last read as server-sent events."""
+        written: list[bytes] = []
+        for raw in self._last:
+            if isinstance(raw, bytes):
+                line, _, payload = raw.partition(_DATA)
+                # The line ends of JSON stand between its values, where a space does as well.
+                written += (line, _DATA, _LINE_ENDS.sub(b" ", payload), b"\n\n")
+        return b"".join(written)
+
+    def unterminated(self) -> Frame | None:
+        """Return None: half a message cannot be checked, and is a cut."""
+        return None
+
+    def _check_headers(self, message: Message) -> None:
+        """Accept an event of the operation; the stream ends with any other message."""
+        kind = message.text(":message-type")
+        if kind == "exception":
+            payload = message.payload.decode(errors="replace")
+            raise Fatal(exception_error(message.text(":exception-type"), payload))
+        if kind == "error":  # which no model describes
+            text = message.text(":error-message") or "the server ended the stream"
+            raise Fatal(StreamError("upstream", text, message.text(":error-code") or None))
+        if kind != "event":
+            raise malformed(f"a message of type {kind!r:.64}, expected an event")
+        self._check_event_type(message.text(":event-type"))
+        self._last_headers = message.headers
+
+    @abstractmethod
+    def _check_event_type(self, name: str) -> None:
+        """Accept the events of a type.
+
+        Raises:
+            Fatal: The operation has no such events.
+        """
+
+    @abstractmethod
+    def _append_lines(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
+        """Append the events in the payloads of messages, each as its lines.
+
+        Raises:
+            Fatal: The stream ends here.
+        """
+
+
+class MessagePassthrough:
+    """Returns the original messages of a stream; see `Passthrough`.
+
+    Args:
+        splitter: The splitter of the same bytes.
+    """
+
+    shows_errors: bool = False  # in events, which no client takes for the failure that they are
+
+    def __init__(self, splitter: MessageSplitter) -> None:
+        self._splitter = splitter
+        self._held: bytes = b""  # the beginning of a message
+        self._messages = 0  # before it
+
+    def take_event(self, data: bytes) -> bytes:
+        """Return a read that is exactly one message."""
+        self._messages += 1
+        return data
+
+    def take(self, data: bytes, unread: int = 0) -> bytes:
+        """Return the messages that `data` completes."""
+        splitter, data = self._splitter, self._held + data
+        if splitter.failure is None and not unread:
+            end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
+        else:
+            end = _end_of(data, splitter.messages - self._messages - unread)
+            self._messages = splitter.messages
+        self._held = data[end:]
+        return data[:end]
+
+    take_other = take
+
+    def rest(self) -> bytes:
+        """Return nothing: half a message cannot be read."""
+        return b""
+
+
+def _end_of(data: bytes, count: int) -> int:
+    """Return the end of the first `count` messages."""
+    end = 0
+    for _ in range(count):
+        end += message_size(data, end)
+    return end
+
+
+class EventMessageSplitter(MessageSplitter):
+    """Cuts a stream into messages that are one event each."""
+
+    def read_only_event(
+        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> str | None:
+        payload = self._messages.payload_of(data)
+        if payload is None or prefix != self._last_line or (text := decode(payload)) is None:
+            return None
+        self._skip_event(data, prefix + payload)
+        return text
+
+    def _check_event_type(self, name: str) -> None:
+        # Another line in the name would be another field of the event.
+        if not name or _LINE_END.search(name):
+            raise malformed(f"an event type of {len(name)} characters, expected a name")
+        self._last_line = b"event: %b\ndata: " % name.encode()
+
+    def _append_lines(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
+        line = self._last_line
+        frames += [line + payload for payload in payloads]
+
+
+# All 5,887 events in recordings of Bedrock have these headers, in this order.
+EVENT_HEADERS = {":content-type": "application/json", ":message-type": "event"}
+
+
+class EventMessageWriter:
+    """Writes server-sent events as messages of their own.
+
+    A client takes the end of the bytes for success (botocore), so an encoder writes a failure as
+    an event that is named as its exception, and the exception is a message of its kind.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, bytes] = {}  # headers by the name of an event
+
+    def write(self, data: bytes, failure: StreamError | None) -> bytes:
+        """Return whole events as messages; see `FrameWriter`."""
+        # Encoders write events of two lines each, whose JSON has no line end.
+        return b"".join([self._encode(lines) for lines in data.split(b"\n\n") if lines])
+
+    def _encode(self, lines: bytes) -> bytes:
+        line, _, payload = lines.partition(_DATA)
+        head = self._heads.get(line)
+        if head is None:
+            name = line.removeprefix(b"event: ").decode()
+            if name in CONVERSE_EXCEPTIONS:
+                return encode_exception(name, payload)
+            head = self._heads[line] = encode_headers({":event-type": name, **EVENT_HEADERS})
+        return join_message(head, payload)
+
+
+EVENTSTREAM = Framing(
+    "eventstream",
+    MEDIA_TYPE,
+    SUFFIX,
+    EventMessageSplitter,
+    MessagePassthrough,
+    MessageLayout(EventMessageSplitter),
+    EventMessageWriter,
+)
+"""One event in each message of an AWS event stream, as Amazon Bedrock's Converse has them."""

@@ -1,0 +1,29 @@
+"""Amazon Bedrock's Converse."""
+
+from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm._core.codec.event_messages import EVENTSTREAM
+from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
+from streamnorm.dialects.bedrock_converse.detect import (
+    is_request,
+    is_response,
+    is_terminal,
+    recognises,
+)
+from streamnorm.dialects.bedrock_converse.endpoints import ENDPOINTS
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name="bedrock_converse",
+    aliases=("converse",),
+    recognises=recognises,
+    decoder=on_first_use("streamnorm.dialects.bedrock_converse.decode", "ConverseDecoder"),
+    encoder=on_first_use("streamnorm.dialects.bedrock_converse.encode", "ConverseEncoder"),
+    checker=on_first_use("streamnorm.dialects.bedrock_converse.validate", "ConverseChecker"),
+    is_terminal=is_terminal,
+    framing=EVENTSTREAM,
+    capabilities=CAPABILITIES,
+    is_request=is_request,
+    is_response=is_response,
+    endpoints=ENDPOINTS,
+)

@@ -1,0 +1,64 @@
+"""Detection of Converse's frames, of the terminal frame, and of whole bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.json import is_array, is_object, objects_of
+from streamnorm.dialects.bedrock_converse import wire
+from streamnorm.sse import Frame
+
+EVENT_TYPES = frozenset(
+    {
+        wire.MESSAGE_START,
+        wire.BLOCK_START,
+        wire.BLOCK_DELTA,
+        wire.BLOCK_STOP,
+        wire.MESSAGE_STOP,
+        wire.METADATA,
+    }
+)
+# Other dialects with `messages` have none of these fields.
+_REQUEST_FIELDS = frozenset(
+    {"inferenceConfig", "toolConfig", "guardrailConfig", "additionalModelRequestFields"}
+    | {"additionalModelResponseFieldPaths", "promptVariables", "requestMetadata"}
+    | {"performanceConfig", "outputConfig"}
+)
+# Members of the union of content, of which `text` alone is a field of other dialects, too.
+_CONTENT = frozenset(
+    {"image", "document", "video", "audio", "toolUse", "toolResult", "guardContent", "cachePoint"}
+    | {"reasoningContent", "citationsContent", "searchResult"}
+)
+
+
+def recognises(frame: Frame) -> bool:
+    """Return whether the name of a frame is one of Converse's events."""
+    return frame.event in EVENT_TYPES
+
+
+def is_terminal(frame: Frame) -> bool:
+    """Return whether a frame is `messageStop`: what follows it reports tokens alone."""
+    return frame.event == wire.MESSAGE_STOP
+
+
+def is_request(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a request of Converse."""
+    # The path names the model.
+    if "model" in body or not is_array(body.get("messages")):
+        return False
+    if not _REQUEST_FIELDS.isdisjoint(body):
+        return True
+    return any(_is_own_content(message) for message in objects_of(body["messages"]))
+
+
+def _is_own_content(message: dict[str, Any]) -> bool:
+    parts = objects_of(message.get("content"))
+    return any("type" not in part and not _CONTENT.isdisjoint(part) for part in parts) or (
+        bool(parts) and all(part.keys() == {"text"} for part in parts)
+    )
+
+
+def is_response(body: dict[str, Any]) -> bool:
+    """Return whether a JSON object can only be a response of Converse."""
+    output = body.get("output")
+    return is_object(output) and is_object(output.get("message")) and "stopReason" in body

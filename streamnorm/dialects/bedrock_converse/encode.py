@@ -1,0 +1,208 @@
+"""Encoder of `ConverseStream`.
+
+botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json` (read 2026-11-23).  Text and
+reasoning have no start, so that a block is numbered by its first delta; `metadata` follows the
+end of the message, and is never left out, since users of boto3 index its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Unpack
+
+from streamnorm._core.blocks import (
+    Block,
+    Image,
+    OpaqueBlock,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+)
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    ReasoningDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.ids import Signed
+from streamnorm._core.json import dumps, is_object
+from streamnorm.dialects.bedrock_converse import wire
+from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
+from streamnorm.dialects.bedrock_converse.citations import citation_to_wire
+from streamnorm.dialects.bedrock_converse.errors import error_body, exception_to_wire
+from streamnorm.dialects.bedrock_converse.opaque import block_to_wire, event_to_wire
+from streamnorm.dialects.bedrock_converse.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.bedrock_converse.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.bedrock_converse.tool_calls import (
+    TOOL_RESULT,
+    TOOL_USE,
+    call_to_wire,
+    result_to_wire,
+)
+from streamnorm.dialects.bedrock_converse.usage import usage_to_wire
+
+# Fields of `metadata`; all others of the end of a message stand in `messageStop`.
+_METADATA_FIELDS = ("metrics", "trace", "performanceConfig")
+_STOP_FIELD = "additionalModelResponseFields"
+
+
+class ConverseEncoder(Encoder):
+    """Encoder of `ConverseStream`.
+
+    Args:
+        options: See `Encoder`.
+    """
+
+    dialect = wire.DIALECT
+    capabilities = CAPABILITIES
+
+    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
+        super().__init__(**options)
+        self._next_index = 0
+        self._indexes: dict[int, int] = {}  # wire index by unified index
+        # Start and end of the frame of a block's deltas around the text, by unified index.
+        self._frames: dict[int, tuple[bytes, bytes]] = {}
+        self._silent: dict[int, bytes] = {}  # text of open blocks that have no delta yet
+
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
+        head, tail = self._frames[index]
+        return lambda text: head + dumps(text) + tail
+
+    def ping(self) -> bytes:
+        return b""  # nothing can be sent to keep a client waiting
+
+    def error_body(self, error: StreamError) -> bytes:
+        return dumps(error_body(error))
+
+    def _text(self, event: TextDelta | ReasoningDelta) -> bytes:
+        return self._write_text(event.index, dumps(event.text))
+
+    _reasoning = _text
+
+    def _json(self, event: JSONDelta) -> bytes:
+        return self._write_text(event.index, dumps(event.partial_json))
+
+    def _write_text(self, index: int, text: bytes) -> bytes:
+        self._silent.pop(index, None)
+        head, tail = self._frames[index]
+        return head + text + tail
+
+    def _signature(self, event: SignatureDelta) -> bytes:
+        self._silent.pop(event.index, None)
+        signature = signature_to_wire(Signed(event.signature, event.issuer, event.id))
+        return self._delta(event.index, {"reasoningContent": {"signature": signature}})
+
+    def _citation(self, event: CitationDelta) -> bytes:
+        return self._delta(event.index, {"citation": citation_to_wire(event.citation)})
+
+    def _delta(self, index: int, delta: object) -> bytes:
+        return _frame(wire.BLOCK_DELTA, {wire.INDEX: self._indexes[index], "delta": delta})
+
+    def _block_start(self, event: BlockStart) -> bytes:
+        index = self._indexes[event.index] = self._next_index
+        self._next_index += 1
+        block = event.block
+        before, after, silence = _delta_around(block)
+        self._frames[event.index] = (
+            b'event: contentBlockDelta\ndata: {"contentBlockIndex":%d,"delta":%b' % (index, before),
+            after + b"}\n\n",
+        )
+        self._silent[event.index] = silence
+        start, deltas = _block_to_wire(block)
+        if not silence:
+            del self._silent[event.index]
+        written = b""
+        if start is not None:
+            extra = self._vendor_fields(event.extra)
+            if extra and is_object(start):
+                start = {name: {**extra, **fields} for name, fields in start.items()}
+            written = _frame(wire.BLOCK_START, {wire.INDEX: index, "start": start})
+        return written + b"".join([self._delta(event.index, delta) for delta in deltas])
+
+    def _block_stop(self, event: BlockStop) -> bytes:
+        # Without a delta the block of a text would never open, and the input of a tool be no JSON.
+        silence = self._silent.pop(event.index, b"")
+        written = self._write_text(event.index, silence) if silence else b""
+        del self._frames[event.index]
+        return written + _frame(wire.BLOCK_STOP, {wire.INDEX: self._indexes[event.index]})
+
+    def _message_start(self, event: MessageStart) -> bytes:
+        self._note_tier((event.extra or {}).get("service_tier"))
+        fields = {**self._vendor_fields(event.extra), "role": "assistant"}
+        return _frame(wire.MESSAGE_START, fields)
+
+    def _message_stop(self, event: MessageStop) -> bytes:
+        self._note_tier((event.extra or {}).get("service_tier"))
+        rest = self._vendor_fields(event.extra)
+        rest.pop("service_tier", None)
+        metadata = {name: rest.pop(name) for name in _METADATA_FIELDS if name in rest}
+        metadata = {"metrics": {"latencyMs": 0}, **metadata}  # which only a clock knows
+        if self._tier is not None:
+            metadata["serviceTier"] = {"type": self._tier}
+        usage = usage_to_wire(self._usage)
+        metadata["usage"] = {**self._vendor_fields(self._usage.extra), **usage}
+        if event.stop_sequence is not None and _STOP_FIELD not in rest:
+            rest[_STOP_FIELD] = {"stop_sequence": event.stop_sequence}
+        stop = {**rest, "stopReason": stop_reason_to_wire(event.reason, event.raw_reason)}
+        return _frame(wire.MESSAGE_STOP, stop) + _frame(wire.METADATA, metadata)
+
+    def _error(self, event: StreamError) -> bytes:
+        # A client takes the end of the bytes for success: the framing makes this an exception.
+        name, fields = exception_to_wire(event)
+        return _frame(name, fields)
+
+    def _opaque(self, event: Opaque) -> bytes:
+        index = None if event.index is None else self._indexes.get(event.index)
+        name, payload = event_to_wire(event, index)
+        return b"event: %b\ndata: %b\n\n" % (name.encode("utf-8", "replace"), payload)
+
+
+def _frame(event: str, fields: object) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), dumps(fields))
+
+
+def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before and after the text of a block's deltas, and the least text.
+
+    The last is empty for blocks that need no delta.
+    """
+    match block:
+        case Reasoning():
+            return b'{"reasoningContent":{"text":', b"}}", b'""'
+        case ToolCall() | ServerToolCall():
+            return b'{"toolUse":{"input":', b"}}", b'"{}"'
+        case Text():
+            return b'{"text":', b"}", b'""'
+        case _:
+            return b"", b"", b""
+
+
+def _block_to_wire(block: Block) -> tuple[object, list[object]]:
+    """Return the start of a block (None if it has none), and its first deltas."""
+    match block:
+        case Text() | Reasoning():
+            return None, []
+        case RedactedReasoning():
+            return None, [{"reasoningContent": {"redactedContent": redacted_to_wire(block)}}]
+        case ToolCall() | ServerToolCall():
+            return {TOOL_USE: call_to_wire(block)}, []
+        case ServerToolResult(content=content):
+            return {TOOL_RESULT: result_to_wire(block)}, [{TOOL_RESULT: content}]
+        case Image(str(media_type), str(data)):
+            start = {"image": {"format": media_type.removeprefix("image/")}}
+            return start, [{"image": {"source": {"bytes": data}}}]
+        case OpaqueBlock():
+            return block_to_wire(block)
+        case _:
+            raise AssertionError(f"{type(block).__name__} passed the projection")

@@ -1,0 +1,93 @@
+"""Wire structs and field sets of `ConverseStream`.
+
+botocore 1.44.5, `bedrock-runtime/2023-09-30/service-2.json` (read 2026-11-23).  Only deltas of
+text, reasoning and tool input have structs.  All other payloads are decoded as plain JSON, so
+that unknown fields are kept.
+
+Nearly every payload of Amazon's has padding, `p`, which is no content.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.shapes import found
+
+DIALECT = "bedrock_converse"
+
+MESSAGE_START = "messageStart"
+BLOCK_START = "contentBlockStart"
+BLOCK_DELTA = "contentBlockDelta"
+BLOCK_STOP = "contentBlockStop"
+MESSAGE_STOP = "messageStop"
+METADATA = "metadata"
+
+INDEX = "contentBlockIndex"
+REASONING = "reasoningContent"
+PADDING = "p"
+
+DELTA_TEXT_FIELDS = frozenset({"delta", "text", "toolUse", "input", "reasoningContent"})
+"""Fields whose text may end in half a surrogate pair, and the fields that lead to them."""
+
+
+def unknown_fields(value: dict[str, Any], *mapped: str) -> dict[str, Any]:
+    """Return the fields of an object that are neither null, nor padding, nor mapped."""
+    return {
+        key: item
+        for key, item in value.items()
+        if key not in mapped and key != PADDING and item is not None
+    }
+
+
+def text_of(value: dict[str, Any], field: str) -> str:
+    """Return a text field, halves of surrogate pairs included; "" for null.
+
+    Raises:
+        Fatal: The field has another type.
+    """
+    text = value.get(field)
+    if text is None or isinstance(text, str):
+        return text or ""
+    raise malformed(f"{field} is {found(text)}, expected a string")
+
+
+def malformed(message: str) -> Fatal:
+    """Return the error that ends a stream which violates its protocol."""
+    return Fatal(StreamError("malformed", message))
+
+
+# A union has one member: a delta with any other field is read in full.
+class ToolInput(Struct, gc=False, forbid_unknown_fields=True):
+    """A piece of a tool's input."""
+
+    input: str
+
+
+class ReasoningText(Struct, gc=False, forbid_unknown_fields=True):
+    """A piece of reasoning."""
+
+    text: str
+
+
+class Delta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
+    """A delta of text, tool input or reasoning."""
+
+    text: str | None = None
+    tool_use: ToolInput | None = None
+    reasoning_content: ReasoningText | None = None
+
+
+class ContentBlockDelta(Struct, gc=False, rename="camel"):
+    """A `contentBlockDelta` with text, tool input or reasoning."""
+
+    content_block_index: int
+    delta: Delta
+
+
+_DELTA: msgspec.json.Decoder[ContentBlockDelta] = msgspec.json.Decoder(ContentBlockDelta)
+decode_delta = _DELTA.decode
