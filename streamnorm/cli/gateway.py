@@ -102,7 +102,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
     config = structs.replace(config, open=config.open or arguments.open)
     gateway = app(config)
-    is_open = config.client_keys is None and not is_loopback(host)
+    is_open = not (config.has_client_keys or is_loopback(host))
     if is_open and not config.open:
         raise console.UsageError(
             f"--host {host} without client_keys: whoever reaches it may use the upstreams, "

@@ -8,7 +8,9 @@ import hmac
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from io import BytesIO
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote
 
 from msgspec import structs
@@ -18,7 +20,7 @@ from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body
 from streamnorm.asgi.exchange import Receive, Scope
 from streamnorm.gateway.browsers import Browsers
-from streamnorm.gateway.config import Config, ConfigError
+from streamnorm.gateway.config import Config, ConfigError, missing_botocore
 from streamnorm.gateway.records import plain_path
 from streamnorm.http.codings import (
     CONTENT_ENCODING,
@@ -27,6 +29,10 @@ from streamnorm.http.codings import (
     content_codings,
     supported_codings,
 )
+from streamnorm.http.headers import has_signature
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.signatures import AccessKeys, Signature
 
 # Of what the dialects know, what a gateway has: nothing of it names another host or account.
 _PATHS = re.compile(
@@ -70,7 +76,9 @@ class Admission:
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
         place = config.client_keys
-        self._keys = None if place is None else ClientKeys.of(place, environ)
+        self._has_keys = config.has_client_keys
+        self._keys = ClientKeys([]) if place is None else ClientKeys.of(place, environ)
+        self._access_keys = _access_keys(config, environ)
         self.browsers = Browsers(config)
         self._max_streams = config.max_streams
         self._max_body_bytes = config.max_body_bytes
@@ -97,12 +105,12 @@ class Admission:
         # HTTP (openai/codex#43353).
         if "websocket" in received.headers.get("upgrade", "").lower():
             raise refuse_websocket()
-        if self._keys is not None:
+        if self._has_keys and self._signature_of(received, client) is None:
             names = client.endpoints.key_headers
             if not self._keys.accept(received.headers, names):
                 raise RequestRefused(
                     "no key of this gateway in the request, expected one",
-                    401,
+                    401 if client.cloud is None else client.cloud.forbidden_status,
                     code="invalid_api_key",
                 )
         asked = _requested_operation(received, client)
@@ -138,13 +146,27 @@ class Admission:
         finally:
             self._count -= 1
 
-    async def read(self, receive: Receive, received: ClientRequest) -> ClientRequest | None:
+    def _signature_of(self, received: ClientRequest, client: Dialect) -> Signature | None:
+        """Return the signature of a request of a cloud; None if there is none to be verified.
+
+        Raises:
+            RequestRefused: It cannot be right, whatever the body is.
+        """
+        is_signed = client.cloud is not None and has_signature(received.headers)
+        if self._access_keys is None or not is_signed:
+            return None
+        return self._access_keys.signature_in(received.headers, datetime.now(UTC))
+
+    async def read(
+        self, scope: Scope, receive: Receive, received: ClientRequest, client: Dialect
+    ) -> ClientRequest | None:
         """Return a request with its body, decoded; None if the client disconnected.
 
         Raises:
             RequestRefused: The body is larger than the bound, compressed or not; it is corrupt,
-                or arrives too slowly.
+                or arrives too slowly; or it is not what was signed.
         """
+        signature, body_hash = self._signature_of(received, client), hashlib.sha256()
         decoder = _body_decoder(received.headers, self._max_body_bytes)
         body = BytesIO()  # which returns what it holds without copying it
         size = 0
@@ -168,6 +190,8 @@ class Admission:
             size += len(chunk)
             if size > self._max_body_bytes:
                 raise _too_large(self._max_body_bytes)
+            if signature is not None:
+                body_hash.update(chunk)
             if decoder is None:
                 body.write(chunk)
             else:
@@ -177,6 +201,9 @@ class Admission:
                         await asyncio.sleep(0)  # a chunk may stand for very many
             if not message.get("more_body", False):
                 break
+        if signature is not None and self._access_keys is not None:
+            target, digest = _spelt_target(scope), body_hash.hexdigest()
+            self._access_keys.verify(signature, received.method, target, received.headers, digest)
         if decoder is not None and size:
             with self._decoding():
                 decoder.close()
@@ -207,12 +234,22 @@ def request_path(scope: Scope) -> str:
     """
     root: str = scope.get("root_path", "")
     path: str = scope["path"].removeprefix(root)
-    raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-    spelt = raw_path.decode("latin-1")
+    spelt = _spelt_path(scope)
     # The name of a model may have slashes, which are decoded once the route is known.
     if any(dialect.endpoints.cloud_route(spelt) for dialect in DIALECTS.values()):
         return spelt
     return "/" + "/".join(segment for segment in path.split("/") if segment)
+
+
+def _spelt_path(scope: Scope) -> str:
+    """Return the path of a request as its URL spells it."""
+    raw_path: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    return raw_path.decode("latin-1")
+
+
+def _spelt_target(scope: Scope) -> str:
+    query: bytes = scope.get("query_string", b"")
+    return f"{_spelt_path(scope)}?{query.decode('latin-1')}"
 
 
 def received_request(scope: Scope) -> ClientRequest:
@@ -409,6 +446,18 @@ def check_key(key: str, where: str) -> str:
             "characters of ASCII without spaces"
         )
     return key
+
+
+def _access_keys(config: Config, environ: Mapping[str, str]) -> AccessKeys | None:
+    """Return the access keys of AWS that clients may sign with; None if there are none."""
+    where = "aws_client_keys"
+    if config.aws_client_keys is None:
+        return None
+    try:
+        from streamnorm.gateway.signatures import AccessKeys
+    except ModuleNotFoundError as exc:
+        raise missing_botocore(where) from exc
+    return AccessKeys(resolve_key(config.aws_client_keys, where, environ))
 
 
 class ClientKeys:

@@ -232,7 +232,7 @@ class Gateway:
             asked = self._admission.check(scope, received, client)
             call.operation, call.model = asked.operation, asked.model
             with self._admission.enter():
-                whole = await self._admission.read(receive, received)
+                whole = await self._admission.read(scope, receive, received, client)
                 if whole is None:
                     call.outcome = Abandoned()
                     return

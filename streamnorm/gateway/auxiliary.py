@@ -38,11 +38,12 @@ from streamnorm._upstream.auxiliary import (
     resumes_stream,
 )
 from streamnorm._upstream.passthrough import PassthroughAnswer
-from streamnorm._upstream.requests import ClientRequest, json_body, refusals
+from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_body, refusals
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import PassthroughPump
 from streamnorm.asgi.exchange import Exchange, encode_headers
 from streamnorm.asgi.responses import send_json
+from streamnorm.gateway.clouds import describe_profile, list_profiles
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
@@ -149,6 +150,10 @@ class AuxiliaryEndpoints:
         if self._services.store is not None and operation is not None:
             scope = client_scope(received, client)
             await self._answer_stored(operation, self._services.store, scope, exchange, call)
+            return
+        if client.cloud is not None and asked.operation in _MODELS:
+            call.status = 200
+            await send_json(exchange, 200, [_JSON], dumps(self._profiles(asked)))
             return
         is_stored = asked.operation not in (*_WITH_BODY, *_MODELS)
         # No upstream of another dialect has a stored response of that id.
@@ -277,6 +282,27 @@ class AuxiliaryEndpoints:
                 await sent.send_all(stream)
             call.reason = failure_reason(pump.cause)
         return None
+
+    def _profiles(self, asked: RequestedOperation) -> dict[str, Any]:
+        """Return the models that the configuration names, as a cloud lists its own.
+
+        No upstream is asked: Amazon Bedrock lists its models at another host.
+
+        Raises:
+            RequestRefused: The configuration has no such model.
+        """
+        names, entries = self._routing.names, self._routing.entries
+        if asked.operation == "models":
+            listed = [
+                name
+                for at, (entry, _) in enumerate(entries)
+                if is_one_name(entry.match)
+                for name in names.names_of(at, entry.match)
+            ]
+            return list_profiles(dict.fromkeys(listed))
+        if entries and names.find(asked.model) is None:
+            raise RequestRefused("a model that is not configured, expected one of the list", 404)
+        return describe_profile(asked.model)
 
     async def _listed(
         self, received: ClientRequest, client: Dialect, call: CallRecord

@@ -71,7 +71,7 @@ class Browsers:
     """
 
     def __init__(self, config: Config) -> None:
-        self._has_keys = config.client_keys is not None
+        self._has_keys = config.has_client_keys
         self._is_open = config.open
         self._hosts = frozenset(
             _check_host(host, f"hosts[{at}]") for at, host in enumerate(config.hosts)

@@ -1,8 +1,8 @@
-"""Answers at the paths of a cloud: the headers that its clients expect."""
+"""Answers at the paths of a cloud: the headers that its clients expect, and its lists of models."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +10,9 @@ from streamnorm._core.codec import Dialect
 from streamnorm.asgi.exchange import Send, encode_headers
 
 _ERROR_STATUS = 400
+# botocore 1.44.5, `bedrock/2023-04-20/service-2.json`: ARNs have a region and an account.
+_PLACE = "arn:aws:bedrock:local"
+_ACCOUNT = "000000000000"
 
 
 def complete_headers(client: Dialect, send: Send) -> Send:
@@ -35,3 +38,20 @@ def complete_headers(client: Dialect, send: Send) -> Send:
         await send(message)
 
     return send_with_headers
+
+
+def list_profiles(names: Iterable[str]) -> dict[str, Any]:
+    """Return the answer of `ListInferenceProfiles`, with one for each name of a model."""
+    return {"inferenceProfileSummaries": [describe_profile(name) for name in names]}
+
+
+def describe_profile(name: str) -> dict[str, Any]:
+    """Return the answer of `GetInferenceProfile` for the name of a model."""
+    return {
+        "inferenceProfileName": name,
+        "inferenceProfileArn": f"{_PLACE}:{_ACCOUNT}:inference-profile/{name}",
+        "inferenceProfileId": name,
+        "models": [{"modelArn": f"{_PLACE}::foundation-model/{name}"}],
+        "status": "ACTIVE",
+        "type": "SYSTEM_DEFINED",
+    }

@@ -138,6 +138,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             of its own dialect, or else to the first of all, for the model that it names.
         client_keys: Where the keys that clients must have come from: `env:NAME`, a variable
             that holds them separated by commas; None lets everybody in.
+        aws_client_keys: Where the access keys come from with which clients of Amazon Bedrock may
+            sign their requests: `env:NAME`, a variable that holds pairs `ID:SECRET`, separated by
+            commas.  With them alone, nobody else is let in.
         open: Whether a gateway without `client_keys` answers on other addresses than loopback, to
             everybody who reaches it.
         hosts: Names and addresses, without a port, under which clients reach a gateway without
@@ -176,6 +179,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     upstreams: Annotated[dict[_Name, UpstreamConfig], Meta(min_length=1)]
     models: list[ModelConfig] = []
     client_keys: str | None = None
+    aws_client_keys: str | None = None
     open: bool = False
     hosts: list[_Name] = []
     origins: list[_Name] = []
@@ -203,6 +207,16 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # Anthropic refuses larger requests with 413.
     max_body_bytes: _Bound = 32 * 1024 * 1024
     max_event_bytes: _Bound = 16 * 1024 * 1024
+
+    @property
+    def has_client_keys(self) -> bool:
+        """Whether clients must have a key."""
+        return self.client_keys is not None or self.aws_client_keys is not None
+
+
+def missing_botocore(where: str) -> ConfigError:
+    """Return the error for a key of the configuration that needs the extra `bedrock`."""
+    return ConfigError(f"{where}: botocore is not installed (pip install '.[bedrock]')")
 
 
 def request_limits(config: Config) -> Limits:

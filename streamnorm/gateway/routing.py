@@ -20,7 +20,13 @@ from streamnorm._core.tools import AnyTool, Tool
 from streamnorm._registry import DIALECTS, FRAMINGS, lookup
 from streamnorm._upstream.requests import RequestRefused, Upstream
 from streamnorm.gateway.admission import check_key, resolve_key
-from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig
+from streamnorm.gateway.config import (
+    Config,
+    ConfigError,
+    ModelConfig,
+    UpstreamConfig,
+    missing_botocore,
+)
 from streamnorm.gateway.scrubbing import UpstreamKey
 from streamnorm.http.servers import server_of
 from streamnorm.http.urls import check_base_url
@@ -34,7 +40,6 @@ _DEFAULTS = ModelConfig(match="*", to=[])
 _MAX_SHOWN_CHARS = 64
 _INVOKED = "bedrock"
 _AWS = "aws"  # an upstream's key: a signature of each request
-_INSTALL = "pip install '.[bedrock]'"
 _OF_CLIENT = "client"  # an upstream's key: that of each request
 
 
@@ -84,7 +89,7 @@ class Routing:
         self._targets = {
             name: _target(name, upstream, environ) for name, upstream in config.upstreams.items()
         }
-        if config.client_keys is not None:
+        if config.has_client_keys:
             _check_key_owners(config)
         self.names = ModelNames(config.models)
         self._models = [
@@ -231,7 +236,7 @@ def _signer(config: UpstreamConfig, where: str) -> Signer | None:
     try:
         from streamnorm.aws import Signer
     except ModuleNotFoundError as exc:
-        raise ConfigError(f"{where}.key: botocore is not installed ({_INSTALL})") from exc
+        raise missing_botocore(f"{where}.key") from exc
     try:
         return Signer(config.region, profile=profile or None)
     except CredentialsError as exc:

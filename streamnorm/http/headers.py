@@ -23,6 +23,7 @@ _RESPONSE_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid")
 _RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
+_SIGNATURE = "AWS4-HMAC-SHA256"
 
 
 def request_headers(
@@ -63,9 +64,16 @@ def request_headers(
     return {**sent, **body, **fixed, **own}
 
 
+def has_signature(headers: Mapping[str, str]) -> bool:
+    """Return whether a request has a signature of AWS in place of a key."""
+    return headers.get("authorization", "").startswith(_SIGNATURE)
+
+
 def _key_header(received: Mapping[str, str], client: Dialect, upstream: Dialect) -> dict[str, str]:
     """Return the header of the upstream that holds the client's key; {} if there is no key."""
     names = client.endpoints.key_headers
+    if has_signature(received):  # of this request, which no upstream gets
+        return {}
     if upstream is client:
         return {name: received[name] for name in names if name in received}
     name = next((name for name in names if received.get(name)), None)

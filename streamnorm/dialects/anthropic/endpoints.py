@@ -46,6 +46,14 @@ ENDPOINTS = Endpoints(
             BEDROCK,
             _CONTENT_TYPE,
         ),
+        # Amazon Bedrock's lists of inference profiles, under which its models are asked for.
+        Route("GET", re.compile(r"/inference-profiles\Z"), "models", cloud=BEDROCK),
+        Route(
+            "GET",
+            re.compile(r"\A(?>.*?/inference-profiles/)(?P<model>.+)\Z"),
+            "model",
+            cloud=BEDROCK,
+        ),
         Route("GET", re.compile(r"/models\Z"), "models"),
         Route("GET", re.compile(r"\A(?>.*?/models/)(?P<model>.+)\Z"), "model"),
     ),
