@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Endpoints, Route
+from streamnorm._core.codec.cloud import BEDROCK
 
-# Ids of models hold colons, and ARNs slashes.
-_MODEL = r"(?s)/model/(?P<model>.+)"
+# Ids of models hold colons, and ARNs slashes.  The atomic group searches the path once, however
+# often it repeats `/model/`.
+_MODEL = r"(?s)\A(?>.*?/model/)(?P<model>.+)"
 
 ENDPOINTS = Endpoints(
     routes=(
-        Route("POST", re.compile(rf"{_MODEL}/converse\Z"), "message"),
-        Route("POST", re.compile(rf"{_MODEL}/converse-stream\Z"), "stream"),
-        Route("POST", re.compile(rf"{_MODEL}/count-tokens\Z"), "count"),
+        Route("POST", re.compile(rf"{_MODEL}/converse\Z"), "message", cloud=BEDROCK),
+        Route("POST", re.compile(rf"{_MODEL}/converse-stream\Z"), "stream", cloud=BEDROCK),
+        Route("POST", re.compile(rf"{_MODEL}/count-tokens\Z"), "count", cloud=BEDROCK),
     ),
-    key_headers=("authorization",),
-    request_id_header="x-amzn-requestid",
+    key_headers=BEDROCK.key_headers,
+    request_id_header=BEDROCK.request_id_header,
 )

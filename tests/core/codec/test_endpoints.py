@@ -266,3 +266,14 @@ def test_dialect_is_spoken_in_the_form_of_a_cloud() -> None:
     assert spoken.endpoints.key_headers == ("authorization",)
     assert spoken.endpoints.request_id_header == "x-amzn-requestid"
     assert dialect.spoken_at(dialect.endpoints.routes[0]) is dialect
+
+
+@pytest.mark.parametrize(
+    ("end", "operation"),
+    [("converse", "message"), ("converse-stream", "stream"), ("count-tokens", "count")],
+)
+def test_path_of_converse_names_model_and_operation(end: str, operation: Operation) -> None:
+    asked = RequestedOperation(operation, "arn:x/nova", "", None, BEDROCK)
+    endpoints = DIALECTS["bedrock_converse"].endpoints
+    assert endpoints.match("POST", f"/base/model/arn:x%2Fnova/{end}", {"stream": True}) == asked
+    assert endpoints.match("POST", "/model/" * 20_000) is None
