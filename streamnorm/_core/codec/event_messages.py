@@ -312,6 +312,9 @@ class EventMessageSplitter(MessageSplitter):
 EVENT_HEADERS = {":content-type": "application/json", ":message-type": "event"}
 
 
+_MAX_HEADS = 64
+
+
 class EventMessageWriter:
     """Writes server-sent events as messages of their own.
 
@@ -334,7 +337,9 @@ class EventMessageWriter:
             name = line.removeprefix(b"event: ").decode()
             if name in CONVERSE_EXCEPTIONS:
                 return encode_exception(name, payload)
-            head = self._heads[line] = encode_headers({":event-type": name, **EVENT_HEADERS})
+            head = encode_headers({":event-type": name, **EVENT_HEADERS})
+            if len(self._heads) < _MAX_HEADS:  # a peer may name very many
+                self._heads[line] = head
         return join_message(head, payload)
 
 
