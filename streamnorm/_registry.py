@@ -82,6 +82,21 @@ def detect_path(path: str) -> str | None:
     return None
 
 
+def dialect_at(path: str) -> Dialect | None:
+    """Return the dialect whose endpoints have a path, as it is spoken there, or None.
+
+    Args:
+        path: The path, without empty segments and query; decoded or, if a cloud has it, as the
+            URL spells it.
+    """
+    name = detect_path(path)
+    if name is None:
+        return None
+    known = DIALECTS[name]
+    route = known.endpoints.cloud_route(path)
+    return known if route is None else known.spoken_at(route)
+
+
 DIALECTS: dict[str, Dialect] = {
     # The order of detection: errors of the first and of the second are both of type `error`,
     # and only those of the first are numbered.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from streamnorm._core.codec import Endpoints
+from streamnorm._core.codec import Dialect, Endpoints
 from streamnorm._core.errors import EncodeError
-from streamnorm._registry import detect_path
+from streamnorm._registry import detect_path, dialect_at
 
 
 def check_base_url(url: str) -> str:
@@ -65,6 +65,11 @@ def query_of(url: str) -> list[tuple[str, str]]:
 def detect_url(url: str) -> str | None:
     """Return the name of the dialect whose endpoints match the path of a URL, or None."""
     return detect_path(path_of(url))
+
+
+def dialect_of_url(url: str) -> Dialect | None:
+    """Return the dialect whose endpoints match a URL, as it is spoken there, or None."""
+    return dialect_at(path_of(url))
 
 
 def split_url(url: str) -> SplitResult:

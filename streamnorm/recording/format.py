@@ -166,10 +166,18 @@ def content_type_of(headers: Iterable[tuple[str, str]]) -> str:
     return ""
 
 
-def suffix_of(content_type: str) -> Suffix | None:
-    """Return the suffix of a body with a content type; None if the type is empty."""
-    if content_type in ("", "text/event-stream"):
-        return ".sse" if content_type else None
+def suffix_of(content_type: str, framing: Framing = SSE) -> Suffix | None:
+    """Return the suffix of a body with a content type; None if the type is empty.
+
+    Args:
+        content_type: The content type.
+        framing: Framing of the streams at the URL; further ones are no streams that can be read.
+    """
+    if not content_type:
+        return None
+    for each in (framing, SSE):
+        if content_type == each.media_type:
+            return each.suffix
     is_json = content_type == "application/json" or content_type.endswith("+json")
     return ".body.json" if is_json else ".body.bin"
 
@@ -194,6 +202,18 @@ def own_framing(dialect: str | None) -> Framing:
     """Return the framing of a dialect's streams where a companion names none."""
     known = None if dialect is None else DIALECTS.get(dialect)
     return SSE if known is None else known.framing
+
+
+def framing_name(dialect: str | None, framing: Framing, suffix: Suffix) -> str | UnsetType:
+    """Return the name of a framing that a companion must state; UNSET if it need not.
+
+    Args:
+        dialect: Name of the dialect; None if unknown.
+        framing: Framing of the body, if it is a stream.
+        suffix: Suffix of the body.
+    """
+    is_known = framing is own_framing(dialect) or suffix != framing.suffix
+    return UNSET if is_known else framing.name
 
 
 def framing_of(companion: Companion) -> Framing:
@@ -302,6 +322,10 @@ def decode_companion(
     for number, header in enumerate(companion.response.headers.items()):
         if not _HEADER.fullmatch("{}\n{}".format(*header)):
             raise RecordingError(f"{path}: header {number} of the response is no HTTP header")
+    try:
+        framing_of(companion)
+    except RecordingError as exc:
+        raise RecordingError(f"{path}: {exc}") from exc
     return companion, reads_of(companion, path)
 
 

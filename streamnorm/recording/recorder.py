@@ -14,10 +14,11 @@ from typing import BinaryIO
 
 from msgspec import UNSET, structs
 
+from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.http.servers import server_of
-from streamnorm.http.urls import detect_url, path_of
+from streamnorm.http.urls import dialect_of_url, path_of
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     MAX_STATUS,
@@ -29,6 +30,7 @@ from streamnorm.recording.format import (
     content_type_of,
     create_file,
     create_part,
+    framing_name,
     part_of,
     replace_file,
     suffix_of,
@@ -131,8 +133,8 @@ def _find_last_number(directory: Path) -> int:
 class RecordingWriter:
     """Writes the recording of one exchange.
 
-    The body is written to `NAME.sse.part`, beside a companion with the end `incomplete`; it
-    is renamed when it has ended.  Only their owner may read the files.
+    The body is written to a `.part`, such as `NAME.sse.part`, beside a companion with the end
+    `incomplete`; it is renamed when it has ended.  Only their owner may read the files.
 
     Args:
         recorder: The recorder that numbers it and is notified of its end.
@@ -154,9 +156,11 @@ class RecordingWriter:
         self._out: BinaryIO | None = None  # open from `begin` to `end` or `fail`
         self._slug = slug_of(request.url)
         self._name = recorder.take_name(self._slug)
+        dialect = dialect_of_url(request.url)
+        self._framing = SSE if dialect is None else dialect.framing
         self._companion = Companion(
             1,
-            detect_url(request.url),
+            None if dialect is None else dialect.name,
             server=server_of(request.url),
             request=request,
             response=RecordedResponse(end="incomplete"),
@@ -171,10 +175,17 @@ class RecordingWriter:
             self.fail(f"status {status}, expected {MIN_STATUS} to {MAX_STATUS}")
             return
         headers = list(headers)
-        suffix = suffix_of(content_type_of(headers)) or ".sse"
+        suffix = suffix_of(content_type_of(headers), self._framing) or self._framing.suffix
         allowed = self._secrets.scrub_response_headers(headers)
         response = RecordedResponse(status, allowed, suffix, "incomplete")
-        self._companion = structs.replace(self._companion, response=response)
+        # A server of another kind may send server-sent events at the same path.
+        framing = self._framing if suffix == self._framing.suffix else SSE
+        self._scrubber = self._secrets.open_scrubber(framing)
+        self._companion = structs.replace(
+            self._companion,
+            framing=framing_name(self._companion.dialect, framing, suffix),
+            response=response,
+        )
         self._try(self._open)
 
     def write(self, data: bytes) -> None:

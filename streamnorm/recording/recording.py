@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET
 
 from streamnorm._core.accumulate import accumulate
 from streamnorm._core.codec.framing import SSE, Framing
@@ -32,8 +31,8 @@ from streamnorm.recording.format import (
     RecordedResponse,
     Suffix,
     decode_companion,
+    framing_name,
     framing_of,
-    own_framing,
     read_bounded,
     replace_file,
     split_name,
@@ -383,11 +382,10 @@ class Recording:
 
 def companion_of(recording: Recording) -> Companion:
     """Return the content of `NAME.json` for a recording, without `chunks`."""
-    framing = recording.framing
     return Companion(
         1,
         recording.dialect,
-        UNSET if framing is own_framing(recording.dialect) else framing.name,
+        framing_name(recording.dialect, recording.framing, recording.response.body),
         recording.server,
         recording.provenance,
         recording.request,

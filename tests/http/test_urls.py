@@ -6,7 +6,15 @@ import pytest
 
 from streamnorm import EncodeError
 from streamnorm._registry import DIALECTS
-from streamnorm.http.urls import check_base_url, detect_url, endpoint_url, path_of, query_of
+from streamnorm.codec import INVOKE_CHUNKS, SSE
+from streamnorm.http.urls import (
+    check_base_url,
+    detect_url,
+    dialect_of_url,
+    endpoint_url,
+    path_of,
+    query_of,
+)
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
@@ -134,3 +142,20 @@ def test_path_is_decoded_and_has_no_empty_segments() -> None:
 
 def test_query_is_decoded_and_sorted() -> None:
     assert query_of("http://h/p?b=&a=%31&a=0") == [("a", "0"), ("a", "1"), ("b", "")]
+
+
+@pytest.mark.parametrize(
+    "model", ["eu.anthropic.claude-3-haiku-20240307-v1:0", "arn%3Aaws%3Abedrock%2Fm", "a:b/c"]
+)
+@pytest.mark.parametrize("operation", ["invoke", "invoke-with-response-stream"])
+def test_dialect_at_the_url_of_a_cloud_is_spoken_in_its_framing(model: str, operation: str) -> None:
+    found = dialect_of_url(f"https://h.example/prefix/model/{model}/{operation}?a=b")
+    assert found is not None
+    assert (found.name, found.framing) == ("anthropic", INVOKE_CHUNKS)
+    assert found.cloud is not None
+
+
+def test_dialect_at_the_url_of_a_vendor_is_spoken_as_ever() -> None:
+    assert dialect_of_url("https://h.example/v1/messages") is DIALECTS["anthropic"]
+    assert DIALECTS["anthropic"].framing is SSE
+    assert dialect_of_url("https://h.example/v1/files") is None

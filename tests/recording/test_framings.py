@@ -10,11 +10,14 @@ import pytest
 from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 
 from streamnorm import Completed, Failed, MessageStart, Outcome, TextDelta, Truncated
-from streamnorm.codec import INVOKE_CHUNKS, SSE, decoder
+from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, SSE, decoder
+from streamnorm.eventstream import encode_message
 from streamnorm.recording import RecordedResponse, Recording, RecordingError, faults
-from streamnorm.recording.exchange import Playback
+from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.format import Companion, RecordedRead
+from streamnorm.recording.library import Library
+from streamnorm.recording.recorder import Recorder
 
 MESSAGES = [chunk(event) for event in EVENTS]
 BODY = b"".join(MESSAGES)
@@ -86,7 +89,7 @@ def test_dialect_in_the_chunks_is_detected() -> None:
         ({"framing": "sse"}, "framing sse of a body .eventstream, expected .sse"),
         (
             {"framing": "invoke_chunk"},
-            "framing 'invoke_chunk', expected one of sse, invoke_chunks"
+            "framing 'invoke_chunk', expected one of sse, invoke_chunks, eventstream"
             "; did you mean invoke_chunks?",
         ),
     ],
@@ -97,7 +100,8 @@ def test_event_stream_without_its_framing_is_refused(
     path = write(tmp_path / "a.eventstream", **companion)
     with pytest.raises(RecordingError) as caught:
         Recording.load(path)
-    assert str(caught.value) == f"{path}: {told}"
+    named = path.with_suffix(".json") if companion else path
+    assert str(caught.value) == f"{named}: {told}"
 
 
 def test_lines_in_the_framing_of_messages_are_refused() -> None:
@@ -135,6 +139,124 @@ def test_playback_has_the_media_type_and_the_framing() -> None:
     playback = recording().playback()
     assert playback.headers == {"content-type": "application/vnd.amazon.eventstream"}
     assert (playback.framing, playback.dialect) == (INVOKE_CHUNKS, "anthropic")
+
+
+# Recording
+
+
+MODEL = "arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Ainference-profile%2Feu.anthropic.claude-3"
+HOST = "https://bedrock-runtime.eu-west-1.amazonaws.com"
+URL = f"{HOST}/model/{MODEL}/invoke-with-response-stream"
+ASKED = b'{"anthropic_version":"bedrock-2023-05-31","max_tokens":9,"messages":[]}'
+EVENTS_TYPE = ("Content-Type", "application/vnd.amazon.eventstream")
+
+
+def test_stream_of_invoke_is_recorded_in_its_framing(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    writer = recorder.start(WireRequest("POST", URL, (), ASKED))
+    writer.begin(200, [EVENTS_TYPE, ("X-Amzn-Bedrock-Content-Type", "application/json")])
+    writer.write(BODY[:7])
+    writer.write(BODY[7:])
+    writer.end("eof")
+    (path,) = tmp_path.glob("*.eventstream")
+    assert path.name.startswith("01-")
+    assert path.read_bytes() == BODY
+    fields = json.loads(path.with_suffix(".json").read_text())
+    assert (fields["dialect"], fields["framing"]) == ("anthropic", "invoke_chunks")
+    assert (fields["server"], fields["request"]["url"]) == ("bedrock", URL)
+    assert fields["response"] == {
+        "status": 200,
+        "headers": {
+            "content-type": "application/vnd.amazon.eventstream",
+            "x-amzn-bedrock-content-type": "application/json",
+        },
+        "body": ".eventstream",
+        "end": "eof",
+    }
+    assert [line.partition(" ")[2] for line in fields["chunks"]] == ["7", str(len(BODY) - 7)]
+    assert Recording.load(path).events() == recording().events()
+    playback = Library(tmp_path).respond(WireRequest("POST", URL, (), ASKED))
+    assert (playback.body, playback.framing) == (BODY, INVOKE_CHUNKS)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "suffix", "framing"),
+    [
+        (f"/model/{MODEL}/invoke-with-response-stream", None, ".eventstream", "invoke_chunks"),
+        (f"/model/{MODEL}/invoke-with-response-stream", "text/event-stream", ".sse", None),
+        (f"/model/{MODEL}/invoke-with-response-stream", "application/json", ".body.json", None),
+        (f"/model/{MODEL}/invoke", "application/json", ".body.json", None),
+        # A service of AWS that is none of a known dialect.
+        ("/agents/a/text", "application/vnd.amazon.eventstream", ".body.bin", None),
+        ("/v1/messages", "application/vnd.amazon.eventstream", ".body.bin", None),
+    ],
+)
+def test_framing_is_that_of_route_and_content_type(
+    tmp_path: Path, path: str, kind: str | None, suffix: str, framing: str | None
+) -> None:
+    writer = Recorder(tmp_path).start(WireRequest("POST", HOST + path, (), ASKED))
+    writer.begin(200, [] if kind is None else [("content-type", kind)])
+    writer.write(b"{}")
+    writer.end("eof")
+    (body,) = (each for each in tmp_path.iterdir() if each.read_bytes() == b"{}")
+    assert body.name.endswith(suffix)
+    fields = json.loads(body.with_name(body.name.removesuffix(suffix) + ".json").read_text())
+    assert (fields["response"]["body"], fields.get("framing")) == (suffix, framing)
+    assert Recording.load(body).body == b"{}"
+
+
+def test_secret_of_a_request_is_replaced_in_chunks(tmp_path: Path) -> None:
+    key = "Zq7KwE9TmX2vBn4RsL8"
+    event = {"type": "ping", "text": f"no such key: {key}"}
+    body = BODY + chunk(event)
+    recorder = Recorder(tmp_path)
+    writer = recorder.start(WireRequest("POST", URL, (("x-api-key", key),), ASKED))
+    writer.begin(200, [EVENTS_TYPE])
+    for at in range(0, len(body), 50):
+        writer.write(body[at : at + 50])
+    writer.end("eof")
+    (path,) = tmp_path.glob("*.eventstream")
+    found = Recording.load(path)
+    assert invoked(found.body).events[-1]["text"] == f"no such key: {'x' * len(key)}"
+    assert (found.redacted, found.body[: len(BODY)]) == (1, BODY)
+    assert found.reads is not None
+    assert found.reads[0].size == 50
+
+
+CONVERSED = b"".join(
+    encode_message(
+        {":event-type": name, ":content-type": "application/json", ":message-type": "event"},
+        json.dumps(fields).encode(),
+    )
+    for name, fields in (
+        ("messageStart", {"role": "assistant"}),
+        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "It snows."}}),
+        ("contentBlockStop", {"contentBlockIndex": 0}),
+        ("messageStop", {"stopReason": "end_turn"}),
+        ("metadata", {"usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}}),
+    )
+)
+
+
+def test_dialect_with_a_framing_of_its_own_needs_no_name(tmp_path: Path) -> None:
+    writer = Recorder(tmp_path).start(
+        WireRequest("POST", f"{HOST}/model/{MODEL}/converse-stream", (), b"{}")
+    )
+    writer.begin(200, [EVENTS_TYPE])
+    writer.write(CONVERSED)
+    writer.end("eof")
+    (path,) = tmp_path.glob("*.eventstream")
+    fields = json.loads(path.with_suffix(".json").read_text())
+    assert (fields["dialect"], "framing" in fields) == ("bedrock_converse", False)
+    found = Recording.load(path)
+    assert found.framing is EVENTSTREAM
+    assert found.message().text == "It snows."
+    faulty = faults.error_event(event=2)(found.playback())
+    outcome = read(faulty)
+    assert isinstance(outcome, Failed)
+    assert outcome.error.kind == "upstream"
+    assert outcome.error.retryable
+    assert read(faults.drop_terminal()(found.playback())) != found.outcome
 
 
 # Faults

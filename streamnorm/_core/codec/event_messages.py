@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.codec.message_layout import MessageLayout
@@ -37,7 +37,7 @@ _LINE_END = re.compile(r"[\r\n]")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
-SUFFIX = ".eventstream"
+SUFFIX: Final = ".eventstream"
 
 # HTTP status and whether another request may succeed, by exception (the same model, `errors`).
 _STATUSES: dict[str, tuple[int, bool]] = {

@@ -12,7 +12,7 @@ A framing is chosen by the route or the caller, never guessed from the bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -134,7 +134,7 @@ class Framing(Struct, frozen=True):
 
     name: str
     media_type: str
-    suffix: str
+    suffix: Literal[".sse", ".eventstream"]
     splitter: Callable[[Limits], Splitter]
     passthrough: Callable[[Any], StreamPassthrough]
     layout: StreamLayout

@@ -75,12 +75,12 @@ def encode_overload(
     """
     message = "overloaded, injected as a fault"
     error = StreamError("upstream", message, status_hint=dialect.overloaded_status)
-    if playback.framing.writer is not None:
-        return playback.framing.writer().write(b"", error)
     if dialect.overloaded_frames is not None:
         frames = [event.frame for event in events]
         data = dialect.overloaded_frames(message, frames, before)
     else:
         data = encoder(dialect.name).encode(error)
+    if playback.framing.writer is not None:
+        return playback.framing.writer().write(data, error)
     ends = find_line_end(playback.body, find_line_end(data, b"\n"))
     return data.replace(b"\r\n", b"\n").replace(b"\n", ends)

@@ -2,7 +2,8 @@
 
 Both are a list of interactions, and differ in the bodies:
 
-    vcrpy       request: body: text or bytes         response: body: {string: text or bytes}
+    vcrpy       request: body: text or bytes         response: body: {string: text or bytes},
+                                                     or {base64_string: base64} in files of JSON
     cassetter   body: {type: json, content: value}   or text, binary (in hexadecimal), none
 
 A widespread serializer for vcrpy writes `parsed_body: value` instead of a JSON body.  If only
@@ -28,6 +29,7 @@ from streamnorm.recording.importing.entries import (
     Unreadable,
     UnsupportedValue,
     check_exchange,
+    decode_base64,
     decode_body,
     resolve_scalars,
 )
@@ -182,6 +184,8 @@ def _read_body(body: Any) -> str | bytes:
     if is_object(body):
         if body.keys() == {"type"} or body.keys() == {"type", "content"}:
             return _read_typed_body(body["type"], body.get("content"))
+        if body.keys() <= {"base64_string", "encoding"} and "base64_string" in body:
+            return decode_base64(str(body["base64_string"]), "a body")
         if "string" not in body:
             return _encode_json(body)
         body = body["string"]

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct, structs
 
+from streamnorm._core.codec.framing import SSE
 from streamnorm._core.json import (
     InvalidJSON,
     clean,
@@ -23,7 +24,7 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import Limits
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.http.servers import server_of
-from streamnorm.http.urls import detect_url
+from streamnorm.http.urls import dialect_of_url
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     Companion,
@@ -31,6 +32,8 @@ from streamnorm.recording.format import (
     RecordedResponse,
     Suffix,
     content_type_of,
+    framing_name,
+    framing_of,
     suffix_of,
 )
 from streamnorm.recording.recording import Recording
@@ -322,14 +325,23 @@ def make_recording(exchange: ForeignExchange) -> Recording:
         return _restore(exchange, exchange.companion, secrets)
     request = secrets.scrub_request(exchange.request)
     headers = secrets.scrub_response_headers(exchange.headers)
-    body = secrets.scrub(exchange.body)
-    suffix = suffix_of(content_type_of(exchange.headers)) or _detect_suffix(body)
-    response = RecordedResponse(exchange.status, headers, suffix)
     url = exchange.request.url
+    known = dialect_of_url(url)
+    own = SSE if known is None else known.framing
+    suffix = suffix_of(content_type_of(exchange.headers), own) or _detect_suffix(exchange.body)
+    framing = own if suffix == own.suffix else SSE
+    body = secrets.scrub(exchange.body, framing)
+    dialect = None if known is None else known.name
     companion = Companion(
-        1, detect_url(url), server=server_of(url), request=request, response=response
+        1,
+        dialect,
+        framing_name(dialect, framing, suffix),
+        server_of(url),
+        request=request,
+        response=RecordedResponse(exchange.status, headers, suffix),
+        redacted=secrets.count,
     )
-    return Recording(body, structs.replace(companion, redacted=secrets.count))
+    return Recording(body, companion)
 
 
 def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) -> Recording:
@@ -342,7 +354,7 @@ def _restore(exchange: ForeignExchange, companion: Companion, secrets: Secrets) 
         request = structs.replace(request, body=UNSET, text=text)
     headers = secrets.scrub_response_headers(companion.response.headers.items())
     response = structs.replace(companion.response, headers=headers)
-    body = secrets.scrub(exchange.body)
+    body = secrets.scrub(exchange.body, framing_of(companion))
     # A field named as a secret counts again although its value was replaced before.
     if (request, response, body) == (before, companion.response, exchange.body):
         return Recording(body, companion, reads=exchange.reads)

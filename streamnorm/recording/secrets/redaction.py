@@ -30,7 +30,11 @@ from streamnorm.recording.secrets.patterns import Forms, Span, find_fields, find
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"}
 )
-_RESPONSE_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
+# The last two are those by which clients of AWS read an answer.
+_RESPONSE_HEADERS = frozenset(
+    {"content-type", "retry-after", "retry-after-ms", "x-should-retry"}
+    | {"x-amzn-bedrock-content-type", "x-amzn-errortype"}
+)
 
 # A shorter value occurs in many texts where it is no secret.
 _MIN_CHARS = 6

@@ -6,6 +6,7 @@ import gzip
 import json
 import threading
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,7 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 import vcr
+from support.bedrock.chunks import EVENTS, chunk, invoked
 
+from streamnorm.codec import INVOKE_CHUNKS
 from streamnorm.recording import Recording, RecordingError
 from streamnorm.recording.importing import import_file
 
@@ -27,11 +30,14 @@ ANSWERS = {
     "/speech": ("audio/wav", b"RIFF\x00\xff\xfe"),
     "/empty": ("", b""),
 }
+INVOKED = "/model/eu.anthropic.claude-3-haiku-20240307-v1%3A0/invoke-with-response-stream"
+CHUNKS = b"".join(map(chunk, EVENTS))
 
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        kind, body = ANSWERS[self.path.partition("?")[0]]
+        path = self.path.partition("?")[0]
+        kind, body = ANSWERS.get(path, ("application/vnd.amazon.eventstream", CHUNKS))
         self.rfile.read(int(self.headers.get("content-length") or 0))
         self.send_response(404 if self.path == "/empty" else 200)
         if kind:
@@ -96,6 +102,36 @@ def test_cassette_of_vcrpy_has_the_served_bytes(base_url: str, tmp_path: Path) -
     assert (speech.bytes, empty.method) == (2, "GET")
     assert [recording.response.status for recording in recordings] == [200, 200, 200, 200, 404]
     assert (recordings[0].dialect, recordings[0].reads) == ("openai_chat", None)
+
+
+def test_event_stream_in_a_cassette_of_vcrpy_is_read(base_url: str, tmp_path: Path) -> None:
+    cassette = tmp_path / "cassette.yaml"
+    with vcr.use_cassette(str(cassette)), httpx.Client(trust_env=False) as client:
+        client.post(base_url + INVOKED, json={"messages": []})
+    assert "!!binary" in cassette.read_text()
+    (recording,) = import_file(cassette, tmp_path / "out")
+    assert recording.path is not None
+    assert recording.path.name.endswith("-v1-0-invoke-with-response-stream.eventstream")
+    assert (recording.body, recording.is_stream) == (CHUNKS, True)
+    assert (recording.dialect, recording.framing) == ("anthropic", INVOKE_CHUNKS)
+    assert Recording.load(recording.path).message().text == "It snows."
+
+
+def test_secret_in_an_imported_event_stream_is_replaced(tmp_path: Path) -> None:
+    event = {"type": "ping", "text": "sk-ant-api03-0123456789abcdefABCDEF"}
+    body = b64encode(chunk(event)).decode()
+    interaction = {
+        "request": {"method": "POST", "uri": f"https://bedrock.example{INVOKED}", "body": "{}"},
+        "response": {
+            "status": {"code": 200, "message": "OK"},
+            "headers": {"Content-Type": ["application/vnd.amazon.eventstream"]},
+            "body": {"encoding": "ASCII-8BIT", "base64_string": body},
+        },
+    }
+    text = json.dumps({"version": 1, "interactions": [interaction]})
+    (recording,) = imported(text, tmp_path, "cassette.json")
+    assert invoked(recording.body).events == [{"type": "ping", "text": "x" * len(event["text"])}]
+    assert recording.redacted == 1
 
 
 def test_cassette_of_vcrpy_in_json_is_read(base_url: str, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
+from support.bedrock.chunks import EVENTS, chunk
 from support.streams.corpus import recordings
 
+from streamnorm.codec import INVOKE_CHUNKS
 from streamnorm.recording import RecordedRequest, RecordedResponse, Recording, RecordingError
 from streamnorm.recording.format import Companion, RecordedRead, split_name
 from streamnorm.recording.importing import export_har, import_file
@@ -202,6 +204,32 @@ def test_read_timings_of_other_tools_are_ignored(tmp_path: Path) -> None:
 def recording(body: bytes, **fields: Any) -> Recording:
     reads = fields.pop("reads", None)
     return Recording(body, Companion(1, **fields), reads=reads)
+
+
+def test_event_stream_is_exported_and_restored(tmp_path: Path) -> None:
+    fields = {"dialect": "anthropic", "framing": "invoke_chunks"}
+    given = recording(
+        b"".join(map(chunk, EVENTS)), response=RecordedResponse(body=".eventstream"), **fields
+    )
+    export_har([given], tmp_path / "a.har")
+    (entry,) = json.loads((tmp_path / "a.har").read_text())["log"]["entries"]
+    content = entry["response"]["content"]
+    assert (content["mimeType"], content["encoding"]) == (
+        "application/vnd.amazon.eventstream",
+        "base64",
+    )
+    (found,) = import_file(tmp_path / "a.har", tmp_path / "out")
+    assert (found.body, found.framing, found.is_stream) == (given.body, INVOKE_CHUNKS, True)
+    assert found.path is not None
+    assert found.path.name.endswith(".eventstream")
+
+
+def test_unknown_framing_in_a_har_is_refused(tmp_path: Path) -> None:
+    companion = {"streamnorm_recording": 1, "framing": "morse"}
+    with pytest.raises(
+        RecordingError, match=r"log\.entries\[0\]: framing 'morse', expected one of"
+    ):
+        imported(tmp_path, entry(_streamnorm=companion))
 
 
 def test_export_is_a_har_of_version_1_2(tmp_path: Path) -> None:
