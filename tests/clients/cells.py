@@ -103,6 +103,7 @@ async def run_cell(cell: Cell, folder: Path) -> Run:
                 settings=cell.variant.settings,
                 upstream=cell.upstream_settings,
                 log=log,
+                environ=cell.variant.environ,
             ) as gateway,
         ):
             ended, report = await _run_agent(cell, folder, gateway.url, upstream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from clients.tasks import READ_AND_VIEW, READ_FILES, READ_ON, Task
@@ -28,6 +30,7 @@ class Variant(NamedTuple):
         reasons: Whether the model reasons.
         interleaves: Whether the arguments of parallel calls are interleaved.
         settings: Settings of the gateway, in TOML.
+        environ: Variables of the gateway's environment.
         server: Name of the upstream's server; None is the vendor of its dialect.
         upstream: Further settings of the upstream, and tables behind it, in TOML; `{url}`
             stands for its URL, `{model}` for a slash and a model of its vendor.
@@ -49,6 +52,7 @@ class Variant(NamedTuple):
     reasons: bool = True
     interleaves: bool = False
     settings: str = ""
+    environ: Mapping[str, str] = MappingProxyType({})
     server: str | None = None
     upstream: str = ""
     moves: bool = False

@@ -35,6 +35,8 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_MAX_RETRIES": "2",  # of 10 by default, over minutes
     }
+    if "bedrock" in options:
+        environ |= _BEDROCK | {"ANTHROPIC_BEDROCK_BASE_URL": url}
     if "schema" in options:
         arguments += ["--json-schema", json.dumps(_SCHEMA)]
     if "discovery" in options:
@@ -46,6 +48,13 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     return Launch(arguments, environ)
 
 
+_BEDROCK = {
+    "CLAUDE_CODE_USE_BEDROCK": "1",
+    "AWS_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "secret-of-nobody",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 _FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
 
 
@@ -68,6 +77,7 @@ def _expect(variant: str, upstream: str) -> Expected:
 _AGAIN_WHOLE = "after a stream that broke off it asks once more, for no stream"
 _EXPECTED = {
     "follow_up": Expected(3, "answered", "two turns, and the answer to what the user says then"),
+    "bedrock": Expected(4, "answered", "two turns, and two models that it probes before"),
     "429_first": Expected(3, "answered", "a request that got a 429 is sent again"),
     "529_first": Expected(3, "answered", "a request that got a 529 is sent again"),
     "cut": Expected(3, "answered", _AGAIN_WHOLE),
@@ -122,6 +132,15 @@ CLAUDE_CODE = Agent(
         ),
         # A model that decides itself how much it thinks.
         Variant("adaptive", options=("model=claude-opus-4-8",)),
+        # Signed with a key of the gateway's.
+        Variant(
+            "bedrock",
+            options=("bedrock",),
+            settings='aws_client_keys = "env:AWS_CLIENT_KEYS"',
+            environ={
+                "AWS_CLIENT_KEYS": "{AWS_ACCESS_KEY_ID}:{AWS_SECRET_ACCESS_KEY}".format(**_BEDROCK)
+            },
+        ),
         Variant("json_schema", options=("schema",), task=_STRUCTURED),
         Variant(
             "discovery",

@@ -1,0 +1,123 @@
+"""Clients of Bedrock's InvokeModel on every upstream, and other clients on InvokeModel.
+
+python -m pytest -m "" tests/acceptance/test_gateway_bedrock.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from acceptance.bedrock_clients import BEDROCK_SDKS
+from acceptance.frameworks import ANSWER, TASK
+from acceptance.gateways import Gateways
+from acceptance.test_gateway_sdks import READINGS, assert_task_was_asked
+from acceptance.transcoding_clients import SDK, SDKS
+from support.bedrock.signatures import KEY_ID, SECRET, set_credentials
+from support.bedrock.upstream import BedrockUpstream
+from support.gateway.servers import gateway_config, served
+from support.http.strict_upstreams import COMPATIBLE, strict_provider
+
+from streamnorm import StreamError, decode_request
+from streamnorm.gateway import Gateway
+from streamnorm.testing import FakeProvider, faults
+
+pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
+
+KEYS = {"aws_client_keys": "env:AWS_CLIENT_KEYS"}
+ENVIRON = {"AWS_CLIENT_KEYS": f"{KEY_ID}:{SECRET}"}
+
+clients = pytest.mark.parametrize("sdk", BEDROCK_SDKS.values(), ids=BEDROCK_SDKS)
+forms = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    set_credentials(monkeypatch, tmp_path)
+
+
+async def converse(sdk: SDK, url: str, turns: int = 2, **options: Any) -> Any:
+    async with httpx2.AsyncClient() as http:
+        return await sdk.converse_async(http, turns, base_url=url, **options)
+
+
+@asynccontextmanager
+async def gateway_to_bedrock(upstream: BedrockUpstream, **settings: Any) -> AsyncIterator[str]:
+    """Serve a fake Bedrock, and a gateway in front of it that signs; yield the gateway's URL."""
+    async with served(upstream, strict=False) as upstream_url:
+        options = {"framing": "invoke_chunks", "key": "aws", "region": "eu-west-1"}
+        config = gateway_config(upstream_url, "anthropic", options=options, **settings)
+        async with served(Gateway(config, environ=ENVIRON)) as url:
+            yield url
+
+
+@forms
+@pytest.mark.parametrize("target", SDKS)
+@clients
+async def test_client_of_bedrock_finishes_a_task(
+    sdk: SDK, target: str, stream: bool, running: Gateways
+) -> None:
+    provider = strict_provider(TASK, server=COMPATIBLE)
+    running.upstream.app = provider.app()
+    assert await converse(sdk, running.urls[target], stream=stream) == READINGS
+    assert_task_was_asked(provider, target)
+
+
+@forms
+@clients
+async def test_client_of_bedrock_finishes_a_task_on_bedrock(sdk: SDK, stream: bool) -> None:
+    """Both sides are signed, each with a key and a region of its own."""
+    upstream = BedrockUpstream(strict_provider(TASK).app())
+    async with gateway_to_bedrock(upstream, **KEYS) as url:
+        assert await converse(sdk, url, stream=stream) == READINGS
+    assert [request.model for request in upstream.requests] == ["m-1", "m-1"]
+
+
+@forms
+@pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
+async def test_other_client_finishes_a_task_on_bedrock(sdk: SDK, stream: bool) -> None:
+    upstream = BedrockUpstream(strict_provider(TASK).app())
+    async with gateway_to_bedrock(upstream) as url, sdk.http.AsyncClient() as http:
+        found = await sdk.converse_async(http, 2, stream=stream, base_url=url)
+    assert found == READINGS
+    second = decode_request(upstream.requests[1].body, path="/model/m-1/invoke")
+    results = [r.tool_call_id for message in second.messages for r in message.tool_results]
+    assert results == ["call_1", "call_2"]
+
+
+@pytest.mark.parametrize("target", SDKS)
+@clients
+async def test_error_of_the_upstream_is_raised(sdk: SDK, target: str, running: Gateways) -> None:
+    error = StreamError("upstream", "slow down", "rate_limit_error", 429)
+    running.upstream.app = strict_provider([error], server=COMPATIBLE).app()
+    with pytest.raises(sdk.status_error, match="slow down") as raised:
+        await converse(sdk, running.urls[target])
+    answer: Any = getattr(raised.value, "response", None)
+    if isinstance(answer, dict):  # of botocore
+        assert answer["Error"] == {"Code": "ThrottlingException", "Message": "slow down"}
+        assert answer["ResponseMetadata"]["HTTPStatusCode"] == 429
+        return
+    assert answer.status_code == 429
+
+
+@pytest.mark.parametrize("target", SDKS)
+@clients
+async def test_cut_is_no_end(sdk: SDK, target: str, running: Gateways) -> None:
+    """boto3 takes a clean end of the bytes for the end of the answer."""
+    running.upstream.app = FakeProvider(ANSWER, faults=[faults.cut(event=3)]).app()
+    with pytest.raises(sdk.stream_error):
+        await converse(sdk, running.urls[target], 1)
+
+
+@clients
+async def test_wrong_secret_is_refused(sdk: SDK, monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream = BedrockUpstream(strict_provider(TASK).app())
+    monkeypatch.setitem(ENVIRON, "AWS_CLIENT_KEYS", f"{KEY_ID}:other")
+    with pytest.raises(sdk.status_error, match="signature"):
+        async with gateway_to_bedrock(upstream, **KEYS) as url:
+            await converse(sdk, url)
+    assert upstream.requests == []
