@@ -13,6 +13,7 @@ NAMES = {
     "openai_chat": "Chat",
     "openai_responses": "Responses",
     "gemini": "Gemini",
+    "bedrock_converse": "Converse",
 }
 
 TARGETS: dict[str, BodyCapabilities] = {
@@ -88,6 +89,8 @@ LOSSES = {
     "detail": ("the resolution of an image", "dropped"),
     "document_as_text": ("a document of plain text", "written as text"),
     "document_dropped": ("a document", "dropped"),
+    "document_renamed": ("the name of a document", "written with legal characters, and unique"),
+    "document_text_added": ("a document without a text beside it", "a text names it"),
     "duplicate_result": ("a second result of a call", "dropped"),
     "effort_changed": ("an effort of reasoning", "written as the nearest"),
     "empty_message_dropped": ("a message without content", "dropped"),
@@ -131,6 +134,7 @@ LOSSES = {
     "title": ("the title of a file", "dropped"),
     "tool_choice": ("a choice of tools without tools", "dropped"),
     "tool_choice_weakened": ("a call that is demanded", "allowed, not demanded"),
+    "tool_declared": ("no tools, beside a history with calls", "those of the calls"),
     "tool_id_changed": ("the id of a call, which an earlier call has", "written with a number"),
     "tool_renamed": ("the name of a tool", "written with legal characters"),
     "tool_result_image_moved": ("an image in a tool result", "in a message of the user after it"),

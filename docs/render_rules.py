@@ -9,7 +9,7 @@ from functools import partial
 
 from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 
 # Second names of servers, which are shown where the first is not.
 ALIASES = {"githubcopilot": "copilot", "llama.cpp": "llamacpp", "moonshot": "kimi", "zai": "glm"}
@@ -84,7 +84,10 @@ def count_rows() -> Iterator[list[str]]:
 _HEAD = ["what is demanded, and the rule", "of whom", "what the provider answers", "seen in"]
 
 TABLES = {
-    "rule_counts": (["rules of", "Anthropic", "Chat", "Responses", "Gemini"], count_rows),
+    "rule_counts": (
+        ["rules of", "Anthropic", "Chat", "Responses", "Gemini", "Converse"],
+        count_rows,
+    ),
     **{f"rules_{dialect}": (_HEAD, partial(rule_rows, dialect)) for dialect in DIALECTS},
 }
 """The heads of the tables of rules, and the functions that return their rows."""

@@ -53,7 +53,7 @@ OWN = {
 # What a room may lack, since its dialect has no such thing or is only read.
 LACKS = {
     "anthropic": {"options"},
-    "bedrock_converse": {"options", "body"},
+    "bedrock_converse": {"options"},
     "gemini": {"options"},
     "gemini_interactions": {
         *("reasoning", "errors", "opaque", "delta_run"),

@@ -20,9 +20,13 @@ DIALECT = Dialect(
     decoder=on_first_use("streamnorm.dialects.bedrock_converse.decode", "ConverseDecoder"),
     encoder=on_first_use("streamnorm.dialects.bedrock_converse.encode", "ConverseEncoder"),
     checker=on_first_use("streamnorm.dialects.bedrock_converse.validate", "ConverseChecker"),
+    request_checks=on_first_use(
+        "streamnorm.dialects.bedrock_converse.validate.requests", "request_checks"
+    ),
     is_terminal=is_terminal,
     framing=EVENTSTREAM,
     capabilities=CAPABILITIES,
+    body=on_first_use("streamnorm.dialects.bedrock_converse.body", "codec"),
     is_request=is_request,
     is_response=is_response,
     endpoints=ENDPOINTS,

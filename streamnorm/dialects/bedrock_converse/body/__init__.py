@@ -1,0 +1,38 @@
+"""Whole bodies of Bedrock's Converse.
+
+Read `request.py` first (a request field by field), `model_options.py` (what only some models
+have), then `messages.py`, `content.py` and `files.py` (the conversation) and `tools.py`;
+`response.py` is the answer, `auxiliary.py` token counts.
+"""
+
+from __future__ import annotations
+
+from streamnorm._core.codec import BodyCodec
+from streamnorm.dialects.bedrock_converse.body.auxiliary import COUNT
+from streamnorm.dialects.bedrock_converse.body.capabilities import REQUEST_CAPABILITIES
+from streamnorm.dialects.bedrock_converse.body.request import read_request, write_request
+from streamnorm.dialects.bedrock_converse.body.response import (
+    read_response,
+    revise_response,
+    write_response,
+)
+from streamnorm.dialects.bedrock_converse.body.tools import tools_from_wire
+
+__all__ = ["codec"]
+
+
+def codec() -> BodyCodec:
+    """Return the codec of Converse's requests and responses."""
+    return _CODEC
+
+
+_CODEC = BodyCodec(
+    capabilities=REQUEST_CAPABILITIES,
+    read_request=read_request,
+    read_tools=tools_from_wire,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    revise_response=revise_response,
+    count=COUNT,
+)

@@ -1,0 +1,164 @@
+"""Messages and the system prompt, in both directions.
+
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html (read
+2026-11-27, botocore 1.44.8).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from msgspec import structs
+
+from streamnorm._core.blocks import (
+    Document,
+    InputBlock,
+    Reasoning,
+    RedactedReasoning,
+    Text,
+)
+from streamnorm._core.bodies.fields import as_object, prefix_path, require_str, unknown_fields
+from streamnorm._core.bodies.request import (
+    InputMessage,
+    Role,
+    Source,
+    same_parts,
+    unchanged_source,
+)
+from streamnorm._core.bodies.table import Writing, unknown_of
+from streamnorm._core.codec import WriteContext
+from streamnorm._core.errors import DecodeError
+from streamnorm.dialects.bedrock_converse.body.content import (
+    ContentWriter,
+    blocks_from_wire,
+    guarded_from_wire,
+    mark_to_wire,
+    text_to_wire,
+)
+from streamnorm.dialects.bedrock_converse.body.files import as_extra, document_names
+from streamnorm.dialects.bedrock_converse.wire import DIALECT
+
+_MESSAGE = frozenset({"role", "content"})
+_ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def message_from_wire(entry: object) -> InputMessage:
+    """Return a message.
+
+    Raises:
+        DecodeError: The role is unknown, or a field has another type than the vendor's.
+    """
+    value = as_object(entry)
+    role = _ROLES.get(require_str(value, "role"))
+    if role is None:
+        raise DecodeError("another role, expected user, assistant or system", path="$.role")
+    try:
+        blocks = tuple(blocks_from_wire(value.get("content")))
+    except DecodeError as exc:
+        raise prefix_path(exc, "$.content") from None
+    extra = as_extra(unknown_fields(value, _MESSAGE))
+    message = InputMessage(role, blocks, extra=extra)
+    return InputMessage(role, blocks, None, extra, Source(DIALECT, value, message))
+
+
+def system_from_wire(system: object) -> tuple[Text, ...]:
+    """Return the texts of a system prompt.
+
+    Raises:
+        DecodeError: A block is neither a text nor a cache point.
+    """
+    texts = blocks_from_wire(system, {"text": _text_from_wire, "guardContent": guarded_from_wire})
+    for number, block in enumerate(texts):
+        if not isinstance(block, Text):
+            problem = "a block of another type, expected a text or a cache point"
+            raise DecodeError(problem, path=f"$[{number}]")
+    return tuple(texts)
+
+
+def _text_from_wire(value: object) -> Text | None:
+    return Text(value) if isinstance(value, str) else None
+
+
+def system_to_wire(system: tuple[Text, ...], writing: Writing) -> list[dict[str, Any]] | None:
+    """Return the system prompt; each cache point stands behind the text that it marks."""
+    written: list[dict[str, Any]] = []
+    for text in system:
+        if text.text:  # the API demands one character
+            written.append(text_to_wire(structs.replace(text, citations=())))
+        if text.cache is not None and written:
+            written.append(mark_to_wire(text.cache))
+    return written or None
+
+
+def messages_to_wire(
+    messages: tuple[InputMessage, ...], context: WriteContext
+) -> list[dict[str, Any]]:
+    """Return the messages of a projected request.
+
+    Consecutive messages of one role become one: the API refuses "A conversation must alternate
+    between user and assistant roles".
+
+    Raises:
+        EncodeError: A block has no legal form.
+    """
+    written: list[dict[str, Any]] = []
+    was_source = False
+    names = document_names(messages)
+    for number, message in enumerate(messages):
+        value = source = unchanged_source(message, DIALECT)
+        if value is None:
+            write = partial(_message_to_wire, message, context, names[number], number)
+            value = context.write_once(message, number, write)
+        if value is None:
+            continue
+        is_source = source is not None  # the client's own messages stay apart, as it wrote them
+        if written and written[-1]["role"] == value["role"] and not (was_source and is_source):
+            context.losses.add("messages_merged", "messages", "written as one message")
+            content = [*written[-1]["content"], *value["content"]]
+            written[-1] = {**written[-1], **value, "content": content}
+        else:
+            written.append(value)
+        was_source = is_source
+    return written
+
+
+def _message_to_wire(
+    message: InputMessage, context: WriteContext, names: list[str], number: int
+) -> dict[str, Any] | None:
+    """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
+    blocks, losses = message.blocks, context.losses
+    if message.role == "assistant":
+        blocks = _put_reasoning_first(blocks, context)
+    content = ContentWriter(context, names).write(blocks, f"messages[{number}]")
+    if not content:
+        losses.add("empty_message_dropped", "messages", "nothing in it was written")
+        return None
+    if any("document" in item for item in content) and not any("text" in item for item in content):
+        # "You must include a text block with documents."
+        losses.add("document_text_added", "messages", "a text beside the document")
+        content.append({"text": _describe_documents(blocks)})
+    return {"role": message.role, "content": content, **unknown_of(message.extra, DIALECT)}
+
+
+def _describe_documents(blocks: tuple[InputBlock, ...]) -> str:
+    count = sum(isinstance(block, Document) for block in blocks)
+    return "[document]" if count == 1 else f"[{count} documents]"
+
+
+def _put_reasoning_first(
+    blocks: tuple[InputBlock, ...], context: WriteContext
+) -> tuple[InputBlock, ...]:
+    """Return the blocks of an answer that begins with its reasoning, if it has any.
+
+    The API refuses to continue an answer with calls that begins with anything else
+    (RooCodeInc/Roo-Code#11238).
+    """
+    if not blocks or isinstance(blocks[0], Reasoning | RedactedReasoning):
+        return blocks
+    thoughts = [b for b in blocks if isinstance(b, Reasoning | RedactedReasoning)]
+    if not thoughts:
+        return blocks
+    others = [b for b in blocks if not isinstance(b, Reasoning | RedactedReasoning)]
+    context.losses.add("order_lost", "messages", "reasoning written first")
+    return same_parts(blocks, (*thoughts, *others))
