@@ -1,11 +1,147 @@
-"""Events in the messages of an AWS event stream."""
+"""Events that are messages of an AWS event stream."""
 
 from __future__ import annotations
 
+import pytest
 from botocore.eventstream import EventStreamBuffer
+from hypothesis import given
+from hypothesis import strategies as st
+from support.bedrock_converse.frames import START, end, event, payload, stop, text
+from support.bedrock_converse.reader import read
 from support.operation_counts import peak
+from support.streams.content import decode
 
-from streamnorm.codec import EVENTSTREAM
+from streamnorm import Completed, Failed, Limits, StreamError, TextDelta
+from streamnorm.codec import EVENTSTREAM, decoder
+from streamnorm.eventstream import encode_message
+from streamnorm.sse import Frame
+
+WHOLE = b"".join((START, text(0, "It snows."), stop(0), end()))
+
+
+def failure(data: bytes) -> StreamError:
+    outcome = decode([data], "bedrock_converse").outcome
+    assert isinstance(outcome, Failed), outcome
+    return outcome.error
+
+
+def test_framing_shows_its_name() -> None:
+    assert repr(EVENTSTREAM) == "Framing('eventstream')"
+    assert EVENTSTREAM.media_type == "application/vnd.amazon.eventstream"
+
+
+def test_message_is_one_event_of_its_type() -> None:
+    splitter = EVENTSTREAM.splitter(Limits())
+    (raw,) = splitter.split(payload("newer", b'{"a":\r\n1}'))
+    assert splitter.parse(raw) == [Frame("newer", '{"a":\r\n1}')]
+    assert splitter.as_event_stream(b"") == b'event: newer\ndata: {"a": 1}\n\n'
+    assert splitter.unterminated() is None
+
+
+def test_payload_of_several_lines_is_read() -> None:
+    spelt = payload("contentBlockDelta", b'{\n"contentBlockIndex":0,\n"delta":{"text":"c"}\n}')
+    events = decode([START + text(0, "a") + text(0, "b") + spelt], "bedrock_converse").events
+    assert events[2:5] == [TextDelta(0, "a"), TextDelta(0, "b"), TextDelta(0, "c")]
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\rb"])
+def test_name_of_an_event_is_one_line(name: str) -> None:
+    error = failure(START + payload(name, b"{}"))
+    assert error.kind == "malformed"
+    assert error.message == f"an event type of {len(name)} characters, expected a name"
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (WHOLE[:-1] + b"\x00", "bytes that do not match their checksum"),
+        (encode_message({":message-type": "new"}, b""), "a message of type 'new'"),
+        (encode_message({":event-type": "messageStart"}, b"{}"), "a message of type ''"),
+    ],
+)
+def test_damaged_stream_is_malformed(data: bytes, problem: str) -> None:
+    error = failure(data)
+    assert error.kind == "malformed"
+    assert error.message.startswith(problem)
+
+
+def test_error_message_ends_the_stream() -> None:
+    headers = {":message-type": "error", ":error-code": "E1", ":error-message": "It broke."}
+    error = failure(START + encode_message(headers, b""))
+    assert (error.kind, error.code, error.message) == ("upstream", "E1", "It broke.")
+
+
+def test_message_beyond_the_bound_is_too_large() -> None:
+    outcome = decode(
+        [START + text(0, "x" * 400)], "bedrock_converse", limits=Limits(max_event_bytes=300)
+    ).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "max_event_bytes"
+
+
+def test_read_that_is_one_event_is_read_without_splitting() -> None:
+    reader = decoder("bedrock_converse")
+    for message in (START, text(0, "a"), text(0, "b"), text(0, "c")):
+        events = reader.feed(message)
+    assert events == [TextDelta(0, "c")]
+    assert reader.frames == 4
+    assert reader.as_event_stream(message).startswith(b"event: contentBlockDelta\ndata: ")
+    # Not a message alike, another kind, no delta.
+    assert reader.feed(text(0, "d")[:-1] + b"\x00")[0].kind == "malformed"
+
+
+def test_other_read_is_split() -> None:
+    reader = decoder("bedrock_converse")
+    for message in (
+        START,
+        text(0, "a"),
+        text(0, "b"),
+        event("contentBlockDelta", contentBlockIndex=0, delta={}),
+    ):
+        events = reader.feed(message)
+    assert events == []
+    assert len(reader.feed(stop(0))) == 1
+
+
+@given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=30), st.integers(1, 99))
+def test_any_bytes_end_in_one_outcome_in_any_chunks(at: int, noise: bytes, size: int) -> None:
+    data = WHOLE[:at] + noise + WHOLE[at:]
+    whole = decode([data], "bedrock_converse")
+    assert whole.outcome is not None
+    assert (
+        decode([data[n : n + size] for n in range(0, len(data), size)], "bedrock_converse") == whole
+    )
+    assert sum(isinstance(each, StreamError) for each in whole.events) <= 1
+
+
+@pytest.mark.parametrize("cut", range(0, len(WHOLE), 7))
+def test_no_prefix_completes_before_the_stop(cut: int) -> None:
+    stopped = len(
+        START + text(0, "It snows.") + stop(0) + event("messageStop", stopReason="end_turn")
+    )
+    is_complete = isinstance(decode([WHOLE[:cut]], "bedrock_converse").outcome, Completed)
+    assert is_complete == (cut == stopped)
+
+
+# Writing
+
+
+def test_events_are_written_as_messages() -> None:
+    writer = EVENTSTREAM.writer
+    assert writer is not None
+    lines = (
+        b'event: messageStart\ndata: {"role":"assistant"}\n\n'
+        b'event: contentBlockDelta\ndata: {"contentBlockIndex":0,"delta":{"text":"a"}}\n\n'
+        b'event: contentBlockDelta\ndata: {"contentBlockIndex":0,"delta":{"text":"b"}}\n\n'
+        b'event: throttlingException\ndata: {"message":"m"}\n\n'
+    )
+    written = writer().write(lines, None)
+    reading = read(written)
+    assert [next(iter(each)) for each in reading.events] == [
+        *("messageStart", "contentBlockDelta", "contentBlockDelta")
+    ]
+    assert reading.error == "throttlingException"
+    assert writer().write(b"", None) == b""
 
 
 def test_event_is_written_as_a_message() -> None:

@@ -1,0 +1,1 @@
+"""Streams and bodies of Amazon Bedrock's Converse."""

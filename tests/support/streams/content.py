@@ -38,6 +38,7 @@ from streamnorm import (
 from streamnorm._core.context_overflow import context_overflow
 from streamnorm._core.ids import escape_id
 from streamnorm._core.ordering import Sequencer
+from streamnorm._registry import framing_of
 from streamnorm.codec import decoder, encoder
 from streamnorm.validation import validate
 
@@ -163,7 +164,11 @@ def encode(events: Iterable[Event], target: str, **options: Any) -> tuple[bytes,
     for event in events:
         for passed in writer.projector.push(event):
             out += [writer.render(ordered) for ordered in sequencer.push(passed)]
-    return b"".join([*out, writer.close()]), writer.losses
+    written = b"".join([*out, writer.close()])
+    framing = framing_of(target)
+    if framing.writer is not None:
+        written = framing.writer().write(written, None)
+    return written, writer.losses
 
 
 def projected(
