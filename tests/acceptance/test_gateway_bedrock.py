@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx2
 import pytest
 from acceptance.bedrock_clients import BEDROCK_SDKS
@@ -29,7 +30,7 @@ from streamnorm.testing import FakeProvider, faults
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
 KEYS = {"aws_client_keys": "env:AWS_CLIENT_KEYS"}
-ENVIRON = {"AWS_CLIENT_KEYS": f"{KEY_ID}:{SECRET}"}
+ENVIRON = {"AWS_CLIENT_KEYS": f"{KEY_ID}:{SECRET}", "BEARERS": "b-1"}
 
 clients = pytest.mark.parametrize("sdk", BEDROCK_SDKS.values(), ids=BEDROCK_SDKS)
 forms = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -121,3 +122,22 @@ async def test_wrong_secret_is_refused(sdk: SDK, monkeypatch: pytest.MonkeyPatch
         async with gateway_to_bedrock(upstream, **KEYS) as url:
             await converse(sdk, url)
     assert upstream.requests == []
+
+
+@pytest.mark.parametrize(("key", "status"), [("b-1", 200), ("b-2", 403)])
+async def test_bearer_opens(key: str, status: int) -> None:
+    upstream = BedrockUpstream(strict_provider([ANSWER]).app())
+    settings = {**KEYS, "client_keys": "env:BEARERS"}
+    async with gateway_to_bedrock(upstream, **settings) as url, httpx2.AsyncClient() as http:
+        client = anthropic.AsyncAnthropicBedrock(
+            api_key=key, aws_region="us-east-1", base_url=url, http_client=http, max_retries=0
+        )
+        asked = client.messages.with_raw_response.create(
+            model="m-1", max_tokens=9, messages=[{"role": "user", "content": "Snow?"}]
+        )
+        try:
+            found = (await asked).status_code
+        except anthropic.PermissionDeniedError as exc:
+            found = exc.status_code
+    assert found == status
+    assert len(upstream.requests) == (status == 200)

@@ -37,6 +37,8 @@ def _launch(program: Path, home: Path, url: str, prompt: str, options: tuple[str
     }
     if "bedrock" in options:
         environ |= _BEDROCK | {"ANTHROPIC_BEDROCK_BASE_URL": url}
+    if "bearer" in options:
+        environ |= {"AWS_BEARER_TOKEN_BEDROCK": _BEARER}
     if "schema" in options:
         arguments += ["--json-schema", json.dumps(_SCHEMA)]
     if "discovery" in options:
@@ -55,6 +57,7 @@ _BEDROCK = {
     "AWS_SECRET_ACCESS_KEY": "secret-of-nobody",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+_BEARER = "bearer-of-the-gateway"
 _FOLLOW_UP = ("Say the second word again.", "FINAL ANSWER: fjäll ✓.")
 
 
@@ -78,6 +81,7 @@ _AGAIN_WHOLE = "after a stream that broke off it asks once more, for no stream"
 _EXPECTED = {
     "follow_up": Expected(3, "answered", "two turns, and the answer to what the user says then"),
     "bedrock": Expected(4, "answered", "two turns, and two models that it probes before"),
+    "bedrock_listed": Expected(2, "answered", "two turns, and the probes are refused"),
     "429_first": Expected(3, "answered", "a request that got a 429 is sent again"),
     "529_first": Expected(3, "answered", "a request that got a 529 is sent again"),
     "cut": Expected(3, "answered", _AGAIN_WHOLE),
@@ -140,6 +144,14 @@ CLAUDE_CODE = Agent(
             environ={
                 "AWS_CLIENT_KEYS": "{AWS_ACCESS_KEY_ID}:{AWS_SECRET_ACCESS_KEY}".format(**_BEDROCK)
             },
+        ),
+        # With a bearer, and of a gateway that has no model that it probes.
+        Variant(
+            "bedrock_listed",
+            options=("bedrock", "bearer"),
+            settings='client_keys = "env:CLIENT_KEYS"' + _LISTED,
+            environ={"CLIENT_KEYS": _BEARER},
+            task=READ_FILES._replace(problems=_models_not_listed),
         ),
         Variant("json_schema", options=("schema",), task=_STRUCTURED),
         Variant(
