@@ -60,6 +60,10 @@ def is_request(body: dict[str, Any]) -> bool:
     # Chat Completions: its messages carry calls beside their content.
     if any(name in message for message in objects_of(messages) for name in _FOREIGN_MESSAGE_FIELDS):
         return False
+    # Bedrock's Converse: its blocks have no type.
+    blocks = [block for each in objects_of(messages) for block in objects_of(each.get("content"))]
+    if any("type" not in block for block in blocks):
+        return False
     if not _REQUEST_FIELDS.isdisjoint(body):
         return True
     choice, tools = body.get("tool_choice"), objects_of(body.get("tools"))
@@ -69,11 +73,7 @@ def is_request(body: dict[str, Any]) -> bool:
     # Chat calls it `parameters`.
     if any("input_schema" in tool for tool in tools):
         return True
-    return any(
-        _is_own_block(block)
-        for message in objects_of(messages)
-        for block in objects_of(message.get("content"))
-    )
+    return any(map(_is_own_block, blocks))
 
 
 def _is_own_block(block: dict[str, Any]) -> bool:

@@ -81,7 +81,13 @@ def request_problems(body: dict[str, Any], operation: str = "Converse") -> str:
 
 
 def response_problems(body: dict[str, Any], operation: str = "Converse") -> str:
-    """Return what botocore's model refuses of a response; "" for nothing."""
+    """Return what botocore's model refuses of a response; "" for nothing.
+
+    Amazon's own answers have `serverToolUsage`, which the model does not know, and traces without
+    fields that it requires.
+    """
+    usage = {name: it for name, it in body["usage"].items() if name != "serverToolUsage"}
+    body = {**body, "usage": usage, "trace": {}}
     return _problems(_with_blobs(body), _service().operation_model(operation).output_shape)
 
 

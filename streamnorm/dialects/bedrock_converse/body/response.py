@@ -122,8 +122,10 @@ def _start_and_deltas(kind: str, value: Any) -> tuple[_Value | None, list[_Value
     match kind:
         case "reasoningContent":
             inner = value.get("reasoningText")
-            fields = [{name: item} for name, item in (inner if is_object(inner) else value).items()]
-            return None, [{kind: field} for field in fields]
+            fields = inner if is_object(inner) else value
+            # A signature ends the text that it signs, wherever it stands in the object.
+            names = sorted(fields, key=lambda name: name == "signature")
+            return None, [{kind: {name: fields[name]}} for name in names]
         case "citationsContent":
             texts = [{"text": part.get("text")} for part in objects_of(value.get("content"))]
             cited = [{"citation": item} for item in objects_of(value.get("citations"))]
