@@ -2,7 +2,8 @@
 
 Events are checked against the grammar, bytes against the strict rules of a dialect.  No code
 is shared with the decoders, which forgive.  Framing is checked here for all dialects, payloads
-by the checker of the dialect.
+by the checker of the dialect.  In an event stream of AWS nothing is read behind a wrong length or
+checksum, since where the next message begins is not known.
 
 Legal in every dialect are blank lines, CR, LF and CRLF, and payloads of several `data`
 lines; in all but Gemini comments and `data:` without a space.
@@ -17,10 +18,12 @@ from typing import overload
 from streamnorm._core import grammar
 from streamnorm._core.bodies.parsing import Body, body_object, lone_surrogate_in
 from streamnorm._core.codec import MAX_PROBLEMS, Checker, Finding, RequestFacts, RequestViolation
+from streamnorm._core.codec.framing import Framing
+from streamnorm._core.codec.layout import StrictReader
 from streamnorm._core.events import Event
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
-from streamnorm._registry import checker, lookup
+from streamnorm._registry import checker, framing_of, lookup
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.profiles.rules import VENDOR, RequestRule, shipped_rules
 from streamnorm.sse import Frame
@@ -34,7 +37,9 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 @overload
 def validate(source: Iterable[Event], /) -> list[Violation]: ...
 @overload
-def validate(source: bytes, /, dialect: str, *, limits: Limits = ...) -> list[Violation]: ...
+def validate(
+    source: bytes, /, dialect: str, *, framing: Framing | None = ..., limits: Limits = ...
+) -> list[Violation]: ...
 
 
 def validate(
@@ -42,6 +47,7 @@ def validate(
     /,
     dialect: str | None = None,
     *,
+    framing: Framing | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> list[Violation]:
     """Return every violation of the protocol in a whole stream; none means that it is legal.
@@ -53,6 +59,7 @@ def validate(
     Args:
         source: All events, or all bytes of the wire.
         dialect: Dialect of the bytes; without it, `source` is events.
+        framing: How events stand in the bytes; None for the framing of the dialect.
         limits: Bounds, of which `max_event_bytes` applies to bytes.
 
     Raises:
@@ -62,7 +69,7 @@ def validate(
         return grammar.validate(source)
     if dialect is None:
         raise TypeError("bytes without a dialect, expected the name of one")
-    validator = Validator(dialect, limits=limits)
+    validator = Validator(dialect, framing=framing, limits=limits)
     return [*validator.feed(source), *validator.close()]
 
 
@@ -73,15 +80,27 @@ class Validator:
 
     Args:
         dialect: Dialect of the bytes.
+        framing: How events stand in the bytes; None for the framing of the dialect.
         limits: Bounds, of which `max_event_bytes` applies.
 
     Raises:
         UnknownDialect: There is no such dialect, or it cannot be checked.
     """
 
-    def __init__(self, dialect: str, *, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        dialect: str,
+        *,
+        framing: Framing | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
         self._checker = checker(dialect)
-        self._framing = _Framing(self._checker, limits.max_event_bytes)
+        strict_reader = framing_of(dialect, framing).layout.strict_reader
+        self._framing: StrictReader = (
+            _StrictLines(self._checker, limits.max_event_bytes)
+            if strict_reader is None
+            else strict_reader(limits.max_event_bytes)
+        )
         self._position = 0
         self._found = 0
 
@@ -92,7 +111,8 @@ class Validator:
     def close(self) -> list[Violation]:
         """Return the violations at the end of the stream."""
         ending = self._bounded(self._judge(self._framing.close()))
-        missing = (Violation(self._position, text) for text in self._checker.missing())
+        left = () if self._framing.has_failed else self._checker.missing()
+        missing = (Violation(self._position, text) for text in left)
         return [*ending, *self._bounded(missing)]
 
     def _judge(self, found: Iterable[Frame | str]) -> Iterator[Violation]:
@@ -119,8 +139,8 @@ class Validator:
         return bounded
 
 
-class _Framing:
-    """Strict reader of frames.
+class _StrictLines:
+    """Strict reader of the frames of server-sent events.
 
     It yields frames and problems, in their order.  A frame that cannot be read is empty.  An
     event without its blank line, which clients drop, is a problem and a frame, so that one
@@ -130,6 +150,8 @@ class _Framing:
         judge: The checker, which says what lines the dialect's clients break on.
         max_event_bytes: Bytes of one event's lines, each with its line end.
     """
+
+    has_failed = False
 
     def __init__(self, judge: Checker, max_event_bytes: int) -> None:
         self._judge = judge

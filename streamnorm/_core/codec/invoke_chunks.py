@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from streamnorm._core.codec.event_messages import (
 )
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout
+from streamnorm._core.codec.strict_messages import StrictChunks
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM, Fatal
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in
@@ -177,7 +179,7 @@ INVOKE_CHUNKS = Framing(
     SUFFIX,
     InvokeChunksSplitter,
     MessagePassthrough,
-    MessageLayout(InvokeChunksSplitter, ChunkContent()),
+    MessageLayout(InvokeChunksSplitter, ChunkContent(), partial(StrictChunks, INVOKE_EXCEPTIONS)),
     InvokeChunksWriter,
 )
 """Events of another dialect in the chunks of Amazon Bedrock's `InvokeModelWithResponseStream`."""

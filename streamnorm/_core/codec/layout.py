@@ -6,7 +6,7 @@ Decoders read a stream as it arrives and need none of this; recordings, faults a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 from streamnorm._core.limits import Limits
@@ -52,15 +52,36 @@ class Rewriter(Protocol):
         ...
 
 
+class StrictReader(Protocol):
+    """Reads a stream for validation: its frames, and what is wrong with the bytes.
+
+    Attributes:
+        has_failed: Whether no further frames can be read, so that none is missing.
+    """
+
+    has_failed: bool
+
+    def feed(self, data: bytes) -> Iterator[Frame | str]:
+        """Yield the frames and problems that are known with `data`, in their order."""
+        ...
+
+    def close(self) -> Iterator[Frame | str]:
+        """Yield the frames and problems at the end of the stream."""
+        ...
+
+
 class StreamLayout(Protocol):
     """The layout of a whole stream in one framing.
 
     Attributes:
         rewriter: How texts in a stream are replaced; None if a stream is lines of text, whose
             bytes can be replaced where they stand.
+        strict_reader: Factory of readers for validation, from the bytes of an event; None for
+            that of lines, which each dialect judges.
     """
 
     rewriter: Rewriter | None
+    strict_reader: Callable[[int], StrictReader] | None
 
     def find_event_ends(self, body: bytes) -> list[int]:
         """Return the offset at which each event ends; bytes behind the last count as one."""
@@ -83,6 +104,7 @@ class LineLayout:
     """The layout of server-sent events."""
 
     rewriter: Rewriter | None = None
+    strict_reader: Callable[[int], StrictReader] | None = None
 
     def find_event_ends(self, body: bytes) -> list[int]:
         """Return the offset at which each event ends, behind its blank line."""

@@ -12,7 +12,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.codec.layout import Replace, Rewriter
+from streamnorm._core.codec.layout import Replace, Rewriter, StrictReader
+from streamnorm._core.codec.strict_messages import StrictMessages
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import EventStreamDecoder, Message
@@ -159,11 +160,16 @@ class MessageLayout:
     Args:
         splitter: Factory of the splitter of its framing.
         content: The texts in a payload.
+        strict_reader: Factory of readers for validation, from the bytes of a message.
     """
 
     def __init__(
-        self, splitter: Callable[[Limits], Splitter], content: PayloadContent | None = None
+        self,
+        splitter: Callable[[Limits], Splitter],
+        content: PayloadContent | None = None,
+        strict_reader: Callable[[int], StrictReader] = StrictMessages,
     ) -> None:
+        self.strict_reader: Callable[[int], StrictReader] | None = strict_reader
         self.rewriter: Rewriter | None = _MessageRewriter(content or PlainContent())
         self._splitter = splitter
 
