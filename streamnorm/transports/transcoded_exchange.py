@@ -8,6 +8,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
+from msgspec import structs
+
+from streamnorm._core.codec import Dialect
 from streamnorm._core.events import Abandoned, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.losses import Loss
@@ -19,7 +22,7 @@ from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, UpstreamRequest
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.transcoding import PassthroughPump, TranscodePump
-from streamnorm.http.urls import path_of, query_of
+from streamnorm.http.urls import path_of, query_of, split_url
 from streamnorm.state import ResponseStore, SyncResponseStore
 from streamnorm.transports.family import Family, RequestT, ResponseT
 from streamnorm.transports.transcoded_responses import ClientResponses, ExchangeStatus
@@ -46,11 +49,13 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         self.status = ExchangeStatus()
         self.result: object = None
         self._family = family
+        received = _read_request(family, request, options.client)
+        route = options.client.endpoints.cloud_route(received.path)
+        if route is not None:
+            options = structs.replace(options, client=options.client.spoken_at(route))
         self._options = options
         self._request = request
-        self._exchange = UpstreamExchange(
-            _read_request(family, request), options, created=time.time()
-        )
+        self._exchange = UpstreamExchange(received, options, created=time.time())
         self._responses = ClientResponses(family, options.client, lookup(options.upstream.dialect))
         self._response: ResponseT | None = None
         self._answer: Answer | None = None
@@ -172,6 +177,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             on_loss=self._options.on_loss,
             on_end=partial(self._exchange.observe, step),
             framing=upstream.framing,
+            to_framing=self._options.client.framing,
         )
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:
@@ -181,8 +187,12 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
                 on_loss(loss)
 
 
-def _read_request(family: Family[RequestT, ResponseT], request: RequestT) -> ClientRequest:
+def _read_request(
+    family: Family[RequestT, ResponseT], request: RequestT, client: Dialect
+) -> ClientRequest:
     wire = family.wire_request(request)
+    spelt = split_url(wire.url).path
+    at_cloud = client.endpoints.cloud_route(spelt) is not None
     headers: dict[str, str] = {}
     for name, value in wire.headers:
         known = headers.get(name.lower())
@@ -190,7 +200,7 @@ def _read_request(family: Family[RequestT, ResponseT], request: RequestT) -> Cli
         headers[name.lower()] = value if known is None else f"{known}, {value}"
     return ClientRequest(
         method=wire.method,
-        path=path_of(wire.url),
+        path=spelt if at_cloud else path_of(wire.url),
         headers=headers,
         body=wire.body,
         query=tuple(query_of(wire.url)),

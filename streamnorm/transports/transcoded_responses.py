@@ -10,6 +10,7 @@ from typing import Any, Generic
 from msgspec import structs
 
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.json import dumps
@@ -123,7 +124,9 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         self, body: TranscodedBody | SyncTranscodedBody, response: ResponseT
     ) -> ResponseT:
         """Return a response whose body is a stream with its first chunk read."""
-        headers = self._headers(response, _STREAM)
+        framing = self._client.framing
+        kind = _STREAM if framing is SSE else {"content-type": framing.media_type}
+        headers = self._headers(response, kind)
         # Status and length of the provider's response belong to its own body.
         return self._family.response(200, headers=headers, stream=body, extensions=_EXTENSIONS)
 
@@ -137,8 +140,7 @@ class ClientResponses(Generic[RequestT, ResponseT]):
         match answer:
             case StreamError():
                 upstream = None if response is None else self._upstream.name
-                failed = encode_error_response(answer, self._client.name, upstream=upstream)
-                return self._respond(failed.status, failed.body, self._headers(response, _JSON))
+                return self._refuse(answer, response, upstream)
             case TranslatedAnswer():
                 return self._respond(200, answer.body, self._headers(response, _JSON))
             case PassthroughAnswer():
@@ -161,11 +163,21 @@ class ClientResponses(Generic[RequestT, ResponseT]):
             case Truncated() if isinstance(cause := exc.__cause__, self._family.request_error):
                 raise cause
             case Failed(error) | Truncated(error):
+                if self._client.cloud is not None:
+                    return self._refuse(error, response, self._upstream.name)
                 status = error_status(error, self._client.name, upstream=self._upstream.name)
                 body = stream.error_body(structs.replace(error, status_hint=status))
                 return self._respond(status, body, self._headers(response, _JSON))
             case _:
                 raise exc
+
+    def _refuse(
+        self, error: StreamError, response: ResponseT | None, upstream: str | None
+    ) -> ResponseT:
+        client = self._client
+        failed = encode_error_response(error, client.name, upstream=upstream, cloud=client.cloud)
+        headers = self._headers(response, _JSON) | failed.headers
+        return self._respond(failed.status, failed.body, headers)
 
     def _respond(self, status: int, body: bytes, headers: Mapping[str, str]) -> ResponseT:
         return self._family.response(status, headers=headers, content=body, extensions=_EXTENSIONS)

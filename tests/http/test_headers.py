@@ -186,3 +186,9 @@ def test_headers_of_a_cloud_pass_from_the_cloud_itself() -> None:
     assert cloud_headers(received, dialect, SSE) == {}
     assert response_headers(received, client, dialect) == {"x-amzn-requestid": "r-1"}
     assert returned("openai_chat", "anthropic", received) == {"x-request-id": "r-1"}
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_chat", "gemini"])
+def test_signature_of_a_request_is_no_key_for_another(upstream: str) -> None:
+    signature = "AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/bedrock/aws4_request"
+    assert sent("anthropic", upstream, {"authorization": signature, "x-amz-date": "now"}) == {}
