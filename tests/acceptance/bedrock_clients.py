@@ -1,4 +1,4 @@
-"""The clients of Amazon Bedrock's InvokeModel: boto3, and Anthropic's SDK for Bedrock."""
+"""The clients of Amazon Bedrock: boto3, and Anthropic's SDK for Bedrock."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ class AnthropicBedrock(Anthropic):
         )
 
 
-class Boto3(SDK):
-    """boto3's `invoke_model` and `invoke_model_with_response_stream`."""
+class _Boto3(SDK):
+    """boto3, whose clients are synchronous and have an HTTP client of their own."""
 
-    dialect = "anthropic"
     status_error = botocore.exceptions.ClientError
     stream_error = botocore.exceptions.EventStreamError
     connection_error = botocore.exceptions.ConnectionError
@@ -53,7 +52,6 @@ class Boto3(SDK):
         raise NotImplementedError  # it needs a base URL
 
     def async_client(self, http: Any, base_url: str | None = None, *, retries: int = 0) -> Any:
-        """Return a client; boto3 has an HTTP client of its own."""
         config = botocore.config.Config(retries={"total_max_attempts": 1 + retries})
         session = boto3.session.Session(region_name=_REGION, **_KEYS)
         client = session.client("bedrock-runtime", endpoint_url=base_url, config=config)
@@ -68,6 +66,18 @@ class Boto3(SDK):
             for client in self._clients:
                 client.close()
             self._clients.clear()
+
+    async def streamed_async(self, client: Any, said: list[Any]) -> Any:
+        return await asyncio.to_thread(self.streamed, client, said)
+
+    async def whole_async(self, client: Any, said: list[Any]) -> Any:
+        return await asyncio.to_thread(self.whole, client, said)
+
+
+class Boto3(_Boto3):
+    """boto3's `invoke_model` and `invoke_model_with_response_stream`."""
+
+    dialect = "anthropic"
 
     def first(self, question: str = "Snow?") -> list[Any]:
         return [{"role": "user", "content": question}]
@@ -88,16 +98,10 @@ class Boto3(SDK):
         with closing(answer["body"]) as events:
             return _message_of(json.loads(event["chunk"]["bytes"]) for event in events)
 
-    async def streamed_async(self, client: Any, said: list[Any]) -> Any:
-        return await asyncio.to_thread(self.streamed, client, said)
-
     def whole(self, client: Any, said: list[Any]) -> Any:
         answer = client.invoke_model(**self._options(said))
         assert answer["contentType"] == "application/json"
         return json.loads(answer["body"].read())["content"]
-
-    async def whole_async(self, client: Any, said: list[Any]) -> Any:
-        return await asyncio.to_thread(self.whole, client, said)
 
     def reading(self, answer: list[dict[str, Any]]) -> Reading:
         return Reading(
@@ -139,4 +143,85 @@ def _message_of(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return blocks
 
 
-BEDROCK_SDKS: dict[str, SDK] = {"anthropic_bedrock": AnthropicBedrock(), "boto3": Boto3()}
+class Boto3Converse(_Boto3):
+    """boto3's `converse` and `converse_stream`."""
+
+    dialect = "bedrock_converse"
+
+    def first(self, question: str = "Snow?") -> list[Any]:
+        return [{"role": "user", "content": [{"text": question}]}]
+
+    def _options(self, said: list[Any]) -> dict[str, Any]:
+        tool = {"name": "get_weather", "inputSchema": {"json": SCHEMA}}
+        return {
+            "modelId": "m-1",
+            "messages": said,
+            "inferenceConfig": {"maxTokens": 500},
+            "toolConfig": {"tools": [{"toolSpec": tool}]},
+        }
+
+    def streamed(self, client: Any, said: list[Any]) -> Any:
+        answer = client.converse_stream(**self._options(said))
+        assert answer["ResponseMetadata"]["RequestId"]
+        with closing(answer["stream"]) as events:
+            return _content_of(events)
+
+    def whole(self, client: Any, said: list[Any]) -> Any:
+        answer = client.converse(**self._options(said))
+        assert answer["usage"]["totalTokens"] >= 0
+        assert answer["metrics"]["latencyMs"] >= 0
+        return answer["output"]["message"]["content"]
+
+    def reading(self, answer: list[dict[str, Any]]) -> Reading:
+        texts = [block["text"] for block in answer if "text" in block]
+        thoughts = [block["reasoningContent"] for block in answer if "reasoningContent" in block]
+        calls = [block["toolUse"] for block in answer if "toolUse" in block]
+        return Reading(
+            "".join(texts),
+            "".join(thought["reasoningText"]["text"] for thought in thoughts),
+            tuple((call["toolUseId"], call["name"], call["input"]) for call in calls),
+        )
+
+    def go_on(self, said: list[Any], answer: list[dict[str, Any]]) -> None:
+        said.append({"role": "assistant", "content": answer})
+        ids = [block["toolUse"]["toolUseId"] for block in answer if "toolUse" in block]
+        results = [{"toolUseId": id, "content": [{"text": "snow"}]} for id in ids]
+        said.append({"role": "user", "content": [{"toolResult": each} for each in results]})
+
+
+def _content_of(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the content of the message that a stream of Converse is."""
+    blocks: dict[int, dict[str, Any]] = {}
+    seen: list[str] = []
+    for event in events:
+        ((kind, fields),) = event.items()
+        seen.append(kind)
+        if kind == "contentBlockStart":
+            blocks[fields["contentBlockIndex"]] = {"toolUse": {**fields["start"]["toolUse"]}}
+        elif kind == "contentBlockDelta":
+            _add(blocks.setdefault(fields["contentBlockIndex"], {}), fields["delta"])
+    assert (seen[0], seen[-2:]) == ("messageStart", ["messageStop", "metadata"])
+    for block in blocks.values():
+        if "toolUse" in block:
+            block["toolUse"]["input"] = json.loads(block["toolUse"].get("input") or "{}")
+    return [block for _, block in sorted(blocks.items())]
+
+
+def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add a delta to a block, whose reasoning nests deeper in a body than in a stream."""
+    ((kind, value),) = delta.items()
+    if kind == "text":
+        block["text"] = block.get("text", "") + value
+        return
+    holder = block.setdefault(kind, {})
+    if kind == "reasoningContent":
+        holder = holder.setdefault("reasoningText", {})
+    for name, text in value.items():
+        holder[name] = holder.get(name, "") + text
+
+
+BEDROCK_SDKS: dict[str, SDK] = {
+    "anthropic_bedrock": AnthropicBedrock(),
+    "boto3": Boto3(),
+    "boto3_converse": Boto3Converse(),
+}
