@@ -36,7 +36,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         epilog=console.format_statuses(_STATUSES),
     )
     exporting.add_argument(
-        "paths", nargs="+", metavar="PATH", help="a recording's .sse, or a directory of them"
+        "paths", nargs="+", metavar="PATH", help="a recording's stream, or a directory of them"
     )
     exporting.add_argument("--out", required=True, metavar="FILE", help="the .har to write")
     exporting.set_defaults(run=_export)

@@ -17,6 +17,7 @@ from streamnorm.cli.streams import (
     WHO_SENT,
     Source,
     add_dialect_option,
+    add_framing_option,
     add_think_tags_option,
     choose_exit_status,
     list_dialects,
@@ -91,11 +92,12 @@ def add_commands(add_parser: console.AddParser) -> None:
         "files",
         metavar="FILE",
         nargs="+",
-        help="a recording's .sse, a body, or - for stdin; with --request any number of bodies,\n"
+        help="a recording's stream, a body, or - for stdin; with --request any number of bodies,\n"
         "of recordings' .json, and of directories of them",
     )
     validate.add_argument("--request", action="store_true", help="check requests, not a stream")
     add_dialect_option(validate, "--from", "--dialect")
+    add_framing_option(validate)
     validate.add_argument(
         "--server",
         metavar="NAME",
@@ -112,7 +114,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    source = Source(arguments.file, arguments.source, arguments.server)
+    source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
     reads = source.load_reads()
     targets = list_writable_dialects() if arguments.to is None else [encoder(arguments.to).dialect]
     survey = _make_survey(source, arguments, targets, timed=reads is not None)
@@ -189,7 +191,7 @@ def _require_one_stream(parser: console.Parser, arguments: argparse.Namespace) -
             parse_server(arguments.server)
         except argparse.ArgumentTypeError as exc:
             parser.error(f"argument --server: {exc}")
-    return Source(first, arguments.source, arguments.server)
+    return Source(first, arguments.source, arguments.server, arguments.framing)
 
 
 def _make_survey(
@@ -201,6 +203,7 @@ def _make_survey(
         server=source.server,
         think_tags=arguments.think_tags,
         timed=timed,
+        framing=source.framing,
     )
 
 

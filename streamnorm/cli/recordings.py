@@ -80,7 +80,7 @@ def add_commands(add_parser: console.AddParser) -> None:
         description="Listen on 127.0.0.1, and answer with recordings. Ctrl-C ends it.",
         epilog=console.format_statuses({**_STATUSES, _UNRECORDED: "a request had no recording"}),
     )
-    replay.add_argument("path", metavar="PATH", help="a recording's .sse, or a directory")
+    replay.add_argument("path", metavar="PATH", help="a recording's stream, or a directory")
     console.add_port(replay)
     replay.add_argument(
         "--speed",

@@ -9,17 +9,25 @@ from io import FileIO
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.errors import NotAStream, RecordingError, did_you_mean
 from streamnorm._core.events import Event, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
 from streamnorm._core.losses import ReasoningField
-from streamnorm._registry import DIALECTS, lookup
+from streamnorm._registry import DIALECTS, FRAMINGS, framing_of, lookup
 from streamnorm._transcoder import Transcoder
 from streamnorm.cli import console
 from streamnorm.codec import decoder
 from streamnorm.inspect.survey import list_writable_dialects
-from streamnorm.recording.format import Companion, RecordedRead, reads_of, split_name
+from streamnorm.recording.format import (
+    STREAM_SUFFIXES,
+    Companion,
+    RecordedRead,
+    reads_of,
+    split_name,
+)
 from streamnorm.recording.recording import load_companion
 
 STATUSES = {
@@ -56,8 +64,9 @@ def list_dialects(names: list[str]) -> str:
 def make_source_options() -> console.Parser:
     """Return a parser with the options of every command that reads a stream."""
     common = console.Parser(add_help=False)
-    common.add_argument("file", metavar="FILE", help="a recording's .sse, a body, or - for stdin")
+    common.add_argument("file", metavar="FILE", help="a recording's stream, a body, or - for stdin")
     add_dialect_option(common, "--from")
+    add_framing_option(common)
     add_server_option(common)
     add_think_tags_option(common)
     return common
@@ -72,6 +81,31 @@ def add_dialect_option(command: argparse.ArgumentParser, *names: str) -> None:
         help=f"dialect of FILE: {list_dialects([*DIALECTS])};"
         " default: its companion's, or what the first frames show",
     )
+
+
+def add_framing_option(command: argparse.ArgumentParser) -> None:
+    """Add `--framing`, how events stand in the bytes that a command reads."""
+    command.add_argument(
+        "--framing",
+        type=parse_framing,
+        metavar="NAME",
+        help=f"how events stand in FILE: {', '.join(FRAMINGS)};"
+        " default: its companion's, or that of the dialect",
+    )
+
+
+def parse_framing(name: str) -> Framing:
+    """Return a framing by its name.
+
+    Raises:
+        argparse.ArgumentTypeError: There is none of that name.
+    """
+    framing = FRAMINGS.get(name)
+    if framing is None:
+        raise argparse.ArgumentTypeError(
+            f"{name!r}, expected {', '.join(FRAMINGS)}{did_you_mean(name, FRAMINGS)}"
+        )
+    return framing
 
 
 def add_target_options(command: argparse.ArgumentParser) -> None:
@@ -118,17 +152,27 @@ class Source:
         file: Path of the file; `-` for stdin.
         dialect: Dialect that the user names; None for the companion's.
         server: Server that the user names; None for the companion's.
+        framing: Framing that the user names; None for that of the companion or the dialect.
 
     Attributes:
         name: Name of the file, for messages.
         dialect: Dialect to read as; None to detect it.
         server: Server to read as; None if it is unknown.
+        framing: How events stand in the bytes of a stream.
 
     Raises:
         RecordingError: The companion is damaged.
+        UsageError: The file is an event stream of AWS, and nothing says what is in it.
+        UnknownDialect: There is no such dialect.
     """
 
-    def __init__(self, file: str, dialect: str | None, server: str | None = None) -> None:
+    def __init__(
+        self,
+        file: str,
+        dialect: str | None,
+        server: str | None = None,
+        framing: Framing | None = None,
+    ) -> None:
         self._file = file
         self.name = "standard input" if file == "-" else file
         self.dialect = dialect
@@ -138,6 +182,7 @@ class Source:
         if self.dialect is None and self._companion.dialect in DIALECTS:
             self.dialect = self._companion.dialect
             self.server = self.server or self._companion.server
+        self.framing = framing or self._find_framing()
 
     def read_chunks(self) -> Iterator[bytes]:
         """Yield the bytes as they arrive.
@@ -214,7 +259,7 @@ class Source:
         # A stream that was read, or an error of the provider.
         if self.dialect is None or choose_exit_status(outcome) in (0, 1):
             return
-        probe = decoder()
+        probe = decoder(framing=self.framing)
         probe.feed(self._head)
         known = lookup(self.dialect)
         if probe.dialect and probe.dialect not in (known.name, known.variant_of):
@@ -250,6 +295,18 @@ class Source:
                 raise
             return Companion(1)
 
+    def _find_framing(self) -> Framing:
+        """Return the framing that the companion or the dialect says."""
+        stated = self._companion.framing
+        framing = framing_of(self.dialect, None if stated is UNSET else FRAMINGS.get(stated))
+        suffix = split_name(Path(self._file))[1]
+        if suffix in STREAM_SUFFIXES and suffix != framing.suffix:
+            raise console.UsageError(
+                f"{self._file}: a stream {suffix} in framing {framing.name}, expected --framing"
+                f" {' or '.join(name for name, f in FRAMINGS.items() if f.suffix == suffix)}"
+            )
+        return framing
+
 
 def choose_exit_status(outcome: Outcome | None) -> int:
     """Return the exit status of a command whose stream ended so."""
@@ -270,8 +327,8 @@ def add_commands(add_parser: console.AddParser) -> None:
     transcode = add_parser(
         "transcode",
         parents=[common],
-        help="write the stream as another dialect's SSE",
-        description="Write SSE on stdout as it becomes known, losses on stderr.",
+        help="write the stream as another dialect's",
+        description="Write the stream on stdout as it becomes known, losses on stderr.",
         epilog=console.format_statuses({**STATUSES, 5: "losses with --strict"}),
     )
     add_target_options(transcode)
@@ -309,7 +366,7 @@ def add_commands(add_parser: console.AddParser) -> None:
 
 
 def _transcode(arguments: argparse.Namespace) -> int:
-    source = Source(arguments.file, arguments.source, arguments.server)
+    source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
     transcoder = Transcoder(
         source.dialect,
         arguments.to,
@@ -321,6 +378,7 @@ def _transcode(arguments: argparse.Namespace) -> int:
         verbatim=not arguments.normalize,
         include_usage=not arguments.no_usage,
         reasoning=_REASONING[arguments.reasoning],
+        framing=source.framing,
     )
     for chunk in source.read_chunks():
         console.write(transcoder.feed(chunk))
@@ -332,8 +390,13 @@ def _transcode(arguments: argparse.Namespace) -> int:
 
 
 def _decode(arguments: argparse.Namespace) -> int:
-    source = Source(arguments.file, arguments.source, arguments.server)
-    decoding = decoder(source.dialect, server=source.server, think_tags=arguments.think_tags)
+    source = Source(arguments.file, arguments.source, arguments.server, arguments.framing)
+    decoding = decoder(
+        source.dialect,
+        server=source.server,
+        think_tags=arguments.think_tags,
+        framing=source.framing,
+    )
     line = console.encode_json if arguments.json else _encode_event
     for chunk in source.read_chunks():
         console.write([line(event) for event in decoding.feed(chunk)])

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.codec import Decoder
+from streamnorm._core.codec.framing import Framing
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import (
     Event,
@@ -25,11 +26,11 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
-from streamnorm._registry import DIALECTS, checker
+from streamnorm._registry import DIALECTS, checker, framing_of
 from streamnorm._transcoder import Transcoder
 from streamnorm.codec import decoder
 from streamnorm.inspect.summary import StreamSummary, Track
-from streamnorm.sse import Frame, SSEDecoder
+from streamnorm.sse import Frame
 from streamnorm.validation import Validator
 
 _MAX_GAPS = 3
@@ -143,6 +144,7 @@ class DeferredValidator:
 
     Args:
         decoder: The decoder of the stream, which is fed before the validator.
+        framing: How events stand in the bytes.
         limits: Bounds of the validator.
 
     Attributes:
@@ -150,10 +152,11 @@ class DeferredValidator:
         unchecked: Reason why the stream is not validated; empty if it is validated.
     """
 
-    def __init__(self, decoder: Decoder, limits: Limits) -> None:
+    def __init__(self, decoder: Decoder, framing: Framing, limits: Limits) -> None:
         self.violations: list[Violation] = []
         self.unchecked = ""
         self._decoder = decoder
+        self._framing = framing
         self._limits = limits
         self._stored = bytearray()
         self._frames = 0
@@ -184,7 +187,7 @@ class DeferredValidator:
         dialect = self._decoder.dialect
         try:
             if self._validator is None:
-                self._validator = Validator(dialect, limits=self._limits)
+                self._validator = Validator(dialect, framing=self._framing, limits=self._limits)
             for frame in islice(frames, _VARIANT_FRAMES - self._frames):
                 self._frames += 1
                 for known in DIALECTS.values():
@@ -193,7 +196,8 @@ class DeferredValidator:
         except UnknownDialect as exc:
             self._leave_unchecked(str(exc))
             return
-        if not (self._decoder.is_plain or self._decoder.is_body):
+        is_text = self._framing.layout.rewriter is None
+        if is_text and not (self._decoder.is_plain or self._decoder.is_body):
             self._leave_unchecked("its format is not server-sent events")
             return
         self.violations += self._validator.feed(bytes(self._stored))
@@ -259,6 +263,7 @@ class Survey:
         server: Name of the server (for example `qianfan`); enables its quirks.
         think_tags: Read `<think>…</think>` at the start of an answer as reasoning.
         timed: Whether the times of the reads are known.
+        framing: How events stand in the bytes; None for the framing of the dialect.
         limits: Bounds of the decoder.
 
     Raises:
@@ -273,18 +278,30 @@ class Survey:
         server: str | None = None,
         think_tags: bool = False,
         timed: bool = False,
+        framing: Framing | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
     ) -> None:
-        self._decoder = decoder(dialect, server=server, think_tags=think_tags, limits=limits)
+        framing = framing_of(dialect, framing)
+        self._decoder = decoder(
+            dialect, server=server, think_tags=think_tags, limits=limits, framing=framing
+        )
         self._transcoders = {
-            name: Transcoder(dialect, name, server=server, think_tags=think_tags, limits=limits)
+            name: Transcoder(
+                dialect,
+                name,
+                server=server,
+                think_tags=think_tags,
+                limits=limits,
+                framing=framing,
+            )
             for name in targets
         }
         self._summary = StreamSummary(limits=limits)
         # Counts frames, because a decoder does not read beyond the end of the message.
-        self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes)
+        self._frames = framing.layout.frame_reader(limits)
+        self._is_text = framing.layout.rewriter is None
         self._clock = Clock() if timed else None
-        self._validator = DeferredValidator(self._decoder, limits)
+        self._validator = DeferredValidator(self._decoder, framing, limits)
         self._server = server
         self._bytes = 0
 
@@ -297,11 +314,11 @@ class Survey:
         """
         self._bytes += len(data)
         if self._clock is not None:
-            self._clock.advance(gap_ms, self._sse.frames)
+            self._clock.advance(gap_ms, self._frames.frames)
             self._summary.now_ms = self._clock.now_ms
         self._extend(self._decoder.feed(data))
         # Another format is converted, and what may be a body that is no stream is withheld.
-        frames = self._sse.feed(self._decoder.as_event_stream(data))
+        frames = self._frames.feed(self._decoder.as_event_stream(data) if self._is_text else data)
         self._validator.feed(data, frames)
         for transcoder in self._transcoders.values():
             if transcoder.outcome is None:
@@ -336,7 +353,7 @@ class Survey:
             model=summary.start.model,
             bytes=self._bytes,
             # In a body of another format than SSE, only the decoder finds frames.
-            frames=max(self._sse.frames, self._decoder.frames),
+            frames=max(self._frames.frames, self._decoder.frames),
             events=summary.events,
             cell_width=summary.cell_width,
             tracks=tuple(summary.tracks),

@@ -1,0 +1,139 @@
+"""The commands on event streams of AWS: the file's companion, or an option, says what is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.bedrock.chunks import EVENTS, chunk, exception, invoked
+
+from streamnorm.cli import main
+from streamnorm.codec import INVOKE_CHUNKS
+from streamnorm.recording import RecordedResponse, Recording
+from streamnorm.recording.format import Companion, RecordedRead
+from streamnorm.sse import SSEDecoder
+
+Out = pytest.CaptureFixture[str]
+
+MESSAGES = [chunk(event) for event in EVENTS]
+BODY = b"".join(MESSAGES)
+NAMED = ["--framing", "invoke_chunks"]
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """An event stream without a companion."""
+    path = tmp_path / "bare.eventstream"
+    path.write_bytes(BODY)
+    return path
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """An event stream with a companion."""
+    companion = Companion(
+        1, "anthropic", "invoke_chunks", response=RecordedResponse(body=".eventstream")
+    )
+    reads = [RecordedRead(10, len(MESSAGES[0])), RecordedRead(20, len(BODY) - len(MESSAGES[0]))]
+    Recording(BODY, companion, reads=reads).save(tmp_path / "recorded")
+    return tmp_path / "recorded.eventstream"
+
+
+def test_companion_says_the_framing(recorded: Path, capsys: Out) -> None:
+    assert main(["decode", "--json", str(recorded)]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["text"] for event in found if event["event"] == "text_delta"] == ["It snows."]
+    assert main(["validate", str(recorded)]) == 0
+    assert capsys.readouterr().out == "0 violations in 6 frames of anthropic\n"
+    assert main(["decode", "--from", "anthropic", str(recorded)]) == 0
+
+
+def test_option_says_the_framing(bare: Path, capsys: Out) -> None:
+    assert main(["validate", *NAMED, str(bare)]) == 0
+    assert capsys.readouterr().out == "0 violations in 6 frames of anthropic\n"
+    named = bare.rename(bare.with_suffix(".bin"))
+    assert main(["validate", *NAMED, "--from", "anthropic", str(named)]) == 0
+
+
+@pytest.mark.parametrize("command", ["decode", "inspect", "validate"])
+@pytest.mark.parametrize("options", [[], ["--from", "anthropic"]])
+def test_event_stream_that_nothing_names_is_wrong_usage(
+    command: str, options: list[str], bare: Path, capsys: Out
+) -> None:
+    assert main([command, *options, str(bare)]) == 2
+    told = f"{bare}: a stream .eventstream in framing sse, expected --framing invoke_chunks"
+    assert capsys.readouterr() == ("", f"streamnorm: {told} or eventstream\n")
+
+
+def test_unknown_framing_is_wrong_usage(bare: Path, capsys: Out) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["decode", "--framing", "chunks", str(bare)])
+    assert caught.value.code == 2
+    told = "argument --framing: 'chunks', expected sse, invoke_chunks, eventstream"
+    assert told in capsys.readouterr().err
+
+
+def test_dialect_says_the_framing(bare: Path, capsys: Out) -> None:
+    assert main(["decode", "--from", "bedrock_converse", str(bare)]) != 2
+    assert "expected --framing" not in capsys.readouterr().err
+
+
+def test_stream_is_written_as_another_dialects(
+    recorded: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["transcode", "--to", "openai_chat", str(recorded)]) == 0
+    frames = SSEDecoder().feed(capfdbinary.readouterr().out)
+    assert frames[-1].data == "[DONE]"
+    assert main(["transcode", "--to", "anthropic", str(recorded)]) == 0
+    frames = SSEDecoder().feed(capfdbinary.readouterr().out)
+    assert [frame.event for frame in frames] == [event["type"] for event in EVENTS]
+
+
+def test_frames_and_times_are_shown(recorded: Path, capsys: Out) -> None:
+    assert main(["inspect", "--frames", "--json", str(recorded)]) == 0
+    *frames, report = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(frame["event"], frame["ms"]) for frame in frames] == [
+        (event["type"], 30 if n else 10) for n, event in enumerate(EVENTS)
+    ]
+    assert json.loads(frames[2]["data"]) == EVENTS[2]
+    assert (report["dialect"], report["frames"], report["violations"]) == ("anthropic", 6, [])
+    assert report["timing"]["end_ms"] == 30
+    assert main(["inspect", str(recorded)]) == 0
+    assert "It snows." in capsys.readouterr().out
+
+
+def test_exception_is_a_frame_and_the_outcome(bare: Path, capsys: Out) -> None:
+    bare.write_bytes(MESSAGES[0] + exception("throttlingException", message="too fast"))
+    assert main(["inspect", "--frames", *NAMED, str(bare)]) == 1
+    out = capsys.readouterr().out
+    assert "throttlingException" in out
+    assert "the provider reported an error (throttlingException, 429, retryable): too fast" in out
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (2, "lengths that do not match their checksum, in the message at byte {}"),
+        (40, "bytes that do not match their checksum, in the message at byte {}"),
+    ],
+)
+def test_wrong_bytes_are_named_by_their_offset(at: int, told: str, bare: Path, capsys: Out) -> None:
+    wrong = bytearray(BODY)
+    wrong[len(MESSAGES[0]) + at] ^= 1
+    bare.write_bytes(wrong)
+    told = told.format(len(MESSAGES[0]))
+    assert main(["decode", *NAMED, str(bare)]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"streamnorm: malformed: {told}"
+    assert main(["validate", *NAMED, str(bare)]) == 4
+    assert capsys.readouterr().out.startswith(f"frame 1: {told}, expected a message\n")
+
+
+def test_recordings_of_a_directory_are_exported(recorded: Path, capsys: Out) -> None:
+    har = recorded.with_suffix(".har")
+    assert main(["export", str(recorded.parent), "--out", str(har)]) == 0
+    assert main(["import", str(har), "--out", str(recorded.parent / "again")]) == 0
+    (path,) = (recorded.parent / "again").glob("*.eventstream")
+    found = Recording.load(path)
+    assert (found.framing, invoked(found.body).events) == (INVOKE_CHUNKS, [*EVENTS])
