@@ -33,6 +33,7 @@ CALLS: list[Any] = [
 ANSWER = "It snows in both."
 _SIGNED = {
     "anthropic": Reasoning(("It is winter.",), "c2ln", "anthropic"),
+    "bedrock_converse": Reasoning(("It is winter.",), "c2ln", "anthropic"),
     "openai_responses": Reasoning(("It is winter.",), "gAAAAAB0", "openai", id="rs_1"),
 }
 

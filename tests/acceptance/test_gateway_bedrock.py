@@ -5,6 +5,7 @@ python -m pytest -m "" tests/acceptance/test_gateway_bedrock.py
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,12 +47,19 @@ async def converse(sdk: SDK, url: str, turns: int = 2, **options: Any) -> Any:
         return await sdk.converse_async(http, turns, base_url=url, **options)
 
 
+OPERATIONS: dict[str, dict[str, str]] = {"anthropic": {"framing": "invoke_chunks"}}
+OPERATIONS["bedrock_converse"] = {}
+operations = pytest.mark.parametrize("dialect", OPERATIONS)
+
+
 @asynccontextmanager
-async def gateway_to_bedrock(upstream: BedrockUpstream, **settings: Any) -> AsyncIterator[str]:
+async def gateway_to_bedrock(
+    upstream: BedrockUpstream, dialect: str = "anthropic", **settings: Any
+) -> AsyncIterator[str]:
     """Serve a fake Bedrock, and a gateway in front of it that signs; yield the gateway's URL."""
     async with served(upstream, strict=False) as upstream_url:
-        options = {"framing": "invoke_chunks", "key": "aws", "region": "eu-west-1"}
-        config = gateway_config(upstream_url, "anthropic", options=options, **settings)
+        options = {**OPERATIONS[dialect], "key": "aws", "region": "eu-west-1"}
+        config = gateway_config(upstream_url, dialect, options=options, **settings)
         async with served(Gateway(config, environ=ENVIRON)) as url:
             yield url
 
@@ -69,23 +77,31 @@ async def test_client_of_bedrock_finishes_a_task(
 
 
 @forms
+@operations
 @clients
-async def test_client_of_bedrock_finishes_a_task_on_bedrock(sdk: SDK, stream: bool) -> None:
+async def test_client_of_bedrock_finishes_a_task_on_bedrock(
+    sdk: SDK, dialect: str, stream: bool
+) -> None:
     """Both sides are signed, each with a key and a region of its own."""
     upstream = BedrockUpstream(strict_provider(TASK).app())
-    async with gateway_to_bedrock(upstream, **KEYS) as url:
+    async with gateway_to_bedrock(upstream, dialect, **KEYS) as url:
         assert await converse(sdk, url, stream=stream) == READINGS
     assert [request.model for request in upstream.requests] == ["m-1", "m-1"]
+    assert '"c2ln"' in json.dumps(upstream.requests[1].body)  # the signature of the reasoning
 
 
 @forms
+@operations
 @pytest.mark.parametrize("sdk", SDKS.values(), ids=SDKS)
-async def test_other_client_finishes_a_task_on_bedrock(sdk: SDK, stream: bool) -> None:
+async def test_other_client_finishes_a_task_on_bedrock(
+    sdk: SDK, dialect: str, stream: bool
+) -> None:
     upstream = BedrockUpstream(strict_provider(TASK).app())
-    async with gateway_to_bedrock(upstream) as url, sdk.http.AsyncClient() as http:
+    async with gateway_to_bedrock(upstream, dialect) as url, sdk.http.AsyncClient() as http:
         found = await sdk.converse_async(http, 2, stream=stream, base_url=url)
     assert found == READINGS
-    second = decode_request(upstream.requests[1].body, path="/model/m-1/invoke")
+    end = "invoke" if dialect == "anthropic" else "converse"
+    second = decode_request(upstream.requests[1].body, path=f"/model/m-1/{end}")
     results = [r.tool_call_id for message in second.messages for r in message.tool_results]
     assert results == ["call_1", "call_2"]
 

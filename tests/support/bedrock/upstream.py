@@ -1,18 +1,24 @@
-"""Amazon Bedrock as an upstream: InvokeModel in front of a fake provider, signatures checked."""
+"""Amazon Bedrock as an upstream: its operations before a fake provider, signatures checked."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from streamnorm.eventstream import encode_message
+from streamnorm.sse import SSEDecoder
 from support.bedrock.chunks import of_sse
 from support.bedrock.signatures import assert_signed
 
 __all__ = ["BedrockUpstream", "InvokedRequest"]
 
-_PATH = re.compile(r"/model/(?P<model>[^/]+)/(?P<operation>invoke|invoke-with-response-stream)")
+_PATH = re.compile(
+    r"/model/(?P<model>[^/]+)"
+    r"/(?P<operation>invoke|invoke-with-response-stream|converse|converse-stream)"
+)
 _STREAM = b"application/vnd.amazon.eventstream"
 
 
@@ -29,10 +35,11 @@ class InvokedRequest(NamedTuple):
 
 
 class BedrockUpstream:
-    """An ASGI application that answers InvokeModel as a provider of Anthropic's dialect does.
+    """An ASGI application that answers InvokeModel and Converse.
 
     Args:
-        provider: The application of the provider, which is asked at `/v1/messages`.
+        provider: The application of the provider.  It is asked for an invocation at
+            `/v1/messages`, and answers in server-sent events.
         region: Region of AWS in which requests are signed; None for those with another key.
 
     Attributes:
@@ -59,31 +66,28 @@ class BedrockUpstream:
             assert_signed(scope["method"], url, headers, body, region=self._region)
         found = _PATH.fullmatch(target)
         assert found is not None, target
-        model, streams = unquote(found["model"]), found["operation"] != "invoke"
+        model, operation = unquote(found["model"]), found["operation"]
         fields = json.loads(body)
-        assert {"model", "stream"}.isdisjoint(fields)
+        assert {"model", "stream", "modelId"}.isdisjoint(fields)
         self.requests.append(InvokedRequest(model, fields))
-        await self._ask(scope, model, fields, send, receive, streams=streams)
+        streams = operation.endswith("stream")
+        frame, asked = _messages_of, scope
+        if operation.startswith("invoke"):
+            frame = of_sse
+            asked, body = _as_messages(scope, model, fields, streams=streams)
+        await self._ask(asked, body, frame, send, receive, streams=streams)
 
     async def _ask(
         self,
-        scope: Any,
-        model: str,
-        fields: dict[str, Any],
+        asked: Any,
+        body: bytes,
+        frame: Callable[[bytes], bytes],
         send: Any,
         receive: Any,
         *,
         streams: bool,
     ) -> None:
         """Ask the provider, and send its answer in the framing of Bedrock."""
-        own = {"anthropic_version", "anthropic_beta"}
-        rest = {name: value for name, value in fields.items() if name not in own}
-        body = json.dumps({"model": model, "stream": streams, **rest}).encode()
-        headers = [(b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01")]
-        if betas := fields.get("anthropic_beta"):
-            headers.append((b"anthropic-beta", ",".join(betas).encode()))
-        path = "/v1/messages"
-        asked = {**scope, "path": path, "raw_path": path.encode(), "headers": headers}
         received = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[Any] = []
 
@@ -95,9 +99,41 @@ class BedrockUpstream:
 
         await self._provider(asked, receive_again, keep)
         start, data = sent[0], b"".join(message.get("body", b"") for message in sent[1:])
-        if streams and start["status"] == 200:
+        is_framed = (b"content-type", _STREAM) in start["headers"]
+        if streams and start["status"] == 200 and not is_framed:
             start = {**start, "headers": [(b"content-type", _STREAM)]}
-            data = of_sse(data)
+            data = frame(data)
         kept = [pair for pair in start["headers"] if pair[0] != b"content-length"]
         await send({**start, "headers": [*kept, (b"x-amzn-requestid", b"r-1")]})
         await send({"type": "http.response.body", "body": data})
+
+
+def _as_messages(
+    scope: Any, model: str, fields: dict[str, Any], *, streams: bool
+) -> tuple[Any, bytes]:
+    """Return scope and body of an invocation as those of the vendor's own API."""
+    own = {"anthropic_version", "anthropic_beta"}
+    rest = {name: value for name, value in fields.items() if name not in own}
+    headers = [(b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01")]
+    if betas := fields.get("anthropic_beta"):
+        headers.append((b"anthropic-beta", ",".join(betas).encode()))
+    path = "/v1/messages"
+    asked = {**scope, "path": path, "raw_path": path.encode(), "headers": headers}
+    return asked, json.dumps({"model": model, "stream": streams, **rest}).encode()
+
+
+def _messages_of(data: bytes) -> bytes:
+    """Return the events of a Converse stream as Bedrock sends them."""
+    return b"".join(
+        [
+            encode_message(
+                {
+                    ":event-type": frame.event,
+                    ":content-type": "application/json",
+                    ":message-type": "event",
+                },
+                frame.data.encode(),
+            )
+            for frame in SSEDecoder().feed(data)
+        ]
+    )
