@@ -25,6 +25,7 @@ from streamnorm._core.gate import Gate
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Note
 from streamnorm._core.messages import Message
+from streamnorm._registry import framing_of
 from streamnorm._transcoder import Transcoder
 from streamnorm.codec import decoder
 
@@ -74,8 +75,10 @@ class Pump(ABC, Generic[T]):
         failure: Exception to raise once `pending` is empty.
         cause: The source's exception, if it failed.
         settled: Whether `on_end` was called.
+        media_type: `content-type` of the bytes that are returned, or that are read if none are.
     """
 
+    media_type: str
     settled = True  # for `__del__`, if `__init__` raises
 
     def __init__(
@@ -278,6 +281,7 @@ class DecodingPump(Pump[T]):
         **options: Unpack[DecoderKeywords],
     ) -> None:
         limits = options.get("limits", Limits())
+        self.media_type = framing_of(dialect, options.get("framing")).media_type
         self._decoder = decoder(dialect, **options)
         self._accumulator = Accumulator(limits=limits) if keep_message else UsageAccumulator()
         super().__init__(head, self._decoder, dialect=dialect, limits=limits, on_end=on_end)

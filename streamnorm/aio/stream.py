@@ -62,6 +62,11 @@ class _StreamBase(Generic[T]):
         return self._pump.dialect
 
     @property
+    def media_type(self) -> str:
+        """The `content-type` of the bytes that are returned, or that are read if none are."""
+        return self._pump.media_type
+
+    @property
     def message(self) -> Message:
         """The message as far as it has arrived.
 

@@ -11,7 +11,7 @@ from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._core.messages import Message
-from streamnorm._registry import encoder
+from streamnorm._registry import encoder, framing_of
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm._upstream.passthrough import PassthroughStream
 from streamnorm.aio.pump import Head, OnEnd, Pump
@@ -32,6 +32,7 @@ class TranscodePump(Pump[bytes]):
         **options: Unpack[TranscodeOptions],
     ) -> None:
         self._transcoder = Transcoder(dialect, to, **options)
+        self.media_type = framing_of(to, options.get("to_framing")).media_type
         limits = options.get("limits", Limits())
         self._to = to
         self._bytes_sent = False

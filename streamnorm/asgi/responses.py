@@ -99,6 +99,8 @@ class EventStreamResponse(_StreamResponse):
     if it cannot, the response is left incomplete.  The stream is closed on every path, as
     soon as the client disconnects.
 
+    Its `content-type` is that of the framing in which the stream is written.
+
     If Starlette is imported, an instance is also a `starlette.responses.Response`.
 
     Args:
@@ -106,7 +108,7 @@ class EventStreamResponse(_StreamResponse):
         status: HTTP status of the response if the stream begins.
         headers: Further headers; they override the default ones.
         keepalive_s: Seconds of silence after which a ping in the client's dialect is
-            sent; None to send none.
+            sent; None to send none.  An event stream of AWS has no pings.
 
     Attributes:
         status_code: The HTTP status.
@@ -124,7 +126,11 @@ class EventStreamResponse(_StreamResponse):
         headers: Mapping[str, str] | None = None,
         keepalive_s: float | None = None,
     ) -> None:
-        super().__init__(stream, status, EVENT_STREAM_HEADERS, headers)
+        defaults = EVENT_STREAM_HEADERS
+        # Only lines of text have a charset.
+        if stream.media_type != self.media_type:
+            defaults = {**defaults, "content-type": stream.media_type}
+        super().__init__(stream, status, defaults, headers)
         self._keepalive_s = keepalive_s
 
     async def _respond(self, exchange: Exchange) -> None:
