@@ -308,7 +308,13 @@ class MessageBlocks:
     def add_unknown(
         self, wire_index: int | None, name: str, value: object, events: list[Event]
     ) -> None:
-        """Emit an event of an unknown type, with the unified index of its block, if any."""
+        """Emit an event of an unknown type, with the unified index of its block, if any.
+
+        Raises:
+            Fatal: Its name is longer than `max_id_chars`.
+        """
+        # A header of the message has no room for more than 65,535 bytes.
+        self.opener.check_names(name)
         events.append(event_from_wire(name, value, self._indexes.get(wire_index)))
 
     def _add_unknown_delta(

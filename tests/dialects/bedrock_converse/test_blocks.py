@@ -141,6 +141,12 @@ def test_halves_of_characters_are_joined() -> None:
     assert found[1:] == [TextDelta(0, "a"), TextDelta(0, "😀b"), TextDelta(0, "�"), BlockStop(0)]
 
 
+def test_halves_of_characters_in_an_input_are_joined() -> None:
+    first = rb'{"contentBlockIndex":0,"delta":{"toolUse":{"input":"\ud83d"}}}'
+    found = blocks(tool(0), payload("contentBlockDelta", first), stop(0))
+    assert found[1:] == [JSONDelta(0, "\N{REPLACEMENT CHARACTER}"), BlockStop(0)]
+
+
 def test_signature_covers_half_a_character() -> None:
     half = rb'{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"\ud83d"}}}'
     found = blocks(payload("contentBlockDelta", half), reason(0, signature="S"), stop(0))

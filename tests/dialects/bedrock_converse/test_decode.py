@@ -215,6 +215,11 @@ def test_unknown_event_is_opaque() -> None:
         Opaque("bedrock_converse", "new", '{"contentBlockIndex":0,"x":1}', 0),
         Opaque("bedrock_converse", "newer", "{}"),
     ]
+    assert events_of(START, payload("new", b"?"))[1] == Opaque("bedrock_converse", "new", '"?"')
+    assert len(events_of(START, payload("contentBlockDelta", b""), end())) == 3
+    outcome = outcome_of(START, payload("n" * 513, b"{}"))
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "max_id_chars"
     assert events_of(START, payload("new", b"[1]"))[1] == Opaque("bedrock_converse", "new", "[1]")
 
 

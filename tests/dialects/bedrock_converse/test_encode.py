@@ -225,6 +225,12 @@ def test_image_is_written_by_its_bytes() -> None:
     ]
 
 
+def test_unprojected_block_is_refused() -> None:
+    writer = encoder("bedrock_converse")
+    with pytest.raises(AssertionError, match="Image passed the projection"):
+        writer.render(BlockStart(0, Image("image/png", url="https://a.org/a.png")))
+
+
 def test_image_by_its_url_is_lost() -> None:
     events = [MessageStart(), BlockStart(0, Image("image/png", url="https://a.org/a.png"))]
     data, losses = encode([*events, BlockStop(0), MessageStop("end_turn")], "bedrock_converse")
