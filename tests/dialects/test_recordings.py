@@ -13,7 +13,7 @@ from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 
-DIALECTS = {"anthropic": 70, "gemini": 30, "openai_responses": 35}
+DIALECTS = {"anthropic": 70, "gemini": 30, "openai_responses": 35, "bedrock_converse": 13}
 """The least number of recordings of each dialect."""
 
 LENIENT = {
@@ -26,6 +26,7 @@ LENIENT = {
 }
 
 NOTES = {
+    "bedrock_converse/bedrock/cut-before-metadata": {"no_metadata"},
     "gemini/google/error-bare-after-a-finish": {"stray_line"},  # the error, over several lines
     "anthropic/minimax/text-repeated": {"resent_text"},
     "anthropic/anthropic/eager-input-is-no-json": {"unfinished_arguments"},
@@ -54,7 +55,11 @@ NOTES = {
 GENUINE = frozenset({"anthropic", "bedrock", "vertex"})
 """Servers that run Anthropic's own code: only their notes are all expected."""
 
-ERRORS_ALONE = ("gemini/google/array-of-an-error", "openai_responses/proxy/error-first")
+ERRORS_ALONE = (
+    "bedrock_converse/bedrock/error-first",
+    "gemini/google/array-of-an-error",
+    "openai_responses/proxy/error-first",
+)
 """Errors before the start, which may be of any dialect."""
 
 
@@ -101,7 +106,8 @@ def test_deviation_leaves_a_note(recording: Recording) -> None:
 
 @each_recording
 def test_dialect_is_detected(recording: Recording) -> None:
-    named, unnamed = decoder(recording.dialect), decoder()
+    framing = recording.framing
+    named, unnamed = (decoder(name, framing=framing) for name in (recording.dialect, None))
     events = unnamed.feed(recording.body) + unnamed.close()
     assert events == named.feed(recording.body) + named.close()
     assert unnamed.outcome == named.outcome

@@ -226,6 +226,8 @@ class MessageBlocks:
     def _append_reasoning(
         self, wire_index: int | None, members: dict[str, Any], events: list[Event]
     ) -> None:
+        if not members:
+            return
         if len(members) > 1:
             raise malformed(f"reasoningContent with {len(members)} members, expected one")
         match members:

@@ -276,6 +276,9 @@ def test_opaque_event_is_written_back_with_its_index() -> None:
         [
             *(MessageStart(), BlockStart(0, Text()), BlockStop(0)),  # which is left out
             *(BlockStart(1, Text()), TextDelta(1, "a"), new, other, BlockStop(1)),
+            Opaque(
+                "bedrock_converse", "contentBlockDelta", '{"contentBlockIndex":7,"delta":{"x":1}}'
+            ),
             Opaque("bedrock_converse", "last", '{"contentBlockIndex":7}'),
             MessageStop("end_turn"),
         ],
@@ -284,6 +287,7 @@ def test_opaque_event_is_written_back_with_its_index() -> None:
     found = {m.text(":event-type"): json.loads(m.payload) for m in EventStreamDecoder().feed(out)}
     assert found["n ew"] == {"contentBlockIndex": 0, "x": 1}
     assert found["newer"] == [1]
+    assert found["contentBlockDelta"] == {"contentBlockIndex": 0, "delta": {"text": "a"}}
     assert found["last"] == {"contentBlockIndex": 7}
 
 

@@ -117,7 +117,7 @@ def recordings(*dialects: str, arrays: bool = False) -> tuple[Recording, ...]:
         dialects: The dialects.
         arrays: Whether those that are a JSON array, as Gemini sends too, are among them.
     """
-    suffixes = (".sse", ".body.json") if arrays else (".sse",)
+    suffixes = (".sse", ".eventstream", *((".body.json",) if arrays else ()))
     return tuple(
         Recording.load(path)
         for dialect in dialects or ("openai_chat",)
