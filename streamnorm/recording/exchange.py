@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from streamnorm._core.codec.cloud import Cloud
 from streamnorm._core.codec.framing import SSE, Framing
 
 PlaybackEnd: TypeAlias = Literal["eof", "reset", "timeout"]
@@ -57,6 +58,7 @@ class Playback(Struct, frozen=True):
         end: How the body ends after the last chunk.
         dialect: Name of the dialect; None if unknown.
         framing: How events stand in the body, if it is a stream.
+        cloud: Cloud that answers, in whose form its errors are; None for the vendor.
     """
 
     status: int
@@ -65,6 +67,7 @@ class Playback(Struct, frozen=True):
     end: PlaybackEnd = "eof"
     dialect: str | None = None
     framing: Framing = SSE
+    cloud: Cloud | None = None
 
     @property
     def body(self) -> bytes:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 from msgspec import Struct, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
-from streamnorm.http.urls import detect_url
+from streamnorm.http.urls import detect_url, dialect_of_url
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
 from streamnorm.recording.format import CONTENT_TYPES, RecordedRequest, split_name
@@ -201,8 +201,10 @@ class Library:
             text = f"{_summarise(request, compared)} is answered by {name}, which differs:\n{diff}"
             warnings.warn(text, DriftWarning, stacklevel=2)
         playback = entry.recording.playback(self._rechunk)
-        if playback.dialect is None:
-            playback = structs.replace(playback, dialect=detect_url(asked.url))
+        known = dialect_of_url(asked.url)
+        if known is not None:
+            dialect, cloud = playback.dialect or known.name, playback.cloud or known.cloud
+            playback = structs.replace(playback, dialect=dialect, cloud=cloud)
         for fault in faults:
             playback = fault(playback)
         return playback

@@ -21,6 +21,7 @@ from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
 from streamnorm.codec import decoder
+from streamnorm.http.urls import dialect_of_url
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (
     CONTENT_TYPES,
@@ -278,6 +279,7 @@ class Recording:
                 itertools.pairwise([0, *arrivals]), split_at(self.body, ends), strict=True
             )
         )
+        asked = None if self.request is None else dialect_of_url(self.request.url)
         return Playback(
             self.response.status,
             self._choose_headers(),
@@ -285,6 +287,7 @@ class Recording:
             self._choose_end(),
             self.dialect,
             self.framing,
+            None if asked is None else asked.cloud,
         )
 
     def events(self) -> list[Event]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
 
-from streamnorm._core.codec import Endpoints, RequestViolation
+from streamnorm._core.codec import Dialect, Endpoints, RequestViolation
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
@@ -89,9 +89,9 @@ class FakeProvider:
     with a whole body: the message of the stream; an error takes its place.  A recording
     that has the other form is translated.  A request that asks for no message, as one that
     counts tokens, gets an error response 400 and uses no turn, unless the next turn is a
-    recording.  Gemini is streamed as server-sent events, as for `alt=sse`.  The provider is a
-    `Responder`, a source of `ReplayTransport` and `ReplayApp`.  Its methods may be called
-    from several threads.
+    recording.  The paths of Amazon Bedrock are answered in its framing, with its errors.  Gemini
+    is streamed as server-sent events, as for `alt=sse`.  The provider is a `Responder`, a source
+    of `ReplayTransport` and `ReplayApp`.  Its methods may be called from several threads.
 
     A strict provider refuses requests with violations by `validate_request`, with the status and
     the error of the real provider.  A refused request uses neither a turn nor a fault.
@@ -170,6 +170,7 @@ class FakeProvider:
             refusal = refusal_of(
                 request.body or b"",
                 writer.dialect,
+                cloud=writer.spoken.cloud,
                 method=received.method,
                 path=received.path,
                 headers=received.headers,
@@ -244,6 +245,7 @@ class FakeProvider:
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
         return AnswerWriter(
+            spoken=_spoken_at(lookup(received.dialect), received.path),
             encoder=written,
             model=self._model,
             requested_model=_endpoints_of(received).model(received.path, received.body),
@@ -287,6 +289,11 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
         {name: value for name, value in headers.items() if not is_secret_header(name)},
         body,
     )
+
+
+def _spoken_at(known: Dialect, path: str) -> Dialect:
+    route = known.endpoints.cloud_route(path)
+    return known if route is None else known.spoken_at(route)
 
 
 def _endpoints_of(received: FakeRequest) -> Endpoints:

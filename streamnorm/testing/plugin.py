@@ -266,8 +266,8 @@ def locate_recordings(item: pytest.Item, name: str | None) -> Path:
     root = item.path.parent / folder
     if name is None:
         return root / _make_safe(item.path.stem) / _make_safe(_name_of(item))
-    file = root / f"{name}.sse"
-    return file if file.is_file() else root / name
+    files = (root / f"{name}{suffix}" for suffix in (".sse", ".eventstream"))
+    return next((file for file in files if file.is_file()), root / name)
 
 
 def _name_of(item: pytest.Item) -> str:

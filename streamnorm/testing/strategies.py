@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm.recording.recording import find_cut_points, split_at
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 
-def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
+def chunkings(data: bytes, *, framing: Framing = SSE) -> SearchStrategy[list[bytes]]:
     """Return a hypothesis strategy of the chunks in which bytes may arrive.
 
         @given(chunkings(Recording.load(path).body))
@@ -19,6 +20,11 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
     Each example is the same bytes in one or more non-empty chunks; for no bytes it is an empty
     list.  Every set of cuts is possible; cuts inside a character, between CR and LF or inside
     `data:` are tried more often, and a failure shrinks to the fewest cuts.
+
+    Args:
+        data: The bytes.
+        framing: How events stand in them, as `Recording.framing`; in an event stream of AWS cuts
+            inside lengths and checksums are tried more often.
 
     Raises:
         ModuleNotFoundError: hypothesis is not installed.
@@ -41,7 +47,7 @@ def chunkings(data: bytes) -> SearchStrategy[list[bytes]]:
         return st.just([data])
     anywhere = st.integers(1, len(data) - 1)
     strategies = [st.lists(anywhere, unique=True)]
-    hostile = find_cut_points(data, "hostile", None)[:-1]
+    hostile = find_cut_points(data, "hostile", None, framing)[:-1]
     if hostile:
         strategies.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
         strategies.append(st.just(hostile))

@@ -8,7 +8,8 @@ from msgspec import Struct, structs
 
 from streamnorm._bodies import decode_message, encode_message
 from streamnorm._core.accumulate import accumulate, message_events
-from streamnorm._core.codec import Encoder, RequestViolation, StreamWriter
+from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
+from streamnorm._core.codec.cloud import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM
@@ -19,8 +20,6 @@ from streamnorm._transcoder import Transcoder
 from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
 from streamnorm.validation import validate_request
-
-STREAM = {"content-type": "text/event-stream"}
 
 # Errors that a client detects by the end of the connection; no provider sends them.
 _CONNECTION_ENDS: dict[str, PlaybackEnd] = {
@@ -36,7 +35,8 @@ class AnswerWriter(Struct, kw_only=True):
     """A writer of one answer as an HTTP response.
 
     Attributes:
-        encoder: Encoder of the dialect to write.
+        spoken: The dialect to write, as it is spoken at the path of the request.
+        encoder: Encoder of the dialect.
         model: Model to write; None for the answer's model.
         requested_model: Model of the request, written if the answer has none.
         include_usage: Whether the client asked for usage.
@@ -44,6 +44,7 @@ class AnswerWriter(Struct, kw_only=True):
         losses: The losses of the answer in the dialect.
     """
 
+    spoken: Dialect
     encoder: Encoder
     model: str | None
     requested_model: str
@@ -79,17 +80,46 @@ class AnswerWriter(Struct, kw_only=True):
                 pass
         if not self.streams:
             return self._write_body(events, id, end)
-        writer = StreamWriter(self.encoder)
-        pieces = [b"".join(writer.write((self._complete_start(event, id),))) for event in events]
-        pieces.append(self.encoder.close())
-        steps = tuple(Step(0.0, data) for data in pieces if data)
+        steps = tuple(Step(0.0, data) for data in self._encode_events(events, id) if data)
         self.losses = self.encoder.losses
-        return Playback(200, STREAM, steps, end, self.dialect)
+        return self._play(200, steps, end=end)
+
+    def _encode_events(self, events: list[Event], id: str) -> Iterator[bytes]:
+        """Yield the bytes of each event, in the framing of the path, and those of the end."""
+        writer = StreamWriter(self.encoder)
+        in_framing = None if self.spoken.framing.writer is None else self.spoken.framing.writer()
+        for event in events:
+            data = b"".join(writer.write((self._complete_start(event, id),)))
+            failure = event if isinstance(event, StreamError) else None
+            yield data if in_framing is None else in_framing.write(data, failure)
+        rest = self.encoder.close()
+        yield rest if in_framing is None else in_framing.write(rest, None)
+
+    def _play(
+        self,
+        status: int,
+        steps: tuple[Step, ...],
+        *,
+        is_stream: bool = True,
+        end: PlaybackEnd = "eof",
+    ) -> Playback:
+        """Return an answer with the headers of its form."""
+        spoken = self.spoken
+        kind = {"content-type": spoken.framing.media_type} if is_stream else JSON
+        return Playback(
+            status,
+            {**kind, **spoken.endpoints.answer_headers},
+            steps,
+            end,
+            self.dialect,
+            spoken.framing,
+            spoken.cloud,
+        )
 
     def _write_body(self, events: list[Event], id: str, end: PlaybackEnd) -> Playback:
         dialect = self.dialect
         if not events:  # a fault takes the place of the answer, or the connection ends before it
-            return Playback(200, JSON, (), end, dialect)
+            return self._play(200, (), is_stream=False, end=end)
         message = accumulate(self._complete_start(event, id) for event in events)
         try:
             encoded = encode_message(message, dialect, model=self.model)
@@ -97,7 +127,7 @@ class AnswerWriter(Struct, kw_only=True):
             raise UnrecordedRequest(f"no whole body of {dialect} for the answer: {exc}") from exc
         self.losses = encoded.losses
         body = compact(encoded.body).encode()
-        return Playback(200, JSON, (Step(0.0, body),), dialect=dialect)
+        return self._play(200, (Step(0.0, body),), is_stream=False)
 
     def write_error(self, error: StreamError, status: int | None = None) -> Playback:
         """Return an error response instead of a stream.
@@ -107,8 +137,11 @@ class AnswerWriter(Struct, kw_only=True):
             status: HTTP status; None for the error's `status_hint`.
         """
         status = status or error.status_hint or 500
+        if self.spoken.cloud is not None:
+            error = structs.replace(error, status_hint=status)
+            return _make_cloud_response(error, self.dialect, self.spoken.cloud)
         body = self.encoder.error_body(error)
-        return Playback(status, JSON, (Step(0.0, body),), dialect=self.dialect)
+        return self._play(status, (Step(0.0, body),), is_stream=False)
 
     def write_recording(self, recording: Recording) -> Playback:
         """Return a recorded answer, translated if its dialect or its form differs.
@@ -117,22 +150,28 @@ class AnswerWriter(Struct, kw_only=True):
             UnrecordedRequest: The recorded body is no answer that can be translated.
             UnknownDialect: The recorded dialect differs and cannot be read.
         """
-        target = self.dialect
-        if recording.dialect == target and not (recording.is_stream and not self.streams):
+        target, framing = self.dialect, self.spoken.framing
+        same_form = not recording.is_stream or (self.streams and recording.framing is framing)
+        if recording.dialect == target and same_form:
             return recording.playback()
         if not recording.is_stream:
             return self._write_recorded_body(recording)
         if not self.streams:
             return self._write_recorded_stream(recording)
         transcoder = Transcoder(
-            recording.dialect, target, model=self.model, include_usage=self.include_usage
+            recording.dialect,
+            target,
+            model=self.model,
+            include_usage=self.include_usage,
+            framing=recording.framing,
+            to_framing=framing,
         )
         playback = recording.playback()
         steps = tuple(_transcode_steps(playback, transcoder))
-        if transcoder.dialect == target:  # detected: the recording has no dialect
-            return structs.replace(playback, dialect=target)
+        if transcoder.dialect == target and recording.framing is framing:
+            return structs.replace(playback, dialect=target)  # detected: the recording has none
         self.losses = transcoder.losses
-        return Playback(playback.status, STREAM, steps, playback.end, target)
+        return self._play(playback.status, steps, end=playback.end)
 
     def _write_recorded_stream(self, recording: Recording) -> Playback:
         """Return a whole body that arrives when the recorded stream had."""
@@ -191,6 +230,7 @@ def refusal_of(
     content: bytes,
     dialect: str,
     *,
+    cloud: Cloud | None = None,
     method: str,
     path: str,
     headers: Mapping[str, str],
@@ -203,11 +243,13 @@ def refusal_of(
     Args:
         content: The body as it arrived.
         dialect: Dialect of the request.
+        cloud: Cloud that has the path; None for the vendor.
         method: HTTP method.
         path: Path of the URL, without the query.
         headers: Headers by lower-case name.
-        server: Name of the server; None is the dialect's vendor.
+        server: Name of the server; None is the cloud, or the dialect's vendor.
     """
+    server = server or (None if cloud is None else cloud.name)
     known = lookup(dialect)
     asked = known.endpoints.match(method, path)
     if asked is not None and asked.operation not in ("message", "stream"):
@@ -216,10 +258,15 @@ def refusal_of(
         found = validate_request(content, dialect, server=server, path=path, headers=headers)
     except DecodeError as exc:
         error = StreamError("upstream", str(exc), status_hint=400)
+        if cloud is not None:
+            return Refusal(_make_cloud_response(error, dialect, cloud))
         return Refusal(_make_response(400, encoder(dialect).error_body(error), dialect))
     if not found:
         return None
     first = found[0]
+    if cloud is not None:
+        error = StreamError("upstream", first.message, first.type, first.status)
+        return Refusal(_make_cloud_response(error, dialect, cloud), tuple(found))
     if known.refusal_body is not None:
         body = known.refusal_body(first)
     else:
@@ -227,6 +274,12 @@ def refusal_of(
         error = StreamError("upstream", first.message, word, first.status)
         body = encoder(dialect, extras=True).error_body(error)
     return Refusal(_make_response(first.status, body, dialect), tuple(found))
+
+
+def _make_cloud_response(error: StreamError, dialect: str, cloud: Cloud) -> Playback:
+    headers = {**JSON, cloud.error_type_header: cloud.error_type(error)}
+    steps = (Step(0.0, cloud.error_body(error.message)),)
+    return Playback(error.status_hint or 400, headers, steps, dialect=dialect, cloud=cloud)
 
 
 def _make_response(status: int, body: bytes, dialect: str) -> Playback:

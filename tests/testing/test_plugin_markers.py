@@ -7,7 +7,11 @@ import shlex
 import shutil
 
 import pytest
+from support.bedrock.chunks import EVENTS, chunk
 from support.recording.plugin_project import Project
+
+from streamnorm.recording import RecordedResponse, Recording
+from streamnorm.recording.format import Companion
 
 BODY = "data: one\n\ndata: to a\n\n"
 
@@ -371,3 +375,30 @@ def test_asks(streamnorm_recording):
     project.record(mode=mode)
     assert project.asked() == []
     assert project.files(folder) == ["hello.sse"]
+
+
+def test_event_stream_beside_the_tests_is_played_and_read(project: Project) -> None:
+    companion = Companion(
+        1, "anthropic", "invoke_chunks", response=RecordedResponse(body=".eventstream")
+    )
+    body = b"".join(map(chunk, EVENTS))
+    Recording(body, companion).save(project.path / "recordings" / "snow")
+    project.write(
+        """
+import streamnorm
+from streamnorm.codec import INVOKE_CHUNKS
+
+@pytest.mark.streamnorm("snow", rechunk="hostile")
+def test_reads(streamnorm_recording):
+    url = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/invoke-with-response-stream"
+    with streamnorm_recording.client(httpx2.Client) as http:
+        with http.stream("POST", url, json={}) as response:
+            assert response.headers["content-type"] == "application/vnd.amazon.eventstream"
+            stream = streamnorm.iter_events(
+                response, dialect="anthropic", framing=INVOKE_CHUNKS
+            )
+            list(stream)
+            assert stream.message.text == "It snows."
+"""
+    )
+    project.run().assert_outcomes(passed=1)

@@ -7,7 +7,9 @@ import sys
 import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
+from support.bedrock.chunks import chunk
 
+from streamnorm.codec import INVOKE_CHUNKS
 from streamnorm.testing import chunkings
 
 STREAM = 'data: {"a":"größer"}\r\n\r\ndata: [DONE]\r\n\r\n'.encode()
@@ -18,6 +20,14 @@ def test_chunks_are_the_bytes_without_empty_ones(data: st.DataObject, whole: byt
     pieces = data.draw(chunkings(whole))
     assert b"".join(pieces) == whole
     assert all(pieces)
+
+
+def test_event_stream_is_cut_within_its_lengths_and_checksums() -> None:
+    body = chunk({"type": "ping", "text": "." * 400}) * 2
+    expected = {*INVOKE_CHUNKS.layout.find_hostile_cuts(body)} - {len(body)}
+    strategy = chunkings(body, framing=INVOKE_CHUNKS)
+    quick = settings(max_examples=200, derandomize=True, database=None)
+    assert find(strategy, lambda pieces: ends(pieces) == expected, settings=quick)
 
 
 def ends(pieces: list[bytes]) -> set[int]:

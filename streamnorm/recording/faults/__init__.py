@@ -50,6 +50,7 @@ from streamnorm.recording.faults.dialects import (
     find_dialect,
     find_overloaded_status,
     find_terminals,
+    make_error,
 )
 from streamnorm.recording.faults.fault import (
     Fault,
@@ -312,7 +313,14 @@ class http(ReplacingFault, frozen=True):
             # The official SDKs read the second first, and ignore one of 0.
             headers |= {"retry-after": "0", "retry-after-ms": "1"}
         body = encode_error(dialect, self.status)
-        return Playback(self.status, headers, (Step(0.0, body),), "eof", playback.dialect)
+        if (cloud := playback.cloud) is not None:
+            error = make_error(self.status)
+            body = cloud.error_body(error.message)
+            headers[cloud.error_type_header] = cloud.error_type(error)
+        steps = (Step(0.0, body),)
+        return structs.replace(
+            playback, status=self.status, headers=headers, steps=steps, end="eof"
+        )
 
 
 def _is_text(playback: Playback) -> bool:
@@ -339,8 +347,8 @@ def every(recording: Recording) -> Iterator[Fault]:
     elif playback.body:
         yield from dict.fromkeys(_choose_body_faults(len(playback.body)))
     yield content_type()
-    for status in (401, 429, 500, find_overloaded_status(dialect)):
-        yield http(status)
+    statuses = (401, 429, 500, find_overloaded_status(dialect, playback.cloud))
+    yield from dict.fromkeys(map(http, statuses))
 
 
 def _choose_body_faults(size: int) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.cloud import Cloud
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder
@@ -41,16 +42,23 @@ def find_terminals(dialect: Dialect | None, events: list[Located]) -> list[int]:
     return [n for n, event in enumerate(events) if dialect.is_terminal(event.frame)]
 
 
-def find_overloaded_status(dialect: Dialect | None) -> int:
+def find_overloaded_status(dialect: Dialect | None, cloud: Cloud | None) -> int:
     """Return the HTTP status of an overloaded server."""
+    if cloud is not None:
+        return cloud.overloaded_status
     return 503 if dialect is None else dialect.overloaded_status
+
+
+def make_error(status: int) -> StreamError:
+    """Return the error of an error response."""
+    # Of a request for an answer only the model can be missing.
+    code = "model_not_found" if status == 404 else None
+    return StreamError("upstream", f"status {status}, injected as a fault", code, status)
 
 
 def encode_error(dialect: Dialect | None, status: int) -> bytes:
     """Return the body of an error response."""
-    # Of a request for an answer only the model can be missing.
-    code = "model_not_found" if status == 404 else None
-    error = StreamError("upstream", f"status {status}, injected as a fault", code, status)
+    error = make_error(status)
     if dialect is None:
         return encoder(DEFAULT_ERROR_DIALECT).error_body(error)
     if dialect.error_body is not None:
