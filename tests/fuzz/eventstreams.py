@@ -18,25 +18,48 @@ import random
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from botocore.eventstream import EventStreamBuffer
 from support.bedrock.chunks import chunk, exception, invoked, of_sse
 from support.streams.content import DIALECTS
 from support.streams.corpus import recordings
 
 from streamnorm import Completed, Event, Outcome, Transcoder
-from streamnorm.codec import INVOKE_CHUNKS, decoder
+from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, SSE, Framing, decoder
 from streamnorm.eventstream import EventStreamDecoder, Message, encode_message
 
 _MAX_BYTES = 40_000
 
 
-def streams() -> list[list[Message]]:
-    """Return real streams, where there are some, and those of our own recordings in chunks."""
-    bodies = [of_sse(recording.body) for recording in recordings("anthropic")]
+class Kind(NamedTuple):
+    """A dialect in the messages of an event stream.
+
+    Attributes:
+        dialect: The dialect.
+        framing: Its framing.
+        files: Pattern of the real streams.
+    """
+
+    dialect: str
+    framing: Framing
+    files: str
+
+
+KINDS = (
+    Kind("anthropic", INVOKE_CHUNKS, "*invoke*.eventstream"),
+    Kind("bedrock_converse", EVENTSTREAM, "converse-stream*.eventstream"),
+)
+
+
+def streams(kind: Kind) -> list[list[Message]]:
+    """Return real streams, where there are some, and those of our own recordings."""
+    chunked = kind.framing is INVOKE_CHUNKS
+    bodies = [of_sse(r.body) if chunked else r.body for r in recordings(kind.dialect)]
     if root := os.environ.get("STREAMNORM_CORPUS"):
-        paths = sorted(Path(root, "bedrock").glob("*invoke*.eventstream"))
+        paths = sorted(Path(root, "bedrock").glob(kind.files))
         bodies += [path.read_bytes() for path in paths]
     found = [EventStreamDecoder().feed(body) for body in bodies if len(body) < _MAX_BYTES]
     return [messages for messages in found if messages]
@@ -79,9 +102,9 @@ def faulty(messages: list[Message], donor: list[Message], d: random.Random) -> t
     return fault, data
 
 
-def read(data: bytes, sizes: list[int]) -> tuple[list[Event], Outcome | None]:
+def read(kind: Kind, data: bytes, sizes: list[int]) -> tuple[list[Event], Outcome | None]:
     """Return the events of a stream that is read in pieces of some sizes."""
-    reader = decoder("anthropic", framing=INVOKE_CHUNKS)
+    reader = decoder(kind.dialect, framing=kind.framing)
     events = [event for piece in pieces(data, sizes) for event in reader.feed(piece)]
     return events + reader.close(), reader.outcome
 
@@ -97,27 +120,35 @@ def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
     return found
 
 
-def problem(data: bytes, d: random.Random) -> str | None:
+def lines_of(kind: Kind, data: bytes) -> bytes:
+    """Return the events that botocore's parser has as server-sent events."""
+    if kind.framing is INVOKE_CHUNKS:
+        theirs = invoked(data)
+        named = [*zip(map(name_of, theirs.events), theirs.payloads, strict=True)]
+    else:
+        buffer = EventStreamBuffer()
+        buffer.add_data(data)
+        named = [(m.headers[":event-type"].encode(), m.payload) for m in buffer]
+    return b"".join([b"event: %b\ndata: %b\n\n" % (n, p.replace(b"\n", b" ")) for n, p in named])
+
+
+def problem(kind: Kind, data: bytes, d: random.Random) -> str | None:
     """Return what is wrong with how a stream is read or passed on; None if nothing is."""
     sizes = [d.randrange(1, 300) for _ in range(5)]
-    events, outcome = read(data, [len(data) or 1])
-    if read(data, sizes) != (events, outcome):
+    events, outcome = read(kind, data, [len(data) or 1])
+    if read(kind, data, sizes) != (events, outcome):
         return f"another reading in pieces of {sizes}"
     if outcome is None:
         return "no outcome"
     if isinstance(outcome, Completed):
         try:
-            theirs = invoked(data)
+            theirs = lines_of(kind, data)
         except Exception:  # noqa: BLE001 - what follows the end is not read, and may be anything
             return None
-        lines = (
-            b"event: %b\ndata: %b\n\n" % (name_of(event), payload.replace(b"\n", b" "))
-            for event, payload in zip(theirs.events, theirs.payloads, strict=True)
-        )
-        plain = decoder("anthropic")
-        if plain.feed(b"".join(lines)) + plain.close() != events:
+        plain = decoder(kind.dialect, framing=SSE)
+        if plain.feed(theirs) + plain.close() != events:
             return "other events than botocore's parser has"
-    passing = Transcoder("anthropic", "anthropic", framing=INVOKE_CHUNKS, to_framing=INVOKE_CHUNKS)
+    passing = Transcoder(kind.dialect, kind.dialect, framing=kind.framing, to_framing=kind.framing)
     out = b"".join([p for piece in pieces(data, sizes) for p in passing.feed(piece)])
     out += b"".join(passing.close())
     check = EventStreamDecoder()
@@ -127,8 +158,8 @@ def problem(data: bytes, d: random.Random) -> str | None:
     ended = [m for m in found if m.text(":message-type") in ("exception", "error")]
     if not isinstance(outcome, Completed) and len(ended) != 1:
         return f"{len(ended)} exceptions for what is no success"
-    target = d.choice(DIALECTS)
-    run = Transcoder("anthropic", target, framing=INVOKE_CHUNKS)
+    target = d.choice([*DIALECTS, "bedrock_converse"])
+    run = Transcoder(kind.dialect, target, framing=kind.framing)
     for piece in pieces(data, sizes):
         run.feed(piece)
     run.close()
@@ -142,11 +173,12 @@ def name_of(event: object) -> bytes:
     return name.encode() if isinstance(name, str) else b"message"
 
 
-def find(found: list[list[Message]], seed: int) -> tuple[str, str] | None:
+def find(found: dict[Kind, list[list[Message]]], seed: int) -> tuple[str, str] | None:
     """Try one fault; return it and what is wrong, or None."""
     d = random.Random(seed)  # noqa: S311 - no secret
-    fault, data = faulty(d.choice(found), d.choice(found), d)
-    wrong = problem(data, d)
+    kind = d.choice(KINDS)
+    fault, data = faulty(d.choice(found[kind]), d.choice(found[kind]), d)
+    wrong = problem(kind, data, d)
     return None if wrong is None else (fault, wrong)
 
 
@@ -155,7 +187,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, help="try this one alone")
     options = parser.parse_args()
-    found = streams()
+    found = {kind: streams(kind) for kind in KINDS}
     if options.seed is not None:
         print(json.dumps(find(found, options.seed)))
         return 0
@@ -167,7 +199,7 @@ def main() -> int:
         if (wrong := find(found, seed)) is not None:
             finds += 1
             print(f"seed {seed}: {wrong[0]}: {wrong[1]}", flush=True)
-    print(f"{len(found)} streams, {tried} faults, {finds} finds")
+    print(f"{sum(map(len, found.values()))} streams, {tried} faults, {finds} finds")
     return finds > 0
 
 

@@ -60,7 +60,7 @@ class Case(NamedTuple):
 def cases(draw: st.DrawFn) -> Case:
     """Draw a stream, a target, and the options of both."""
     source, name = draw(st.sampled_from(sorted(ENDLESS_STREAMS)))
-    target = draw(st.sampled_from([None, *DIALECTS]))
+    target = draw(st.sampled_from([None, *DIALECTS, "bedrock_converse"]))
     options: dict[str, Any] = {}
     if target is not None:
         options = {
@@ -136,6 +136,9 @@ STORED_WITHOUT_A_MESSAGE = [
     *((source, "white_space", "anthropic") for source in DIALECTS),
     *(("anthropic", "citations", target) for target in ("openai_chat", "openai_responses")),
     ("anthropic", "held_compactions", None),
+    *(("bedrock_converse", name, None) for name in ("results", "images", "redacted_pieces")),
+    *(("bedrock_converse", name, None) for name in ("unknown_blocks", "metadata_before_the_stop")),
+    *((source, "white_space", "bedrock_converse") for source in (*DIALECTS, "bedrock_converse")),
     ("openai_chat", "drifting_arguments", None),
     ("openai_chat", "signatures_of_calls", None),
     ("openai_responses", "events_of_an_unknown_item", None),

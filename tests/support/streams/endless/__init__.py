@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from support.streams.endless import (
     anthropic,
+    bedrock_converse,
     gemini,
     gemini_interactions,
     openai_chat,
@@ -27,6 +28,7 @@ _DIALECTS = {
     "openai_responses": openai_responses,
     "gemini": gemini,
     "gemini_interactions": gemini_interactions,
+    "bedrock_converse": bedrock_converse,
 }
 ENDLESS_STREAMS: dict[tuple[str, str], Make] = {
     (dialect, make.__name__): make
