@@ -13,7 +13,7 @@ from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 from streamnorm.validation import validate
 
-DIALECTS = {"anthropic": 70, "gemini": 30, "openai_responses": 35, "bedrock_converse": 13}
+DIALECTS = {"anthropic": 72, "gemini": 30, "openai_responses": 35, "bedrock_converse": 13}
 """The least number of recordings of each dialect."""
 
 LENIENT = {
@@ -67,7 +67,9 @@ def id_of(recording: Recording) -> str:
     return f"{recording.dialect}/{recording.name}"
 
 
-RECORDINGS = {id_of(recording): recording for recording in recordings(*DIALECTS, arrays=True)}
+RECORDINGS = {
+    id_of(recording): recording for recording in recordings(*DIALECTS, arrays=True, framings=True)
+}
 
 each_recording = pytest.mark.parametrize("recording", RECORDINGS.values(), ids=id_of)
 

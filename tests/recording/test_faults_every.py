@@ -69,7 +69,7 @@ def test_body_that_is_no_stream_gets_only_byte_faults() -> None:
     assert [str(fault) for fault in faults.every(Recording(b""))] == found[-5:]
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*DIALECTS, "bedrock_converse", framings=True)
 def test_every_fault_fits_and_changes_its_recording(recording: Recording) -> None:
     found = list(faults.every(recording))
     assert len({*found}) == len({*map(str, found)}) == len(found)

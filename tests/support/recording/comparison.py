@@ -36,7 +36,7 @@ def comparable(events: list[Event]) -> list[Any]:
 
 def decode(recording: Recording, size: int = 1 << 20) -> tuple[list[Event], Decoder]:
     """Return the events of a recording read `size` bytes at a time, and the decoder."""
-    source = decoder(recording.dialect, server=recording.server)
+    source = decoder(recording.dialect, server=recording.server, framing=recording.framing)
     body = recording.body
     events = [e for at in range(0, len(body), size) for e in source.feed(body[at : at + size])]
     return events + source.close(), source

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 from streamnorm.recording import Recording
+from streamnorm.recording.format import own_framing
 
 __all__ = [
     "CorpusStream",
@@ -110,20 +111,24 @@ def _corpus(dialect: str) -> tuple[CorpusStream, ...]:
 
 
 @cache
-def recordings(*dialects: str, arrays: bool = False) -> tuple[Recording, ...]:
+def recordings(
+    *dialects: str, arrays: bool = False, framings: bool = False
+) -> tuple[Recording, ...]:
     """Return the written recordings of some dialects; of Chat Completions if none is named.
 
     Args:
         dialects: The dialects.
         arrays: Whether those that are a JSON array, as Gemini sends too, are among them.
+        framings: Whether those in another framing than that of their dialect are among them.
     """
     suffixes = (".sse", ".eventstream", *((".body.json",) if arrays else ()))
-    return tuple(
+    found = [
         Recording.load(path)
         for dialect in dialects or ("openai_chat",)
         for path in sorted(_ROOT.glob(f"{dialect}/*/*"))
         if path.name.endswith(suffixes)
-    )
+    ]
+    return tuple(each for each in found if framings or each.framing is own_framing(each.dialect))
 
 
 def needs_corpus(test: T) -> T:
@@ -156,9 +161,11 @@ def each_provider_of(*dialects: str, one_in: int = 1) -> Callable[[T], T]:
     return lambda test: needs_corpus(each(test))
 
 
-def each_recording_of(*dialects: str, arrays: bool = False) -> Callable[[T], T]:
+def each_recording_of(
+    *dialects: str, arrays: bool = False, framings: bool = False
+) -> Callable[[T], T]:
     """Run a test with each written recording of some dialects, as `recording`."""
-    found = recordings(*dialects, arrays=arrays)
+    found = recordings(*dialects, arrays=arrays, framings=framings)
     ids = [recording.name for recording in found]
     return lambda test: pytest.mark.parametrize("recording", found, ids=ids)(test)
 
