@@ -103,7 +103,7 @@ def messages_to_wire(
         EncodeError: A block has no legal form.
     """
     written: list[dict[str, Any]] = []
-    was_source = False
+    was_source = is_merged = False
     names = document_names(messages)
     for number, message in enumerate(messages):
         value = source = unchanged_source(message, DIALECT)
@@ -115,10 +115,15 @@ def messages_to_wire(
         is_source = source is not None  # the client's own messages stay apart, as it wrote them
         if written and written[-1]["role"] == value["role"] and not (was_source and is_source):
             context.losses.add("messages_merged", "messages", "written as one message")
-            content = [*written[-1]["content"], *value["content"]]
+            content = written[-1]["content"]
+            if not is_merged:  # the list is still that of a message
+                content = list(content)
+            content += value["content"]
             written[-1] = {**written[-1], **value, "content": content}
+            is_merged = True
         else:
             written.append(value)
+            is_merged = False
         was_source = is_source
     return written
 
