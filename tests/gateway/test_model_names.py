@@ -155,7 +155,7 @@ async def test_model_that_the_configuration_lists_is_found(headers: Any) -> None
 async def test_request_for_an_alias_asks_for_the_model(client: str, upstream_dialect: str) -> None:
     upstream = ScriptedUpstream({})
     target, body = POSTS[client]
-    target = target.replace("/m:", "/claude-gpt-6-proxy:")
+    target = target.replace("/m:", "/claude-gpt-6-proxy:").replace("/m/", "/claude-gpt-6-proxy/")
     body = {**body, "model": "claude-gpt-6-proxy"} if "model" in body else body
     async with served(upstream) as url:
         upstreams = {"local": UpstreamConfig(dialect=upstream_dialect, base_url=url)}
@@ -164,6 +164,8 @@ async def test_request_for_an_alias_asks_for_the_model(client: str, upstream_dia
     (sent,) = upstream.requests
     if upstream_dialect == "gemini":
         assert sent.target == "/v1beta/models/gpt-6:generateContent"
+    elif upstream_dialect == "bedrock_converse":
+        assert sent.target == "/model/gpt-6/converse"
     else:
         assert sent.json["model"] == "gpt-6"
 

@@ -55,6 +55,9 @@ async def test_model_has_the_name_that_the_configuration_says(client: str) -> No
     if client == "gemini":
         assert sent.target == "/v1beta/models/org/other:generateContent"
         assert sent.body == odd(body)
+    elif client == "bedrock_converse":
+        assert sent.target == "/model/org%2Fother/converse"
+        assert sent.body == odd(body)
     else:
         assert sent.target == target
         assert sent.json == {**json.loads(odd(body)), "model": "org/other"}

@@ -49,6 +49,7 @@ CHAT: dict[str, Any] = {"model": "m", "messages": SAID}
 MESSAGES: dict[str, Any] = {**CHAT, "max_tokens": 9}
 RESPONSE: dict[str, Any] = {"model": "m", "input": "Hi."}
 CONTENTS: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}
+CONVERSE: dict[str, Any] = {"messages": [{"role": "user", "content": [{"text": "Hi."}]}]}
 
 GENERATE = "/v1beta/models/m:generateContent"
 # Of each dialect, a path and the body of a request for a message.
@@ -57,6 +58,7 @@ POSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai_chat": ("/v1/chat/completions", CHAT),
     "openai_responses": ("/v1/responses", RESPONSE),
     "gemini": (GENERATE, CONTENTS),
+    "bedrock_converse": ("/model/m/converse", CONVERSE),
 }
 every_dialect = pytest.mark.parametrize("client", POSTS)
 
@@ -70,6 +72,8 @@ def shape_of(body: Any) -> str:
             return "gemini"
         case {"error": {"message": str(), "type": str(), "param": _, "code": _}}:
             return "openai"
+        case {"message": str(), **rest} if not rest:
+            return "bedrock_converse"
     raise AssertionError(body)
 
 
@@ -83,7 +87,7 @@ def assert_refused(caller: Caller, status: int, client: str = "openai") -> str:
     assert (caller.status, shape_of(body)) == (status, shape_for(client))
     assert caller.headers["content-type"] == "application/json"
     assert CANARY not in json.dumps(body)
-    message: str = body["error"]["message"]
+    message: str = body.get("error", body)["message"]
     return message
 
 
