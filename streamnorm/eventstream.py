@@ -32,6 +32,7 @@ _LENGTHS = struct.Struct(">II")
 _CHECKSUM = struct.Struct(">I")
 _SIZE = struct.Struct(">H")
 _read_prelude, _read_checksum = _PRELUDE.unpack_from, _CHECKSUM.unpack_from
+_write_checksum = _CHECKSUM.pack
 _PRELUDE_SIZE, _LENGTHS_SIZE, _CHECKSUM_SIZE = _PRELUDE.size, _LENGTHS.size, _CHECKSUM.size
 _OVERHEAD = _PRELUDE_SIZE + _CHECKSUM_SIZE
 # The specification's bound, which services must keep.
@@ -306,19 +307,37 @@ def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
         headers: Texts by name; names have at most 255 bytes, texts at most 65,535.
         payload: The payload.
     """
-    return join_message(encode_headers(headers), payload)
+    return MessageEncoder(headers).encode(payload)
 
 
-def encode_headers(headers: Mapping[str, str]) -> bytes:
-    """Return the headers of a message as bytes; see `encode_message`."""
-    return b"".join([_encode_header(name, value) for name, value in headers.items()])
+class MessageEncoder:
+    """Encode messages that have the same headers, as nearly all of a stream have.
 
+    Args:
+        headers: As for `encode_message`.
+    """
 
-def join_message(headers: bytes, payload: bytes) -> bytes:
-    """Return the message of encoded headers and a payload."""
-    lengths = _LENGTHS.pack(len(headers) + len(payload) + _OVERHEAD, len(headers))
-    data = b"".join([lengths, _CHECKSUM.pack(crc32(lengths)), headers, payload])
-    return data + _CHECKSUM.pack(crc32(data))
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._head = b"".join([_encode_header(name, value) for name, value in headers.items()])
+        # What precedes a payload, and its checksum, by the length of the payload.
+        self._known: dict[int, tuple[bytes, int]] = {}
+
+    def encode(self, payload: bytes) -> bytes:
+        """Return the message of a payload."""
+        known = self._known.get(len(payload))
+        if known is None:
+            known = self._learn(len(payload))
+        before, checksum = known
+        return before + payload + _write_checksum(crc32(payload, checksum))
+
+    def _learn(self, size: int) -> tuple[bytes, int]:
+        head = self._head
+        lengths = _LENGTHS.pack(len(head) + size + _OVERHEAD, len(head))
+        before = b"".join([lengths, _write_checksum(crc32(lengths)), head])
+        if len(self._known) == _MAX_KNOWN:
+            self._known.clear()
+        known = self._known[size] = before, crc32(before)
+        return known
 
 
 def _encode_header(name: str, value: str) -> bytes:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.operation_counts import operations, peak
 
-from streamnorm.eventstream import EventStreamDecoder, Message, encode_message
+from streamnorm.eventstream import EventStreamDecoder, Message, MessageEncoder, encode_message
 
 # The smallest message, as aws-c-event-stream's tests have it: no headers, no payload.
 EMPTY = bytes.fromhex("00000010 00000000 05c248eb 7d98c8ff")
@@ -269,3 +269,18 @@ def test_botocore_reads_the_same_headers() -> None:
     buffer.add_data(data)
     (theirs,) = buffer
     assert read(data).messages[0].headers == theirs.headers == {"a": 7, "b": False}
+
+
+def test_encoder_of_equal_headers_stores_few_lengths() -> None:
+    headers = {":event-type": "chunk"}
+    encoder = MessageEncoder(headers)
+    for size in (*range(1100), 0, 5):
+        payload = b"x" * size
+        assert encoder.encode(payload) == encode_message(headers, payload)
+        assert EventStreamDecoder().feed(encoder.encode(payload))[0].payload == payload
+
+    def write() -> None:
+        for size in range(5000):
+            encoder.encode(b"x" * size)
+
+    assert peak(write) < 400_000

@@ -18,9 +18,11 @@ __all__ = ["measure", "report"]
 
 _RATIO_BAR = 1.3
 _ARGUMENTS_BAR = 0.6
+_CHECKSUMS_BAR = 0.8  # U of the two checksums of a message that is read, and of one that is written
+_FRAMED = "bedrock_converse"
 
 _WIDTH = 14
-_SHORT = {"openai_chat": "chat", "openai_responses": "responses"}
+_SHORT = {"openai_chat": "chat", "openai_responses": "responses", _FRAMED: "converse"}
 
 
 class Column(NamedTuple):
@@ -51,12 +53,14 @@ class Column(NamedTuple):
     def bar(self, workload: Workload, u: float, *, halves: bool) -> float:
         """Return the bar of an event in U."""
         bar = self.own * u + self.common + _ARGUMENTS_BAR * workload.argument_share
+        written = None if self.verbatim else self.target
+        bar += _CHECKSUMS_BAR * [workload.dialect, written].count(_FRAMED)
         return 2 * bar if halves else bar
 
 
 def columns(workload: Workload) -> list[Column]:
-    """Return the columns of the report; the last three have two read sizes only."""
-    rest = [dialect for dialect in DIALECTS if dialect != workload.other]
+    """Return the columns of the report; the last four have two read sizes only."""
+    rest = [dialect for dialect in (*DIALECTS, _FRAMED) if dialect != workload.other]
     return [
         Column("events", 2, 0.7),
         Column(_title(workload.other), 2, 1.2, workload.other),

@@ -24,9 +24,8 @@ from streamnorm.eventstream import (
     EventStreamDecoder,
     HeaderValue,
     Message,
-    encode_headers,
+    MessageEncoder,
     encode_message,
-    join_message,
     message_size,
 )
 from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
@@ -181,7 +180,7 @@ class MessageSplitter(ABC):
         """Return the text of a read that is exactly one event; see `Splitter`."""
 
     def _skip_event(self, data: bytes, lines: bytes) -> None:
-        """Count a read that is one event as split."""
+        """Count a read that is one event, of some lines, as split."""
         self._messages.skip(data)
         self.frames += 1
         self._last = [lines]
@@ -312,7 +311,7 @@ class EventMessageSplitter(MessageSplitter):
 EVENT_HEADERS = {":content-type": "application/json", ":message-type": "event"}
 
 
-_MAX_HEADS = 64
+_MAX_ENCODERS = 64
 
 
 class EventMessageWriter:
@@ -323,24 +322,40 @@ class EventMessageWriter:
     """
 
     def __init__(self) -> None:
-        self._heads: dict[bytes, bytes] = {}  # headers by the name of an event
+        self._encoders: dict[bytes, MessageEncoder] = {}  # by the lines before a payload
+        self._last_line = b"\n"  # the lines before the last payload; the first has none before it
+        self._last = MessageEncoder({})
 
     def write(self, data: bytes, failure: StreamError | None) -> bytes:
         """Return whole events as messages; see `FrameWriter`."""
+        line, encode = self._last_line, self._last.encode
+        # Nearly every read is one event, and nearly all events of a stream are deltas.
+        if data.startswith(line) and data.find(b"\n\n", len(line)) == len(data) - 2:
+            return encode(data[len(line) : -2])
+        out: list[bytes] = []
         # Encoders write events of two lines each, whose JSON has no line end.
-        return b"".join([self._encode(lines) for lines in data.split(b"\n\n") if lines])
+        for lines in data.split(b"\n\n"):
+            if lines.startswith(line):
+                out.append(encode(lines[len(line) :]))
+            elif lines:
+                out.append(self._encode(lines))
+                line, encode = self._last_line, self._last.encode
+        return b"".join(out)
 
     def _encode(self, lines: bytes) -> bytes:
-        line, _, payload = lines.partition(_DATA)
-        head = self._heads.get(line)
-        if head is None:
-            name = line.removeprefix(b"event: ").decode()
+        """Return an event of another type than the one before it."""
+        start = lines.index(_DATA) + len(_DATA)
+        line, payload = lines[:start], lines[start:]
+        encoder = self._encoders.get(line)
+        if encoder is None:
+            name = line.removeprefix(b"event: ").removesuffix(_DATA).decode()
             if name in CONVERSE_EXCEPTIONS:
                 return encode_exception(name, payload)
-            head = encode_headers({":event-type": name, **EVENT_HEADERS})
-            if len(self._heads) < _MAX_HEADS:  # a peer may name very many
-                self._heads[line] = head
-        return join_message(head, payload)
+            encoder = MessageEncoder({":event-type": name, **EVENT_HEADERS})
+            if len(self._encoders) < _MAX_ENCODERS:  # a peer may name very many
+                self._encoders[line] = encoder
+        self._last_line, self._last = line, encoder
+        return encoder.encode(payload)
 
 
 EVENTSTREAM = Framing(

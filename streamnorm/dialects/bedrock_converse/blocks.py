@@ -106,6 +106,7 @@ class MessageBlocks:
         has_client_call: Whether the message contains a client tool call.
         may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
         opener: Opener of the blocks, and counter of stored bytes.
+        open: The open blocks by `contentBlockIndex`.
     """
 
     def __init__(self, limits: Limits, note: Callable[[str, str], None]) -> None:
@@ -113,26 +114,18 @@ class MessageBlocks:
         self.may_split_pairs = False
         self.opener = BlockOpener(limits, note)
         self._note = note
-        self._open: dict[int | None, OpenBlock | HeldBlock] = {}
+        self.open: dict[int | None, OpenBlock | HeldBlock] = {}
         self._indexes: dict[int | None, int] = {}  # unified index by wire index, also when stopped
         self._call_ids: set[str] = set()
 
     @property
     def is_empty(self) -> bool:
         """Whether no block has begun."""
-        return not self._open and not self._indexes
+        return not self.open and not self._indexes
 
     def is_held(self, wire_index: int) -> bool:
         """Return whether the block at an index waits for its stop."""
-        return isinstance(self._open.get(wire_index), HeldBlock)
-
-    def appendable_block(self, wire_index: int) -> OpenBlock | None:
-        """Return the open block that a delta may only extend; None if it is to be read in full."""
-        block = self._open.get(wire_index)
-        # Nothing extends what a signature has sealed.
-        if not isinstance(block, OpenBlock) or block.carry or block.signature:
-            return None
-        return block
+        return isinstance(self.open.get(wire_index), HeldBlock)
 
     def start(self, wire_index: int | None, start: dict[str, Any], events: list[Event]) -> None:
         """Begin the block of a `contentBlockStart`.
@@ -172,7 +165,7 @@ class MessageBlocks:
             return
         if len(members) > 1:
             raise malformed(f"delta with {len(members)} members, expected one")
-        block = self._open.get(wire_index)
+        block = self.open.get(wire_index)
         if isinstance(block, HeldBlock):
             self._extend_held(wire_index, block, members, events)
             return
@@ -204,13 +197,13 @@ class MessageBlocks:
         # A signature covers only what precedes it.
         if text and block.signature:
             self._stop_open(block, events)
-            del self._open[wire_index]
+            del self.open[wire_index]
             block = self._begin(wire_index, Reasoning(), events)
         self._append_to(block, text, events)
 
     def append_input(self, wire_index: int | None, text: str, events: list[Event]) -> None:
         """Append a piece of a tool's input."""
-        block = self._open.get(wire_index)
+        block = self.open.get(wire_index)
         # No call is opened for a stray input: it would have neither id nor name.
         if not isinstance(block, OpenBlock) or type(block.delta) is not JSONDelta:
             raise malformed("input of no open toolUse, expected one at its index")
@@ -236,7 +229,7 @@ class MessageBlocks:
             case {"signature": str(signature)}:
                 self._sign(wire_index, signature, events)
             case {"redactedContent": str()}:
-                if wire_index in self._open:  # reasoning, which a whole block cannot be a part of
+                if wire_index in self.open:  # reasoning, which a whole block cannot be a part of
                     self._block_for(wire_index, Reasoning, events)
                     self._note("mixed_block", "reasoning")
                     self.stop(wire_index, events)
@@ -257,7 +250,7 @@ class MessageBlocks:
             return
         if block.signature:
             self._stop_open(block, events)
-            del self._open[wire_index]
+            del self.open[wire_index]
             block = self._begin(wire_index, Reasoning(), events)
         self.opener.store(text_bytes(signature))
         block.signature = signature
@@ -273,7 +266,7 @@ class MessageBlocks:
         Raises:
             Fatal: The block at the index has another kind, or has stopped.
         """
-        block = self._open.get(wire_index)
+        block = self.open.get(wire_index)
         if block is None:
             self._check_new(wire_index)
             return self._begin(wire_index, kind(), events)
@@ -284,7 +277,7 @@ class MessageBlocks:
 
     def _check_new(self, wire_index: int | None) -> None:
         # Clients find a block by its index.
-        if wire_index in self._open or wire_index in self._indexes:
+        if wire_index in self.open or wire_index in self._indexes:
             raise malformed("a block begins at an index in use, expected a new index")
 
     def _begin(
@@ -304,7 +297,7 @@ class MessageBlocks:
                 delta = ReasoningDelta(index, "")
             case _:
                 delta = JSONDelta(index, "")
-        opened = self._open[wire_index] = OpenBlock(index, delta)
+        opened = self.open[wire_index] = OpenBlock(index, delta)
         return opened
 
     def add_unknown(
@@ -326,7 +319,7 @@ class MessageBlocks:
 
     def stop(self, wire_index: int | None, events: list[Event]) -> None:
         """Close a block."""
-        block = self._open.pop(wire_index, None)
+        block = self.open.pop(wire_index, None)
         if isinstance(block, OpenBlock):
             self._stop_open(block, events)
         elif block is not None:
@@ -336,7 +329,7 @@ class MessageBlocks:
 
     def finish(self, events: list[Event]) -> None:
         """Close all open blocks at the end of the message."""
-        for wire_index in list(self._open):
+        for wire_index in list(self.open):
             self._note("missing_block_stop", "block")
             self.stop(wire_index, events)
 
@@ -354,7 +347,7 @@ class MessageBlocks:
 
     def _hold(self, wire_index: int | None, block: HeldBlock) -> None:
         self._store(block, value_bytes(block.start) + value_bytes(block.deltas))
-        self._open[wire_index] = block
+        self.open[wire_index] = block
 
     def _extend_held(
         self,
@@ -367,7 +360,7 @@ class MessageBlocks:
         # Redacted reasoning may precede readable reasoning.
         if REASONING in first and _redacted(members) is None:
             self._note("mixed_block", "reasoning")
-            del self._open[wire_index]
+            del self.open[wire_index]
             self._emit_held(wire_index, block, events)
             del self._indexes[wire_index]
             self.append(wire_index, members, events)

@@ -6,7 +6,7 @@ from streamnorm._core.codec import DeltaRun
 from streamnorm._core.events import JSONDelta, ReasoningDelta, TextDelta
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm.dialects.bedrock_converse import wire
-from streamnorm.dialects.bedrock_converse.blocks import MessageBlocks
+from streamnorm.dialects.bedrock_converse.blocks import MessageBlocks, OpenBlock
 
 
 class ConverseRun(DeltaRun):
@@ -20,26 +20,30 @@ class ConverseRun(DeltaRun):
 
     def __init__(self, blocks: MessageBlocks) -> None:
         super().__init__()
-        self._blocks = blocks
+        self._open = blocks.open
 
     def decode(self, payload: bytes) -> str | None:
         try:
             event = wire.decode_delta(payload)
         except FAST_ERRORS:
             return None
-        block = self._blocks.appendable_block(event.content_block_index)
-        if block is None:
+        block = self._open.get(event.content_block_index)
+        # The first text of a block opens it for the target, and nothing extends what is sealed.
+        if type(block) is not OpenBlock or not block.has_text or block.carry or block.signature:
             return None
-        match event.delta:
-            case wire.Delta(str(text), None, None) if type(block.delta) is TextDelta:
-                pass
-            case wire.Delta(None, wire.ToolInput(text), None) if type(block.delta) is JSONDelta:
-                pass
-            case wire.Delta(None, None, wire.ReasoningText(text)) if (
-                type(block.delta) is ReasoningDelta
-            ):
-                pass
-            case _:
+        delta, kind = event.delta, type(block.delta)
+        text, tool_use, reasoning = delta.text, delta.tool_use, delta.reasoning_content
+        # A union has one member.
+        if text is not None:
+            if kind is not TextDelta or tool_use is not None or reasoning is not None:
                 return None
+        elif tool_use is not None:
+            if kind is not JSONDelta or reasoning is not None:
+                return None
+            text = tool_use.input
+        elif reasoning is None or kind is not ReasoningDelta:
+            return None
+        else:
+            text = reasoning.text
         self.delta = block.delta
         return text

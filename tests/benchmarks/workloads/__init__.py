@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workloads import anthropic, chat, gemini, responses
+from workloads import anthropic, chat, converse, gemini, responses
 
 __all__ = ["DIALECTS", "Workload", "workloads"]
 
@@ -61,6 +61,8 @@ def workloads(events: int) -> list[Workload]:
         ("responses: text", "openai_responses", "anthropic", responses.text(events)),
         ("responses: 4 calls", "openai_responses", "anthropic", responses.calls(events)),
         ("gemini: text", "gemini", "openai_chat", gemini.text(events)),
+        ("converse: text", "bedrock_converse", "openai_chat", converse.text(events)),
+        ("converse: call", "bedrock_converse", "openai_chat", converse.call(events)),
     ]
     return [_workload(*each) for each in made]
 
@@ -70,6 +72,7 @@ _FRAMES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "anthropic": anthropic.frames,
     "openai_responses": responses.frames,
     "gemini": gemini.frames,
+    "bedrock_converse": converse.frames,
 }
 
 # Bytes that mark the payload of a fragment of tool arguments.
@@ -78,6 +81,7 @@ _ARGUMENTS = {
     "anthropic": b'"input_json_delta"',
     "openai_responses": b'"response.function_call_arguments.delta"',
     "gemini": b'"functionCall"',
+    "bedrock_converse": b'"toolUse":{"input"',
 }
 
 

@@ -261,6 +261,7 @@ def test_start_without_a_member_says_nothing() -> None:
 
 def test_delta_without_a_member_says_nothing() -> None:
     assert blocks(delta(0), text(0, "a"), delta(0), stop(0)) == blocks(text(0, "a"), stop(0))
+    assert blocks(reason(0), text(0, "a"), stop(0)) == blocks(text(0, "a"), stop(0))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ TEXTS = ["a", 'b"\\ \n', "é😀\u2028", "", "x" * 300]
     [
         (text(0, "o"), lambda piece: text(0, piece), TextDelta),
         (reason("o"), reason, ReasoningDelta),
-        (tool(0), lambda piece: tool_input(0, piece), JSONDelta),
+        (tool(0) + tool_input(0, "o"), lambda piece: tool_input(0, piece), JSONDelta),
     ],
 )
 def test_deltas_of_an_open_block_are_on_the_run(opening, make, kind) -> None:
