@@ -27,12 +27,13 @@ _WINDOW_S = 300
 _TIME = "%Y%m%dT%H%M%SZ"
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 +Credential=(?P<key_id>\w{1,128})/(?P<day>\d{8})/(?P<region>[\w-]{1,64})"
-    r"/(?P<service>[\w-]{1,64})/aws4_request, *SignedHeaders=(?P<names>[a-z0-9;_-]{1,4096}), *"
+    r"/(?P<service>[\w-]{1,64})/aws4_request, *SignedHeaders=(?P<names>[a-z0-9;:_-]{1,4096}), *"
     r"Signature=(?P<value>[0-9a-f]{64})",
     re.ASCII,
 )
 _PAIR = re.compile(r"(?P<key_id>\w{1,128}):(?P<secret>[!-~]{1,512})", re.ASCII)
 _DATE, _TOKEN, _HOST = "x-amz-date", "x-amz-security-token", "host"
+_AUTHORITY = ":authority"  # HTTP/2's field for the host, of which servers of ASGI make a `host`
 _PAYLOAD_HASH = "x-amz-content-sha256"
 _PORT = re.compile(r":[0-9]+\Z", re.ASCII)
 
@@ -91,8 +92,9 @@ class AccessKeys:
         if found is None or found["service"] != _SERVICE:
             raise _refusal("a signature of another form, expected SigV4 of bedrock", "Incomplete")
         names = tuple(found["names"].split(";"))
+        plain = {_HOST if name == _AUTHORITY else name for name in names}
         needed = {_HOST, _DATE, *({_TOKEN, _PAYLOAD_HASH} & headers.keys())}
-        if not needed.issubset(names) or not headers.keys() >= set(names):
+        if not needed <= plain <= headers.keys():
             raise _refusal("a signature without a header that it needs", "Incomplete")
         signed_at = headers[_DATE]
         try:
@@ -130,12 +132,15 @@ class AccessKeys:
             RequestRefused: The signatures differ: another secret, or a changed request.
         """
         host = headers[_HOST]
-        signed = {name: headers[name] for name in signature.names}
+        hosts = {_HOST, _AUTHORITY} & set(signature.names)
+        signed = {name: headers[name] for name in signature.names if name not in hosts}
         matches = headers.get(_PAYLOAD_HASH, body_hash) == body_hash
         if matches:
             # Claude Code signs the host without its port.
             expected = [
-                self._sign(signature, method, target, {**signed, _HOST: name}, body_hash)
+                self._sign(
+                    signature, method, target, signed | dict.fromkeys(hosts, name), body_hash
+                )
                 for name in (host, _PORT.sub("", host))
             ]
             matches = any(hmac.compare_digest(each, signature.value) for each in expected)

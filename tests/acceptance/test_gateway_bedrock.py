@@ -48,7 +48,7 @@ async def converse(sdk: SDK, url: str, turns: int = 2, **options: Any) -> Any:
 
 
 OPERATIONS: dict[str, dict[str, str]] = {"anthropic": {"framing": "invoke_chunks"}}
-OPERATIONS["bedrock_converse"] = {}
+OPERATIONS["bedrock_converse"] = {"server": "bedrock"}
 operations = pytest.mark.parametrize("dialect", OPERATIONS)
 
 

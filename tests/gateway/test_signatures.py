@@ -18,7 +18,9 @@ from support.bedrock.signatures import KEY_ID, SECRET
 from support.gateway.calls import NOWHERE, POSTS, asked, body_of, called, opened
 from support.http.raw_http import EMPTY_RESPONSE, raw_upstream
 
+from streamnorm._upstream.requests import RequestRefused
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
+from streamnorm.gateway.signatures import AccessKeys
 
 pytestmark = pytest.mark.anyio
 
@@ -227,6 +229,71 @@ async def test_signature_does_not_open_without_access_keys() -> None:
 async def test_any_signature_opens_a_gateway_without_keys() -> None:
     caller = await ask({**signed(key=("dummy", "dummy")), "host": "localhost"}, settings={})
     assert let_in(caller)
+
+
+# What AWS's SDK for JavaScript signs (@aws-sdk/client-bedrock-runtime 3.1163.0), on HTTP/1.1 and
+# on HTTP/2.
+JS_HEADERS = {
+    "content-type": "application/octet-stream",
+    "content-length": "104",
+    "x-amz-user-agent": "aws-sdk-js/3.1163.0",
+    "amz-sdk-request": "attempt=1; max=1",
+    "x-amz-date": "20261127T030752Z",
+    "x-amz-content-sha256": "364a659ff9d0e16b143e5d1921650965a2b0102f99a5f3393deb341825a6c687",
+}
+JS_NAMES = (
+    "amz-sdk-invocation-id;amz-sdk-request;content-length;content-type",
+    "x-amz-content-sha256;x-amz-date;x-amz-user-agent",
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "host", "id", "signature"),
+    [
+        (
+            f"{JS_NAMES[0]};host;{JS_NAMES[1]}",
+            "127.0.0.1:45507",
+            "b24058f5-caca-4ab2-a587-04168a560860",
+            "b25848ac737f32bd9aa4c9fc556ba8658608255a380842b01c975e5e19ee6c05",
+        ),
+        (
+            f":authority;{JS_NAMES[0]};{JS_NAMES[1]}",
+            "127.0.0.1:41047",
+            "cd71c407-8aa4-494e-9618-4c7646c49c6d",
+            "a318bfca1a0ba62c0f1314c0157e6168a294754cc10fa4bb28b5c1c3e91ec634",
+        ),
+    ],
+    ids=["http1", "http2"],
+)
+def test_signature_of_the_sdk_for_javascript(
+    names: str, host: str, id: str, signature: str
+) -> None:
+    credential = f"{KEY_ID}/20261127/us-east-1/bedrock/aws4_request"
+    headers = {
+        **JS_HEADERS,
+        "host": host,
+        "amz-sdk-invocation-id": id,
+        "authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, "
+        f"Signature={signature}",
+    }
+    keys = AccessKeys(f"{KEY_ID}:{SECRET}")
+    found = keys.signature_in(headers, datetime(2026, 11, 27, 3, 8, tzinfo=UTC))
+    profile = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.x"
+    digest = headers["x-amz-content-sha256"]
+    keys.verify(found, "POST", f"/model/{profile}/invoke?", headers, digest)
+    with pytest.raises(RequestRefused, match="does not match"):
+        keys.verify(found, "POST", f"/model/{profile}/converse?", headers, digest)
+
+
+async def test_body_of_the_sdk_for_javascript_has_no_type_of_json() -> None:
+    kind = "application/octet-stream"
+    assert let_in(await ask(signed(headers=[("content-type", kind)])))
+    caller = await ask({**signed(headers=[("content-type", "text/plain")])})
+    assert caller.status == 415
+    async with opened(NOWHERE) as app:
+        headers = [("host", "here"), ("content-type", kind)]
+        status, _ = await asked(app, "/v1/messages", BODY, headers=headers)
+    assert status == 415
 
 
 @pytest.mark.parametrize("client", [client for client in POSTS if client != "bedrock_converse"])
