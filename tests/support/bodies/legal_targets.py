@@ -48,6 +48,12 @@ _MODELS: dict[tuple[str, str | None], tuple[str, ...]] = {
         *("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-3-pro-preview"),
         *("gemini-3-flash", "gemini-4-pro"),
     ),
+    ("bedrock_converse", None): (
+        *("us.anthropic.claude-3-7-sonnet-20250219-v1:0", "anthropic.claude-sonnet-4-5-v1:0"),
+        *("anthropic.claude-opus-4-8", "us.amazon.nova-2-lite-v1:0", "amazon.nova-pro-v1:0"),
+        *("meta.llama4-maverick-17b-instruct-v1:0", "mistral.mistral-large-2407-v1:0"),
+        *("openai.gpt-oss-120b-1:0", "cohere.command-r-plus-v1:0"),
+    ),
     ("anthropic", "bedrock"): ("anthropic.claude-sonnet-4-5-v1:0", "anthropic.claude-opus-4-8"),
     ("anthropic", "copilot"): ("claude-sonnet-4.5", "claude-opus-4.6"),
     ("anthropic", "deepseek"): ("deepseek-v4", "deepseek-chat"),

@@ -28,7 +28,7 @@ from streamnorm._core.bodies.request import (
 )
 from streamnorm._core.bodies.table import Writing, unknown_of
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.errors import DecodeError
+from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm.dialects.bedrock_converse.body.content import (
     ContentWriter,
     blocks_from_wire,
@@ -100,7 +100,7 @@ def messages_to_wire(
     between user and assistant roles".
 
     Raises:
-        EncodeError: A block has no legal form.
+        EncodeError: A block has no legal form, or the first message is the assistant's.
     """
     written: list[dict[str, Any]] = []
     was_source = is_merged = False
@@ -113,6 +113,10 @@ def messages_to_wire(
         if value is None:
             continue
         is_source = source is not None  # the client's own messages stay apart, as it wrote them
+        if not (written or is_source) and value["role"] == "assistant":
+            # "A conversation must start with a user message" (langgenius/dify#12340).
+            problem = "a message of the assistant, expected one of the user before it"
+            raise EncodeError(problem, path=f"messages[{number}]")
         if written and written[-1]["role"] == value["role"] and not (was_source and is_source):
             context.losses.add("messages_merged", "messages", "written as one message")
             content = written[-1]["content"]
