@@ -95,6 +95,13 @@ def next_request(answer: dict[str, Any], client: str) -> Request:
                 if item["type"] in ("function_call", "custom_tool_call")
             ]
             body = {"model": "m", "input": [asked, *answer["output"], *outputs, told]}
+        case "bedrock_converse":
+            said = answer["output"]["message"]
+            ids = [block["toolUse"]["toolUseId"] for block in said["content"] if "toolUse" in block]
+            results = [{"toolResult": {"toolUseId": id, "content": [{"text": "r"}]}} for id in ids]
+            first, last = ({"role": "user", "content": [{"text": text}]} for text in ("q", "go on"))
+            last["content"] = [*results, *last["content"]]
+            body = {"messages": [first, said, last]}
         case _:
             content = answer["candidates"][0]["content"]
             answers = [

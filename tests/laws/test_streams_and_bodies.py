@@ -29,7 +29,7 @@ from streamnorm import (
 )
 from streamnorm.recording import Recording
 
-DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini")
+DIALECTS = ("openai_chat", "anthropic", "openai_responses", "gemini", "bedrock_converse")
 
 each_target = pytest.mark.parametrize("target", DIALECTS)
 

@@ -20,6 +20,7 @@ _PROMPTS = {
     "openai_chat": ("tools", "messages"),
     "openai_responses": ("tools", "instructions", "input"),
     "gemini": ("tools", "systemInstruction", "contents"),
+    "bedrock_converse": ("toolConfig", "system", "messages"),
 }
 _MAX_MARKS = 4
 
@@ -57,6 +58,9 @@ def begins_with(longer: dict[str, Any], shorter: dict[str, Any], dialect: str) -
 
 def _begins_with(longer: dict[str, Any], shorter: dict[str, Any], name: str, dialect: str) -> bool:
     before, after = shorter.get(name), longer.get(name)
+    # Bedrock demands a tool for each call of the history, also where the request offers none.
+    if name == "toolConfig":
+        return before is None or json.dumps(after).startswith(json.dumps(before).rstrip("]}"))
     if name == _PROMPTS[dialect][-1] and isinstance(before, list) and isinstance(after, list):
         after = after[: len(before)]
     return json.dumps(after) == json.dumps(before)

@@ -11,6 +11,7 @@ PROMPTS = {
     "openai_chat": "messages",
     "openai_responses": "input",
     "gemini": "contents",
+    "bedrock_converse": "messages",
 }
 """The field of a body that has the conversation."""
 
@@ -90,9 +91,29 @@ def _gemini(contents: list[dict[str, Any]]) -> list[str]:
     return [*broken, *(["the last calls have no responses"] if called else [])]
 
 
+def _converse(messages: list[dict[str, Any]]) -> list[str]:
+    """Each `toolUse` is answered in the next message; roles alternate."""
+    broken: list[str] = []
+    called: list[str] = []
+    last = ""
+    for number, message in enumerate(messages):
+        blocks = message["content"]
+        results = [block["toolResult"] for block in blocks if "toolResult" in block]
+        answers = sorted(result["toolUseId"] for result in results)
+        if answers != sorted(called):
+            broken.append(f"messages[{number}] answers {answers}, expected {called}")
+        if message["role"] == last:
+            broken.append(f"messages[{number}] is of the {last}, as is the one before")
+        calls = [block["toolUse"] for block in blocks if "toolUse" in block]
+        called = [call["toolUseId"] for call in calls]
+        last = message["role"]
+    return broken + [f"{id} has no result" for id in called]
+
+
 _RULES = {
     "anthropic": _anthropic,
     "openai_chat": _chat,
     "openai_responses": _responses,
     "gemini": _gemini,
+    "bedrock_converse": _converse,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.bedrock_converse.bodies import corpus_bodies
 from support.streams.corpus import needs_corpus
 
 __all__ = [
@@ -40,6 +41,7 @@ _PATHS = {
     "openai_chat": re.compile(r"/chat/completions(\?|$)"),
     "openai_responses": re.compile(r"/responses(\?|$)"),
     "gemini": re.compile(r":(streamGenerateContent|generateContent)(\?|$)"),
+    "bedrock_converse": re.compile(r"/converse(-stream)?$"),
 }
 _FOLDERS = {
     "chat": "openai_chat",
@@ -170,7 +172,15 @@ def _of_streams() -> tuple[RealRequest, ...]:
             path = f"/v1beta/models/{model}:streamGenerateContent"
         name = entry["request_file"].removesuffix(".request.json")
         found.append(RealRequest(name, dialect, path, {}, body, entry["provider"]))
-    return tuple(found)
+    return (*found, *_of_converse())
+
+
+def _of_converse() -> Iterator[RealRequest]:
+    """Yield the requests of Converse that were answered."""
+    dialect = "bedrock_converse"
+    for body in corpus_bodies():
+        if body.status == 200 and body.operation != "count-tokens":
+            yield RealRequest(str(body), dialect, body.path, {}, body.request, dialect)
 
 
 def worked_examples() -> list[dict[str, Any]]:

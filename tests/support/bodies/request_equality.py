@@ -39,11 +39,12 @@ _ERROR = re.compile(r"<tool_error>(.*)</tool_error>", re.DOTALL)
 _FILLED: dict[str, dict[str, Any]] = {
     "openai_responses": {"store": False},
     "gemini": {"stream": False},
+    "bedrock_converse": {"stream": False},
 }
 
 
 # Dialects in which the schema of an answer is always enforced.
-_ENFORCING = frozenset({"anthropic", "gemini"})
+_ENFORCING = frozenset({"anthropic", "bedrock_converse", "gemini"})
 
 
 def same(request: Request, dialect: str) -> Request:
@@ -217,7 +218,7 @@ def _joined(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def without(request: Request, features: Collection[str]) -> Request:
     """Return a request without what the losses of a writer name."""
-    for feature in features:
+    for feature in sorted(features, key=lambda name: name == "order_lost"):  # of all that is left
         request = _WITHOUT[feature](request)
     return request
 
@@ -259,7 +260,10 @@ def _in_order(request: Request) -> Request:
     """Return a request with the blocks of each message in an order of their kinds."""
 
     def ordered(blocks: tuple[Any, ...]) -> tuple[Any, ...]:
-        return _joined(tuple(sorted(blocks, key=lambda block: type(block) is not Text)))
+        def place(block: InputBlock) -> tuple[bool, bool]:
+            return type(block) is not Text, type(block) is not Reasoning
+
+        return _joined(tuple(sorted(blocks, key=place)))
 
     def result(block: InputBlock) -> InputBlock:
         if isinstance(block, ToolResult):
@@ -290,6 +294,27 @@ def _as_doubles(block: InputBlock) -> InputBlock:
 
 def _without_title(block: InputBlock) -> InputBlock:
     return structs.replace(block, title=None) if isinstance(block, Document) else block
+
+
+def _with_document_texts(request: Request) -> Request:
+    """Return a request with a text in each message that has a document and no text."""
+
+    def named(message: InputMessage) -> InputMessage:
+        count = sum(isinstance(block, Document) for block in message.blocks)
+        has_text = any(isinstance(b, Text) and not b.citations for b in message.blocks)
+        if not count or has_text:
+            return message
+        text = Text("[document]" if count == 1 else f"[{count} documents]")
+        return structs.replace(message, blocks=(*message.blocks, text))
+
+    return structs.replace(request, messages=tuple(map(named, request.messages)))
+
+
+def _with_called_tools(request: Request) -> Request:
+    """Return a request with the tools that its history calls."""
+    calls = [call.name for message in request.messages for call in message.tool_calls]
+    tools = tuple(Tool(name, None, {"type": "object"}) for name in dict.fromkeys(calls))
+    return structs.replace(request, tools=tools)
 
 
 def _without_summary(request: Request) -> Request:
@@ -326,8 +351,12 @@ def _without_strict(request: Request) -> Request:
 
 
 _WITHOUT: dict[str, Callable[[Request], Request]] = {
+    "allowed_tools_filtered": _field(tools=(), tool_choice=None),
     "boundaries": lambda request: request,  # which `same` ignores
     "cache_mark_dropped": _blocks(lambda block: structs.replace(block, cache=None)),
+    "document_renamed": _blocks(_without_title),
+    "document_text_added": _with_document_texts,
+    "tool_declared": _with_called_tools,
     "deferred_tool_loaded": _without_deferral,
     "image_as_file": _blocks(_as_document),
     "media_type_guessed": lambda request: request,  # which `same` leaves out
@@ -341,6 +370,7 @@ _WITHOUT: dict[str, Callable[[Request], Request]] = {
     "strict": _without_strict,
     "title": _blocks(_without_title),
     "tool_choice": _field(tool_choice=None),
+    "tool_choice_weakened": _field(tool_choice=None),
     "trailing_white_space": _without_trailing_white_space,
 }
 """What a request has left after a loss that only a room's writer can know, by its feature."""

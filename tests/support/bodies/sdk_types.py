@@ -25,6 +25,8 @@ from openai.types.responses import response_create_params as responses_types
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 
+from support.bedrock_converse.bodies import request_problems
+
 __all__ = [
     "bare_type",
     "is_in_memory",
@@ -63,6 +65,8 @@ def problems(dialect: str, body: dict[str, Any], *, beta: bool = False) -> list[
     """
     if dialect == "gemini":
         return _problems_of_model(_GenerateContent, body)
+    if dialect == "bedrock_converse":
+        return request_problems(body).splitlines()
     expected = request_type(dialect, beta=beta, stream=body.get("stream") is True)
     # Betas are a header; the SDK has them beside the fields of the body.
     unsent = [f"$.{key}: sent as a header" for key in ("betas", "extra_headers") if key in body]

@@ -93,7 +93,8 @@ _MEMBERS: dict[type, tuple[str, str]] = {
 # character."
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_()\[\]-]+")
 _MAX_NAME_CHARS = 200
-_UNTITLED = "Document"
+_UNTITLED = "untitled"
+_UNTITLED_NAME = re.compile(r"untitled(?: [0-9]+)?")
 
 
 def as_extra(unknown: _Value) -> Extra:
@@ -180,6 +181,8 @@ def read_document(value: object) -> Document | None:
         return None
     title = get_str(document, "name")
     unknown = unknown_fields(document, _FILE if title is None else _TITLED)
+    if title is not None and _UNTITLED_NAME.fullmatch(title):
+        title = None
     inner = document.get("source")
     text = _inline_text(inner)
     if text is not None:

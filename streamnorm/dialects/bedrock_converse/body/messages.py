@@ -9,10 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct
 
 from streamnorm._core.blocks import (
-    Document,
     InputBlock,
     Reasoning,
     RedactedReasoning,
@@ -33,8 +32,6 @@ from streamnorm.dialects.bedrock_converse.body.content import (
     ContentWriter,
     blocks_from_wire,
     guarded_from_wire,
-    mark_to_wire,
-    text_to_wire,
 )
 from streamnorm.dialects.bedrock_converse.body.files import as_extra, document_names
 from streamnorm.dialects.bedrock_converse.wire import DIALECT
@@ -82,28 +79,7 @@ def _text_from_wire(value: object) -> Text | None:
 
 def system_to_wire(system: tuple[Text, ...], writing: Writing) -> list[dict[str, Any]] | None:
     """Return the system prompt; each cache point stands behind the text that it marks."""
-    written: list[dict[str, Any]] = []
-    for text in system:
-        if text.text:  # the API demands one character
-            written.append(text_to_wire(structs.replace(text, citations=())))
-        if text.cache is not None and written:
-            written.append(mark_to_wire(text.cache))
-    return written or None
-
-
-def messages_to_wire(
-    messages: tuple[InputMessage, ...], context: WriteContext
-) -> list[dict[str, Any]]:
-    """Return the messages of a projected request.
-
-    Consecutive messages of one role become one: the API refuses "A conversation must alternate
-    between user and assistant roles".
-
-    Raises:
-        EncodeError: A block has no legal form, or the first message is the assistant's.
-    """
-    written: list[dict[str, Any]] = []
-    was_source = is_merged = False
+    written: list[_WrittenMessage] = []
     names = document_names(messages)
     for number, message in enumerate(messages):
         value = source = unchanged_source(message, DIALECT)
@@ -117,42 +93,66 @@ def messages_to_wire(
             # "A conversation must start with a user message" (langgenius/dify#12340).
             problem = "a message of the assistant, expected one of the user before it"
             raise EncodeError(problem, path=f"messages[{number}]")
-        if written and written[-1]["role"] == value["role"] and not (was_source and is_source):
-            context.losses.add("messages_merged", "messages", "written as one message")
-            content = written[-1]["content"]
-            if not is_merged:  # the list is still that of a message
-                content = list(content)
-            content += value["content"]
-            written[-1] = {**written[-1], **value, "content": content}
-            is_merged = True
+        last = written[-1] if written else None
+        if last is None or last.value["role"] != value["role"] or (last.is_source and is_source):
+            written.append(_WrittenMessage(value, is_source))
         else:
-            written.append(value)
-            is_merged = False
-        was_source = is_source
-    return written
+            last.join(value)
+    return [
+        each.value if each.is_source else _name_documents(each.value, context) for each in written
+    ]
+
+
+class _WrittenMessage(Struct):
+    """A message of the body, made of one message or of several of one role.
+
+    Attributes:
+        value: The JSON object.
+        is_source: Whether it is the client's own, unchanged.
+        is_joined: Whether its content is a list of its own, which may grow.
+    """
+
+    value: dict[str, Any]
+    is_source: bool
+    is_joined: bool = False
+
+    def join(self, value: dict[str, Any]) -> None:
+        """Add a message of the same role."""
+        content: list[Any] = self.value["content"]
+        if not self.is_joined:  # the list is still that of a message, which others may share
+            content = list(content)
+        content += value["content"]
+        self.value = {**self.value, **value, "content": content}
+        self.is_source, self.is_joined = False, True
 
 
 def _message_to_wire(
     message: InputMessage, context: WriteContext, names: list[str], number: int
 ) -> dict[str, Any] | None:
     """Return a message as its JSON object; None if no block is left, which is counted as a loss."""
-    blocks, losses = message.blocks, context.losses
+    blocks = message.blocks
     if message.role == "assistant":
         blocks = _put_reasoning_first(blocks, context)
     content = ContentWriter(context, names).write(blocks, f"messages[{number}]")
     if not content:
-        losses.add("empty_message_dropped", "messages", "nothing in it was written")
+        context.losses.add("empty_message_dropped", "messages", "nothing in it was written")
         return None
-    if any("document" in item for item in content) and not any("text" in item for item in content):
-        # "You must include a text block with documents."
-        losses.add("document_text_added", "messages", "a text beside the document")
-        content.append({"text": _describe_documents(blocks)})
     return {"role": message.role, "content": content, **unknown_of(message.extra, DIALECT)}
 
 
-def _describe_documents(blocks: tuple[InputBlock, ...]) -> str:
-    count = sum(isinstance(block, Document) for block in blocks)
-    return "[document]" if count == 1 else f"[{count} documents]"
+def _name_documents(message: dict[str, Any], context: WriteContext) -> dict[str, Any]:
+    """Return a message with a text, if it has a document.
+
+    The API refuses "A text block must be included when using documents"
+    (archestra-ai/archestra#4220).
+    """
+    content: list[dict[str, Any]] = message["content"]
+    count = sum("document" in item for item in content)
+    if not count or any("text" in item for item in content):
+        return message
+    context.losses.add("document_text_added", "messages", "a text beside the document")
+    text = "[document]" if count == 1 else f"[{count} documents]"
+    return {**message, "content": [*content, {"text": text}]}
 
 
 def _put_reasoning_first(

@@ -51,7 +51,8 @@ from streamnorm.sse import Frame
 
 _Value: TypeAlias = "dict[str, Any]"
 
-_OF_STOP = ("stopReason", "additionalModelResponseFields")
+_MODEL_FIELDS = "additionalModelResponseFields"
+_OF_STOP = ("stopReason", _MODEL_FIELDS)
 _TIER, _UNIFIED_TIER = "serviceTier", "service_tier"
 # A stream carries the input of a call as text, broken or not; here it is a JSON object.
 _CAPABILITIES = structs.replace(CAPABILITIES, broken_arguments=False)
@@ -172,6 +173,8 @@ def write_response(message: Message, created: float | None, losses: Losses) -> d
     if is_own:
         usage = {**(written.usage.extra or {}), **usage}
         fields = unknown_fields(written.stop_extra or {}, {_UNIFIED_TIER})
+    if written.stop_sequence is not None and _MODEL_FIELDS not in fields:
+        fields[_MODEL_FIELDS] = {"stop_sequence": written.stop_sequence}
     for extra in (message.extra, message.usage.extra, message.stop_extra):
         tier = (extra or {}).get(_UNIFIED_TIER)
         if isinstance(tier, str) and tier in CAPABILITIES.service_tiers:

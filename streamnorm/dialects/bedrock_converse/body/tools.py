@@ -173,6 +173,8 @@ def config_to_wire(writing: Writing) -> dict[str, Any]:
     choice: ToolChoice | None = request.tool_choice
     if choice is not None and choice.mode == "none":
         if not any(map(_has_call, request.messages)):
+            if request.tools:
+                context.losses.add("allowed_tools_filtered", "request", "no tool is offered")
             return {}
         context.losses.add("tool_choice_weakened", "request", "written as auto")
         choice = None
