@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamnorm._core.blocks import (
     InputBlock,
@@ -32,6 +32,8 @@ from streamnorm.dialects.bedrock_converse.body.content import (
     ContentWriter,
     blocks_from_wire,
     guarded_from_wire,
+    mark_to_wire,
+    text_to_wire,
 )
 from streamnorm.dialects.bedrock_converse.body.files import as_extra, document_names
 from streamnorm.dialects.bedrock_converse.wire import DIALECT
@@ -79,6 +81,26 @@ def _text_from_wire(value: object) -> Text | None:
 
 def system_to_wire(system: tuple[Text, ...], writing: Writing) -> list[dict[str, Any]] | None:
     """Return the system prompt; each cache point stands behind the text that it marks."""
+    written: list[dict[str, Any]] = []
+    for text in system:
+        if text.text:  # the API demands one character
+            written.append(text_to_wire(structs.replace(text, citations=())))
+        if text.cache is not None and written:
+            written.append(mark_to_wire(text.cache))
+    return written or None
+
+
+def messages_to_wire(
+    messages: tuple[InputMessage, ...], context: WriteContext
+) -> list[dict[str, Any]]:
+    """Return the messages of a projected request.
+
+    Consecutive messages of one role become one: the API refuses "A conversation must alternate
+    between user and assistant roles".
+
+    Raises:
+        EncodeError: A block has no legal form, or the first message is the assistant's.
+    """
     written: list[_WrittenMessage] = []
     names = document_names(messages)
     for number, message in enumerate(messages):
@@ -118,10 +140,10 @@ class _WrittenMessage(Struct):
 
     def join(self, value: dict[str, Any]) -> None:
         """Add a message of the same role."""
-        content: list[Any] = self.value["content"]
+        content: list[Any] = self.value.get("content") or []
         if not self.is_joined:  # the list is still that of a message, which others may share
             content = list(content)
-        content += value["content"]
+        content += value.get("content") or []
         self.value = {**self.value, **value, "content": content}
         self.is_source, self.is_joined = False, True
 
