@@ -11,9 +11,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
+from streamnorm._core.codec.message_layout import ChunkContent
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.limits import Limits
+from streamnorm.eventstream import EventStreamDecoder
 from streamnorm.recording.format import read_bounded
 from streamnorm.recording.importing.entries import MAX_FILE_DEPTH, Unreadable, read_json, read_yaml
 from streamnorm.recording.secrets.credentials import (
@@ -31,6 +33,7 @@ _READ_BYTES = 1024 * 1024
 # As for a `Scrubber`: no secret is longer, and no lookbehind.
 _LOOKAHEAD = 8 * 1024
 _CONTEXT = 128
+_MESSAGES = ".eventstream"
 # Less specific kinds: a key of a known shape may stand at the same offset.
 _GENERAL = ("bearer token", "secret field")
 
@@ -54,7 +57,7 @@ class Finding(Struct, frozen=True):
 
     Attributes:
         file: The file.
-        place: Line and column in bytes, or the path of a field.
+        place: Line and column in bytes, the number of a message, or the path of a field.
         kind: Kind of the secret, such as `JSON Web Token`.
     """
 
@@ -85,7 +88,8 @@ def find_files(path: Path) -> Iterator[Path]:
 def scan_file(path: Path) -> Iterator[Finding]:
     """Yield the secrets in a file, in order.
 
-    Keys and tokens of a known shape are found anywhere.  In JSON and YAML, values are found at
+    Keys and tokens of a known shape are found anywhere, also in the base64 of an event stream of
+    AWS, whose messages are counted from 0.  In JSON and YAML, values are found at
     positions that are known to hold credentials, too, unless the file is too large to decode.
 
     Raises:
@@ -98,7 +102,23 @@ def scan_file(path: Path) -> Iterator[Finding]:
         for place, value, kind in _find_shapes(file):
             known.add(value)
             yield Finding(path, place, kind)
+    if path.suffix == _MESSAGES:
+        yield from _find_in_messages(path)
     yield from _find_at_positions(path, known)
+
+
+def _find_in_messages(path: Path) -> Iterator[Finding]:
+    """Yield the secrets in the base64 of an event stream's messages."""
+    try:
+        data = read_bounded(path, _MAX_DECODED_BYTES)
+    except RecordingError:
+        return
+    for number, message in enumerate(EventStreamDecoder().feed(data)):
+        text, *_ = ChunkContent().texts_of(message.payload)
+        size = len(text)
+        for secret in (*find_tokens(text, 0, size), *find_fields(text, 0, size)):
+            if not is_replaced(text[secret.start : secret.end].decode(errors="replace")):
+                yield Finding(path, f"message {number}", secret.kind)
 
 
 def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.bedrock.chunks import chunk, exception
 from support.recording.secret_shapes import SHAPED
 
 from streamnorm.recording import RecordedRequest, Recording, scanning
@@ -231,3 +232,24 @@ def test_all_regular_files_of_a_directory_are_scanned_in_order(tmp_path: Path) -
 
 def test_finding_holds_no_secret() -> None:
     assert Finding.__struct_fields__ == ("file", "place", "kind")
+
+
+def test_secret_in_the_base64_of_a_message_is_found(tmp_path: Path) -> None:
+    key = "sk-ant-api03-0123456789abcdefABCDEF"
+    path = tmp_path / "a.eventstream"
+    texts = ["none", f"the key is {key}", "x" * len(key), f"{key}, and again {key}"]
+    path.write_bytes(b"".join(chunk({"type": "ping", "text": text}) for text in texts))
+    found = [(finding.place, finding.kind) for finding in scan_file(path)]
+    assert found == [("message 1", "sk- key"), ("message 3", "sk- key"), ("message 3", "sk- key")]
+    plain = exception("validationException", message=f"wrong key {key}")
+    path.write_bytes(chunk({"type": "ping"}) + plain)
+    assert [finding.kind for finding in scan_file(path)] == ["sk- key"]
+
+
+def test_event_stream_too_large_to_decode_is_searched_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "_MAX_DECODED_BYTES", 10)
+    path = tmp_path / "a.eventstream"
+    path.write_bytes(chunk({"type": "ping", "text": "sk-ant-api03-0123456789abcdefABCDEF"}))
+    assert list(scan_file(path)) == []
