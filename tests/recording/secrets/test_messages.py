@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 from support.bedrock.chunks import EVENTS, chunk, exception, invoked
+from support.streams.corpus import needs_corpus
 
 from streamnorm.codec import INVOKE_CHUNKS
 from streamnorm.recording.exchange import WireRequest
@@ -97,3 +100,18 @@ def test_what_is_no_message_is_held_up_to_a_bound(monkeypatch: pytest.MonkeyPatc
     assert scrubber.feed(KEY.encode()) == b""
     assert scrubber.close() == X.encode()
     assert scrubber.close() == b""
+
+
+@needs_corpus
+def test_word_in_real_streams_is_replaced_and_botocore_reads_them() -> None:
+    folder = Path(os.environ["STREAMNORM_CORPUS"]) / "bedrock"
+    replaced = 0
+    for path in sorted(folder.glob("invoke-stream__*.eventstream")):
+        body = path.read_bytes()
+        assert scrub(body) == body  # they hold no secrets
+        found = scrub(body, Secrets(["the"]))
+        assert len(found) == len(body)
+        expected = [payload.replace(b"the", b"xxx") for payload in invoked(body).payloads]
+        assert invoked(found).payloads == expected, path.name
+        replaced += found != body
+    assert replaced >= 20
