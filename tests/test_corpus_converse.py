@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,16 @@ import pytest
 from botocore.eventstream import ChecksumMismatch
 from botocore.parsers import ResponseParserError
 from support.bedrock_converse.reader import Message, message_of, read
-from support.streams.content import content_of, decode, projected, transcode
-from support.streams.corpus import needs_corpus
+from support.streams.content import DIALECTS as DIALECTS_OF_SSE
+from support.streams.content import (
+    content_of,
+    decode,
+    overlaps,
+    projected,
+    transcode,
+    with_sorted_blocks,
+)
+from support.streams.corpus import corpus, needs_corpus
 
 from streamnorm import (
     Completed,
@@ -35,6 +44,7 @@ from streamnorm._core.json import object_in
 from streamnorm._registry import DIALECTS, checker
 from streamnorm.codec import EVENTSTREAM
 from streamnorm.sse import Frame
+from streamnorm.validation import validate
 
 TARGETS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock_converse")
 
@@ -164,6 +174,32 @@ def test_validator_finds_what_the_index_finds(row: dict[str, Any], data: bytes) 
         assert found + judge.missing() == []
     if row["violations"]:
         assert found + judge.missing() != []
+
+
+# What real answers have, and what no encoder of streams holds back.
+EXCUSED = re.compile(
+    r"input of block \d+ in \d+ characters is no JSON object, expected one"
+    r"|stopReason is end_turn with a toolUse of the client, expected tool_use"
+)
+
+
+@needs_corpus
+@pytest.mark.parametrize("source", DIALECTS_OF_SSE)
+def test_real_stream_of_any_dialect_is_written(source: str) -> None:
+    for stream in corpus(source)[::3]:
+        events = decode([stream.body], source).events
+        out, run = transcode([stream.body], source, "bedrock_converse")
+        passed, losses = projected(events, "bedrock_converse")
+        is_whole = isinstance(run.outcome, Completed)
+        assert {loss for loss in run.losses if loss.where != "failed stream"} == set(losses)
+        assert (read(out).error is None) == is_whole, stream.name
+        if is_whole:
+            found = [violation.message for violation in validate(out, "bedrock_converse")]
+            assert [each for each in found if not EXCUSED.fullmatch(each)] == [], stream.name
+            back = decode([out], "bedrock_converse").events
+            got, wanted = (content_of(each, "bedrock_converse") for each in (back, passed))
+            assert with_sorted_blocks(got) == with_sorted_blocks(wanted), stream.name
+            assert overlaps(events) or got == wanted, stream.name
 
 
 def test_every_dialect_is_a_target() -> None:

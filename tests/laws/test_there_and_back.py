@@ -31,6 +31,7 @@ VENDORS = {
     "openai_chat": "",
     "openai_responses": "openai",
     "gemini": "google",
+    "bedrock_converse": "anthropic",  # whose signatures pass from one platform to another
 }
 
 Signed = Counter[tuple[bool, str, str, str | None]]
@@ -88,14 +89,14 @@ def count_lost(losses: Iterable[object]) -> int:
     )
 
 
-TRIPS = [(source, through) for source in DIALECTS for through in DIALECTS if source != through]
+TRIPS = [(source, through) for source in DIALECTS for through in VENDORS if source != through]
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*VENDORS)
 def test_signatures_of_a_recording_survive_a_round_trip(recording: Recording) -> None:
     source = recording.dialect
     assert source is not None
-    for through in DIALECTS:
+    for through in VENDORS:
         if through != source:
             assert_survives(recording.body, source, through, recording.server)
 
