@@ -32,7 +32,7 @@ from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._registry import lookup
+from streamnorm._registry import detect_path, lookup
 from streamnorm.profiles import Profiles
 from streamnorm.profiles.layers import shipped_profiles
 
@@ -85,7 +85,18 @@ def count_request_of(
         DecodeError: As for `decode_count_request`.
         UnknownDialect: As for `decode_count_request`.
     """
-    asked = _count_codec(dialect).read_request(value)
+    count = _count_codec(dialect)
+    invoked = count.read_invocation(value)
+    if invoked is not None:  # in the dialect that Bedrock's InvokeModel has at the same model
+        path = f"{(path or '').rpartition('/')[0]}/invoke"
+        other = detect_path(path)
+        if other is None:
+            raise DecodeError("no path with the name of a model, expected one")
+        body = body_object(invoked, limits)
+        request = request_of(body, other, path=path, headers=headers, limits=limits)
+        # Of a message: in its own dialect, too, a count has fewer fields.
+        return structs.replace(request, source=None)
+    asked = count.read_request(value)
     return request_of(asked, dialect, path=path, headers=headers, limits=limits)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -331,3 +332,43 @@ def test_usage_of_a_message_improves_the_estimate_of_a_count() -> None:
 def test_statuses_of_a_server_without_counts() -> None:
     """A refusal for another reason is the client's to read."""
     assert {404, 405, 501} == CANNOT_COUNT
+
+
+INVOKED = {
+    "anthropic_version": "bedrock-2023-05-31",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Snow?"}],
+}
+
+
+def counted(body: str | bytes) -> dict[str, Any]:
+    """Return the request of Bedrock's CountTokens for a body of InvokeModel."""
+    data = body.encode() if isinstance(body, str) else body
+    return {"input": {"invokeModel": {"body": b64encode(data).decode()}}}
+
+
+def test_body_of_invoke_model_is_counted() -> None:
+    body = counted(json.dumps(INVOKED))
+    path = "/base/model/arn%3Ax%2Fclaude/count-tokens"
+    request = decode_count_request(body, "bedrock_converse", path=path)
+    assert request.model == "arn:x/claude"
+    assert [message.text for message in request.messages] == ["Snow?"]
+    asked = encode_count_request(request, "anthropic")
+    assert asked is not None
+    assert asked.body == {"model": "arn:x/claude", "messages": INVOKED["messages"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "problem"),
+    [
+        ({"input": {"invokeModel": {"body": "x"}}}, "/model/m/count-tokens", "no base64"),
+        (counted("{"), "/model/m/count-tokens", "no JSON"),
+        (counted('{"messages": 1}'), "/model/m/count-tokens", "messages"),
+        (counted(json.dumps(INVOKED)), None, "no path with the name of a model"),
+    ],
+)
+def test_body_that_cannot_be_counted_is_refused(
+    body: dict[str, Any], path: str | None, problem: str
+) -> None:
+    with pytest.raises(DecodeError, match=problem):
+        decode_count_request(body, "bedrock_converse", path=path)

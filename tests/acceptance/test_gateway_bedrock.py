@@ -5,9 +5,11 @@ python -m pytest -m "" tests/acceptance/test_gateway_bedrock.py
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +159,19 @@ async def test_bearer_opens(key: str, status: int) -> None:
             found = exc.status_code
     assert found == status
     assert len(upstream.requests) == (status == 200)
+
+
+INVOKED = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9}
+SAID = {"converse": {"messages": [{"role": "user", "content": [{"text": "Snow?"}]}]}}
+ASKED = json.dumps({**INVOKED, "messages": [{"role": "user", "content": "Snow?"}]}).encode()
+
+
+@pytest.mark.parametrize("counted", [SAID, {"invokeModel": {"body": ASKED}}], ids=list)
+async def test_boto3_counts_tokens(counted: dict[str, Any], running: Gateways) -> None:
+    """Chat Completions has no counts: they are estimated."""
+    running.upstream.app = strict_provider([ANSWER], server=COMPATIBLE).app()
+    client = BEDROCK_SDKS["boto3"].async_client(None, running.urls["openai_chat"])
+    with closing(client):
+        count = partial(client.count_tokens, modelId="arn:x/claude", input=counted)
+        answer = await asyncio.to_thread(count)
+    assert 0 < answer["inputTokens"] < 20

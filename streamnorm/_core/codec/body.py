@@ -126,6 +126,10 @@ class CountCodec(Struct, frozen=True, kw_only=True):
         """Return the body of the message request that a count request counts."""
         return body
 
+    def read_invocation(self, body: dict[str, Any]) -> bytes | None:
+        """Return the body of another operation, if a count request asks for the tokens of one."""
+        return None
+
     def write_request(self, written: Written) -> Written:
         """Return the count request of a written message request with only `fields`."""
         return structs.replace(written, path=written.path + self.suffix)

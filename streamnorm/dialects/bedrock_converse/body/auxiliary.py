@@ -6,25 +6,41 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.bodies.fields import get_object
+from streamnorm._core.bodies.fields import get_object, get_str
 from streamnorm._core.codec import CountCodec, Written
 from streamnorm._core.errors import DecodeError, EncodeError
 
-_INPUT, _CONVERSE = "input", "converse"
+_INPUT, _CONVERSE, _INVOKED = "input", "converse", "invokeModel"
+_INVOKED_BODY = f"$.{_INPUT}.{_INVOKED}.body"
 
 
 class _Count(CountCodec, frozen=True):
     """The codec of `count-tokens`."""
 
+    def read_invocation(self, body: dict[str, Any]) -> bytes | None:
+        """Return the body within `input.invokeModel`; None if the input is of another kind.
+
+        Raises:
+            DecodeError: It is no base64.
+        """
+        invoked = get_object(get_object(body, _INPUT) or {}, _INVOKED)
+        if invoked is None:
+            return None
+        try:
+            return b64decode(get_str(invoked, "body") or "", validate=True)
+        except ValueError as exc:
+            raise DecodeError("no base64, expected that of a body", path=_INVOKED_BODY) from exc
+
     def read_request(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the request within `input.converse`.
 
         Raises:
-            DecodeError: The input is of another kind, such as the body of InvokeModel.
+            DecodeError: The input is of another kind.
         """
         request = get_object(get_object(body, _INPUT) or {}, _CONVERSE)
         if request is None:
