@@ -295,8 +295,10 @@ class Gateway:
             return
         refused = refuse_websocket()
         client = client_of(received_request(scope))
-        answer = encode_error_response(refused.error, client.name, upstream=None)
-        headers = [*_JSON, *encode_headers(refused.headers)]
+        answer = encode_error_response(
+            refused.error, client.name, upstream=None, cloud=client.cloud
+        )
+        headers = [*_JSON, *encode_headers({**answer.headers, **refused.headers})]
         start = {"type": "websocket.http.response.start", "status": answer.status}
         await send({**start, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": answer.body})
