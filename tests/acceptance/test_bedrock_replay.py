@@ -19,12 +19,13 @@ from support.bedrock.recorded import RECORDINGS, make_recording
 from support.bedrock.signatures import KEY_ID, SECRET
 from support.gateway.servers import served
 
+from streamnorm import StreamError
 from streamnorm.asgi import RecordingProxy, ReplayApp
 from streamnorm.recording import Recording, faults
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder
-from streamnorm.testing import FakeProvider
+from streamnorm.testing import FakeProvider, tool_call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
@@ -34,9 +35,8 @@ ASKED = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages":
 EVENTS = [event for event in RECORDINGS["chunks-parallel-tools"] if not isinstance(event, bytes)]
 
 
-def ask(url: str) -> list[Any]:
-    """Return the events that boto3 reads."""
-    client = boto3.client(
+def make_client(url: str) -> Any:
+    return boto3.client(
         "bedrock-runtime",
         region_name="eu-west-1",
         endpoint_url=url,
@@ -44,6 +44,11 @@ def ask(url: str) -> list[Any]:
         aws_secret_access_key=SECRET,
         config=botocore.config.Config(retries={"total_max_attempts": 1}),
     )
+
+
+def ask(url: str) -> list[Any]:
+    """Return the events that boto3 reads."""
+    client = make_client(url)
     try:
         answer = client.invoke_model_with_response_stream(modelId=MODEL, body=json.dumps(ASKED))
         assert answer["contentType"] == "application/json"
@@ -105,6 +110,66 @@ def ends(body: bytes) -> list[int]:
 async def test_boto3_is_answered_by_a_fake_provider() -> None:
     events = await asked(FakeProvider("It snows.", strict=False))
     assert "".join(e["delta"].get("text", "") for e in events if "delta" in e) == "It snows."
+
+
+def converse(url: str) -> tuple[str, dict[str, Any]]:
+    """Return the text that boto3 reads of a stream, and the whole answer to a second request."""
+    client = make_client(url)
+    asked: dict[str, Any] = {
+        "modelId": MODEL,
+        "messages": [{"role": "user", "content": [{"text": "Does it snow?"}]}],
+    }
+    try:
+        with closing(client.converse_stream(**asked)["stream"]) as events:
+            deltas = [e["contentBlockDelta"] for e in events if "contentBlockDelta" in e]
+        text = "".join(delta["delta"]["text"] for delta in deltas)
+        return text, client.converse(**asked)["output"]["message"]
+    finally:
+        client.close()
+
+
+async def test_boto3_converses_with_a_strict_fake_provider() -> None:
+    provider = FakeProvider(["It snows.", tool_call("get_weather", city="Oslo")], strict=True)
+    async with served(ReplayApp(provider), strict=False) as url:
+        text, message = await asyncio.to_thread(converse, url)
+    assert text == "It snows."
+    (block,) = message["content"]
+    assert (block["toolUse"]["name"], block["toolUse"]["input"]) == (
+        "get_weather",
+        {"city": "Oslo"},
+    )
+    assert provider.violations == ()
+
+
+@pytest.mark.parametrize(
+    ("turn", "kind", "told"),
+    [
+        (
+            StreamError("upstream", "slow", status_hint=429),
+            botocore.exceptions.ClientError,
+            "(ThrottlingException)",
+        ),
+        (
+            ["It", StreamError("upstream", "slow", status_hint=429)],
+            botocore.exceptions.EventStreamError,
+            "(throttlingException)",
+        ),
+        (faults.http(404), botocore.exceptions.ClientError, "(ResourceNotFoundException)"),
+        (
+            ["It", faults.error_event(event=2)],
+            botocore.exceptions.EventStreamError,
+            "(serviceUnavailableException)",
+        ),
+    ],
+    ids=["error", "error in the stream", "http", "error_event"],
+)
+async def test_boto3_raises_the_error_of_a_fake_provider(
+    turn: Any, kind: type[Exception], told: str
+) -> None:
+    async with served(ReplayApp(FakeProvider([turn, "…"])), strict=False) as url:
+        with pytest.raises(kind) as caught:
+            await asyncio.to_thread(converse, url)
+    assert told in str(caught.value)
 
 
 async def test_boto3_is_recorded_through_the_proxy(tmp_path: Path) -> None:
