@@ -346,7 +346,8 @@ def test_every_loss_of_a_request_has_a_row() -> None:
 def test_features_of_requests_are_capabilities() -> None:
     features = set(render.render_requests.FEATURES)
     assert features <= set(BodyCapabilities.__struct_fields__)
-    assert [*render.render_requests.TARGETS] == ["Anthropic", "Chat", "Responses", "Gemini"]
+    targets = [*render.render_requests.TARGETS]
+    assert targets == ["Anthropic", "Chat", "Responses", "Gemini", "Converse"]
 
 
 def _kinds(argument: ast.expr) -> Iterator[str]:

@@ -299,11 +299,15 @@ class Source:
         """Return the framing that the companion or the dialect says."""
         stated = self._companion.framing
         framing = framing_of(self.dialect, None if stated is UNSET else FRAMINGS.get(stated))
-        suffix = split_name(Path(self._file))[1]
-        if suffix in STREAM_SUFFIXES and suffix != framing.suffix:
+        path = Path(self._file)
+        suffix = split_name(path)[1]
+        # A file that is not there is reported where it is read.
+        if suffix in STREAM_SUFFIXES and suffix != framing.suffix and path.exists():
             raise console.UsageError(
-                f"{self._file}: a stream {suffix} in framing {framing.name}, expected --framing"
-                f" {' or '.join(name for name, f in FRAMINGS.items() if f.suffix == suffix)}"
+                f"{self._file}: a file {suffix} to be read in the framing {framing.name}, expected"
+                " another --framing"
+                f" ({', '.join(name for name, f in FRAMINGS.items() if f.suffix == suffix)})"
+                " or dialect"
             )
         return framing
 

@@ -62,8 +62,11 @@ def test_event_stream_that_nothing_names_is_wrong_usage(
     command: str, options: list[str], bare: Path, capsys: Out
 ) -> None:
     assert main([command, *options, str(bare)]) == 2
-    told = f"{bare}: a stream .eventstream in framing sse, expected --framing invoke_chunks"
-    assert capsys.readouterr() == ("", f"streamnorm: {told} or eventstream\n")
+    told = (
+        f"{bare}: a file .eventstream to be read in the framing sse, expected another --framing"
+        " (invoke_chunks, eventstream) or dialect"
+    )
+    assert capsys.readouterr() == ("", f"streamnorm: {told}\n")
 
 
 def test_unknown_framing_is_wrong_usage(bare: Path, capsys: Out) -> None:
@@ -137,3 +140,9 @@ def test_recordings_of_a_directory_are_exported(recorded: Path, capsys: Out) -> 
     (path,) = (recorded.parent / "again").glob("*.eventstream")
     found = Recording.load(path)
     assert (found.framing, invoked(found.body).events) == (INVOKE_CHUNKS, [*EVENTS])
+
+
+def test_event_stream_that_is_not_there_is_no_question_of_its_framing(capsys: Out) -> None:
+    assert main(["decode", "nothing.eventstream"]) == 2
+    told = "streamnorm: nothing.eventstream: No such file or directory\n"
+    assert capsys.readouterr() == ("", told)
