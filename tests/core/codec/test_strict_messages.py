@@ -6,7 +6,9 @@ import json
 import os
 from base64 import b64encode
 from pathlib import Path
+from struct import pack
 from typing import Any
+from zlib import crc32
 
 import pytest
 from support.bedrock.chunks import EVENTS, chunk, exception
@@ -134,6 +136,32 @@ def test_wrong_length_or_checksum_is_the_last_violation(at: int, told: str) -> N
     assert violations(body) == [(1, f"{told}, {where}")]
     validated = violations(body + body)
     assert validated == violations(body)
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        (b"\x01a\x0a", "a header of type 10"),
+        (b"\x00\x00", "a header without a name, or with that of another"),
+        (b"\x01a\x00\x01a\x00", "a header without a name, or with that of another"),
+        (b"\x01a\x07\x00\x09b", "a header that is cut off, or no UTF-8"),
+    ],
+)
+def test_wrong_header_is_the_last_violation(headers: bytes, told: str) -> None:
+    lengths = pack(">II", len(headers) + 16, len(headers))
+    data = lengths + pack(">I", crc32(lengths)) + headers
+    found = violations(MESSAGES[0] + data + pack(">I", crc32(data)) + MESSAGES[1])
+    where = f"in the message at byte {len(MESSAGES[0])}, expected a message"
+    assert found == [(1, f"{told}, {where}")]
+
+
+def test_header_of_another_type_than_text_is_none() -> None:
+    # The name `:message-type`, and its value as bytes (type 6).
+    headers = b"\x0d:message-type\x06\x00\x05event"
+    lengths = pack(">II", len(headers) + 16, len(headers))
+    data = lengths + pack(">I", crc32(lengths)) + headers
+    (found, *_) = violations(data + pack(">I", crc32(data)))
+    assert found[1].startswith("message without a known :message-type")
 
 
 def test_message_above_the_bound_is_a_violation() -> None:
