@@ -54,7 +54,6 @@ CONFIG = "toolConfig"
 _MARK, _SPEC, _SYSTEM = "cachePoint", "toolSpec", "systemTool"
 # The tools that Amazon runs for Nova.
 _KINDS = {"nova_code_interpreter": "code_execution", "nova_grounding": "web_search"}
-_SYSTEM_TOOLS = {kind: name for name, kind in _KINDS.items()}
 _MODES: dict[str, Literal["auto", "required", "named"]] = {
     "auto": "auto",
     "any": "required",
@@ -195,9 +194,7 @@ def _tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[di
     for number, tool in enumerate(tools):
         value = unchanged_source(tool, DIALECT)
         if value is None:
-            value = _tool_to_wire(tool, context)
-        if value is None:
-            continue
+            value = _tool_to_wire(tool)
         name = tool.name if isinstance(tool, Tool) else None
         if name in names and not is_same_dialect(tool, DIALECT):
             problem = "name of another tool, expected one of its own"
@@ -210,15 +207,12 @@ def _tools_to_wire(tools: tuple[AnyTool, ...], context: WriteContext) -> list[di
     return written
 
 
-def _tool_to_wire(tool: AnyTool, context: WriteContext) -> dict[str, Any] | None:
-    """Return a tool as its entry; None if it is dropped and counted as a loss."""
+def _tool_to_wire(tool: AnyTool) -> dict[str, Any]:
     if isinstance(tool, Tool):
         return {_SPEC: add_unknown(_FUNCTION.write(tool), unknown_of(tool.extra, DIALECT))}
-    if not isinstance(tool, ServerTool):
-        raise AssertionError(f"{type(tool).__name__} passed the projection")
-    if tool.dialect == DIALECT:
+    if isinstance(tool, ServerTool):  # of its own: no model but Nova has any
         return tool.data
-    return {_SYSTEM: {"name": _SYSTEM_TOOLS[tool.kind]}}
+    raise AssertionError(f"{type(tool).__name__} passed the projection")
 
 
 def _has_call(message: InputMessage) -> bool:
@@ -247,7 +241,7 @@ def _choice_to_wire(
     if choice.mode != "named":
         return {_CHOICES[choice.mode]: {}}
     offered = [tool[_SPEC]["name"] for tool in tools if _SPEC in tool]
-    if choice.names and choice.names[0] in offered:
+    if choice.names[0] in offered:
         return {"tool": {"name": choice.names[0]}}
     context.losses.add("tool_choice_weakened", "request", "the tool cannot be forced")
     return {"auto": {}}
