@@ -34,7 +34,7 @@ from streamnorm._core.errors import StateError
 from streamnorm._core.events import Completed, Outcome, StreamError
 from streamnorm._core.json import dumps, is_object, object_in
 from streamnorm._core.losses import OnLoss
-from streamnorm._upstream.answers import TranslatedAnswer, translate_answer
+from streamnorm._upstream.answers import TranslatedAnswer, identify_reply, translate_answer
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply, call_steps
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import (
@@ -193,7 +193,7 @@ class UpstreamExchange:
             options.client.name,
             options.upstream.dialect,
             server=options.upstream.server,
-            reply=sent.reply,
+            reply=identify_reply(sent.reply, reply.request_id),
             created=self._created,
             on_loss=options.on_loss,
         )

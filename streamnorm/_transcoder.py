@@ -12,6 +12,7 @@ from streamnorm._core.events import (
     Completed,
     Event,
     Failed,
+    MessageStart,
     Outcome,
     StreamError,
     Truncated,
@@ -148,6 +149,8 @@ class Transcoder:
             self._encoder.response_fields = reply.response
             if reply.tools:
                 self._restore(reply, limits)
+        # Id and model of a message that names none; None once it has started.
+        self._identity = reply if reply is not None and reply.model else None
         self._frame_writer: FrameWriter | None = None
         if to_framing.writer is not None:
             self._frame_writer = to_framing.writer()
@@ -390,6 +393,8 @@ class Transcoder:
 
     def _write(self, events: list[Event]) -> bytes:
         """Accumulate events and return their bytes; in a passthrough, only an error event."""
+        if self._identity is not None:
+            events = self._name_message(events, self._identity)
         if self._restorer is not None and not (events := self._restorer.take(events)):
             return b""
         accepted = self._accumulator.take(events)
@@ -418,6 +423,16 @@ class Transcoder:
         if self._decoder.outcome is not None:  # these were the last events
             parts.append(self._encoder.close())
         return b"".join(parts)
+
+    def _name_message(self, events: list[Event], reply: Reply) -> list[Event]:
+        """Return events in which the start of the message has an id and a model."""
+        named: list[Event] = []
+        for event in events:
+            if isinstance(event, MessageStart):
+                self._identity = None
+                event = MessageStart(event.id or reply.id, event.model or reply.model, event.extra)
+            named.append(event)
+        return named
 
     def _renew_forwarder(self, events: list[Event]) -> None:
         """Set the forwarder of the decoder's delta run, which starts and ends with the stream."""

@@ -106,6 +106,18 @@ def error_of_body(exc: UpstreamError) -> StreamError:
     return StreamError("upstream", exc.message, exc.code, exc.status, exc.retryable)
 
 
+def identify_reply(reply: Reply, request_id: str) -> Reply:
+    """Return a reply that names its message by the id of the response, if nothing else does.
+
+    Args:
+        reply: Reply of the request; it has a model if the provider's messages name none.
+        request_id: Id of the response in its headers; "" if it has none.
+    """
+    if not reply.model or len(request_id) > Limits().max_id_chars:
+        return reply
+    return structs.replace(reply, id=request_id)
+
+
 def translate_answer(
     data: bytes,
     client: str,
@@ -141,6 +153,9 @@ def translate_answer(
         message = _accumulate_stream(data, upstream, server, limits, losses)
     if isinstance(message, StreamError):
         return message
+    if reply.model:
+        id, model = message.id or reply.id, message.model or reply.model
+        message = structs.replace(message, id=id, model=model)
     outcome = Completed(message.stop_reason or "other", message.usage)
     if is_json and lookup(client) is lookup(upstream) and reply == Reply():
         # Also an unfinished response of the background mode, which the client polls.

@@ -90,11 +90,13 @@ class UpstreamReply(Struct, frozen=True, kw_only=True):
         status: HTTP status.
         content_type: Its `content-type`.
         body: The whole body.
+        request_id: Id of the response, in the header of the upstream's dialect.
     """
 
     status: int
     content_type: str
     body: bytes
+    request_id: str = ""
 
 
 CallSteps: TypeAlias = Generator[

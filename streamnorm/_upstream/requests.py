@@ -13,7 +13,7 @@ from streamnorm._bodies import codec_of, encode_request, request_of
 from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
-from streamnorm._core.codec import RequestedOperation
+from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
 from streamnorm._core.events import StreamError
@@ -21,7 +21,7 @@ from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
 from streamnorm._core.large_json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
-from streamnorm._registry import detect_path, lookup
+from streamnorm._registry import capabilities, detect_path, lookup
 from streamnorm.http.headers import request_headers
 from streamnorm.http.urls import endpoint_url
 from streamnorm.profiles import Profiles
@@ -307,10 +307,19 @@ def build_upstream_request(
         else encode_pieces(encoded.body, received.size),
         streams=request.stream is True,
         include_usage=target is known or asks_for_usage(body),
-        reply=encoded.reply if target is known else _echo_fields(encoded.reply, known.name, body),
+        reply=encoded.reply
+        if target is known
+        else _name_model(_echo_fields(encoded.reply, known.name, body), request, target),
         losses=encoded.losses,
         request=request,
     )
+
+
+def _name_model(reply: Reply, request: Request, target: Dialect) -> Reply:
+    """Return a reply that names the model for a provider whose messages do not."""
+    if capabilities(target.name).identity:
+        return reply
+    return structs.replace(reply, model=request.model)
 
 
 def _echo_fields(reply: Reply, client: str, body: dict[str, Any]) -> Reply:

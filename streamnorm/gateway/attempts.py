@@ -31,6 +31,7 @@ from streamnorm._upstream.answers import (
     TranslatedAnswer,
     encode_error_response,
     error_status,
+    identify_reply,
     translate_answer,
 )
 from streamnorm._upstream.foreign_turns import disown_foreign_turns
@@ -335,7 +336,7 @@ class Attempts:
             self._client.name,
             on_end=self._report,
             server=target.upstream.server,
-            reply=sent.reply,
+            reply=identify_reply(sent.reply, _request_id(answer, target)),
             include_usage=sent.include_usage,
             reasoning=None if reasoning == "none" else reasoning,
             verbatim=not target.normalize,
@@ -420,7 +421,7 @@ class Attempts:
             self._client.name,
             target.upstream.dialect,
             server=target.upstream.server,
-            reply=sent.reply,
+            reply=identify_reply(sent.reply, _request_id(answer, target)),
             created=time.time(),
             limits=limits,
             on_loss=self._report,
@@ -520,6 +521,12 @@ def retry_delay(headers: Mapping[str, str], number: int) -> float:
     # The backoff of the official SDKs: 0.5 to 8 s.
     jitter = random.uniform(0.75, 1.0)  # noqa: S311 - no secret
     return jitter * min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(number - 1, 10))
+
+
+def _request_id(answer: UpstreamResponse, target: Target) -> str:
+    """Return the id of a response, in the header of its upstream's dialect."""
+    endpoints = lookup(target.upstream.dialect).endpoints
+    return answer.headers.get(endpoints.request_id_header, "")
 
 
 def _requested_delay(headers: Mapping[str, str]) -> float:

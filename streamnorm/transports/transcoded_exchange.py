@@ -16,7 +16,7 @@ from streamnorm._core.failures import broken_connection, error_outcome
 from streamnorm._core.losses import Loss
 from streamnorm._exchange import Answer, ExchangeOptions, Step, UpstreamExchange
 from streamnorm._registry import lookup
-from streamnorm._upstream.answers import TranslatedAnswer
+from streamnorm._upstream.answers import TranslatedAnswer, identify_reply
 from streamnorm._upstream.auxiliary import UpstreamCall, UpstreamReply
 from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, UpstreamRequest
@@ -121,6 +121,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             status=response.status_code,
             content_type=response.headers.get("content-type", ""),
             body=b"" if isinstance(body, StreamError) else body,
+            request_id=self._request_id(response),
         )
 
     def respond(self) -> ResponseT:
@@ -148,7 +149,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             store: Store of the answer, if the exchange stores it.
         """
         return self._responses.stream(
-            self._pump(step), response, self._exchange, store, self.status
+            self._pump(step, response), response, self._exchange, store, self.status
         )
 
     async def stream_async(
@@ -159,10 +160,12 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
     ) -> ResponseT:
         """Return the response whose body is the answer to a step; the twin of `stream`."""
         return await self._responses.stream_async(
-            self._pump(step), response, self._exchange, store, self.status
+            self._pump(step, response), response, self._exchange, store, self.status
         )
 
-    def _pump(self, step: UpstreamRequest | UpstreamCall) -> Callable[[Head], Pump[bytes]]:
+    def _pump(
+        self, step: UpstreamRequest | UpstreamCall, response: ResponseT
+    ) -> Callable[[Head], Pump[bytes]]:
         upstream = self._options.upstream
         if isinstance(step, UpstreamCall):
             return partial(PassthroughPump, dialect=upstream.dialect)
@@ -171,7 +174,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             dialect=upstream.dialect,
             to=self._options.client.name,
             server=upstream.server,
-            reply=step.reply,
+            reply=identify_reply(step.reply, self._request_id(response)),
             include_usage=step.include_usage,
             keep_message=False,
             on_loss=self._options.on_loss,
@@ -179,6 +182,11 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             framing=upstream.framing,
             to_framing=self._options.client.framing,
         )
+
+    def _request_id(self, response: ResponseT) -> str:
+        """Return the id of a response, in the header of the provider's dialect."""
+        endpoints = lookup(self._options.upstream.dialect).endpoints
+        return response.headers.get(endpoints.request_id_header, "")
 
     def _add_losses(self, losses: tuple[Loss, ...]) -> None:
         self.status.own_losses += losses

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from support.bedrock_converse.frames import START, end, event, stop, text
 from support.gemini import frames as gemini
 from support.openai_chat.chunks import DONE, call, calls, chunk
 from support.openai_responses import frames as responses
@@ -262,3 +264,21 @@ def test_stream_that_breaks_off_in_the_text_is_truncated(source: str) -> None:
     transcoder.feed(b"".join(frames[:amid]))
     (end,) = transcoder.abort(ConnectionResetError())
     assert b"response.failed" in end
+
+
+def test_message_without_a_name_gets_that_of_the_reply() -> None:
+    """Converse names neither the message nor its model."""
+    body = b"".join([text(0, "Hi"), stop(0), end()])
+    run = Transcoder("bedrock_converse", "anthropic", reply=Reply(id="req-1", model="nova"))
+    pieces = [run.feed(event("newer", x=1)), run.feed(START), run.feed(body), run.close()]
+    out = b"".join([each for piece in pieces for each in piece])
+    assert b'"id":"req-1"' in out
+    assert b'"model":"nova"' in out
+    assert (run.message.id, run.message.model) == ("req-1", "nova")
+
+
+def test_message_with_a_name_keeps_it() -> None:
+    start = {"type": "message_start", "message": {"id": "m", "model": "x"}}
+    run = Transcoder("anthropic", "openai_chat", reply=Reply(id="req-1", model="nova"))
+    run.feed(b"event: message_start\ndata: %b\n\n" % json.dumps(start).encode())
+    assert (run.message.id, run.message.model) == ("m", "x")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from support.http.families import FamilyUnderTest, each_family, recorded_in
 from support.http.transcoding_clients import (
@@ -27,6 +28,7 @@ from streamnorm import Abandoned, Completed, UnknownDialect, Usage, accumulate
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.codec import decoder
 from streamnorm.testing import FakeProvider
+from streamnorm.transports.httpx import TranscodingTransport
 
 pytestmark = pytest.mark.anyio
 modes = pytest.mark.parametrize("mode", ["async", "sync"])
@@ -321,3 +323,26 @@ async def test_transport_of_another_kind_is_refused(family: FamilyUnderTest) -> 
         await fetch(family, "sync", transport)
     with pytest.raises(TypeError, match=rf"str, expected an asynchronous transport of {family}$"):
         await fetch(family, "async", transport)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_message_of_converse_has_the_id_of_its_response(stream: bool) -> None:
+    """Its messages name neither themselves nor their model."""
+    provider = FakeProvider("Hi.", dialect="bedrock_converse").transport("httpx")
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        response = provider.handle_request(request)
+        response.headers["x-amzn-requestid"] = "req-1"
+        return response
+
+    transport = TranscodingTransport(
+        httpx.MockTransport(respond),
+        client="openai_responses",
+        upstream="bedrock_converse",
+        base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+    )
+    body = {"model": "nova", "input": "Hi", "stream": stream, "store": False}
+    with httpx.Client(transport=transport) as client:
+        written = client.post("https://h/v1/responses", json=body).read()
+    assert b'"id":"resp_req-1"' in written
+    assert b'"model":"nova"' in written

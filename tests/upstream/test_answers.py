@@ -11,7 +11,12 @@ from streamnorm import Completed, Limits, Loss, Reply, StreamError, Usage, messa
 from streamnorm._core.blocks import Text
 from streamnorm._core.bodies.request import ToolName
 from streamnorm._core.messages import Message
-from streamnorm._upstream.answers import TranslatedAnswer, encode_error_response, translate_answer
+from streamnorm._upstream.answers import (
+    TranslatedAnswer,
+    encode_error_response,
+    identify_reply,
+    translate_answer,
+)
 from streamnorm.codec import encoder
 
 CHAT: dict[str, Any] = {
@@ -271,3 +276,26 @@ def test_further_answers_of_a_stream_are_counted_as_lost() -> None:
     found = answer(b"".join([*frames, b"data: [DONE]\n\n"]))
     assert isinstance(found, TranslatedAnswer)
     assert Loss("choices", "choice 1", 1, "dropped") in found.losses
+
+
+def test_answer_without_a_name_gets_that_of_the_reply() -> None:
+    """Converse names neither the message nor its model."""
+    body = {
+        "output": {"message": {"role": "assistant", "content": [{"text": "Hi"}]}},
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+        "metrics": {"latencyMs": 1},
+    }
+    reply = identify_reply(Reply(model="nova"), "req-1")
+    assert reply == Reply(id="req-1", model="nova")
+    answer = translate_answer(
+        json.dumps(body).encode(), "anthropic", "bedrock_converse", reply=reply
+    )
+    assert isinstance(answer, TranslatedAnswer)
+    written = json.loads(answer.body)
+    assert (written["id"], written["model"]) == ("req-1", "nova")
+
+
+def test_reply_of_a_named_message_needs_no_id() -> None:
+    assert identify_reply(Reply(), "req-1") == Reply()
+    assert identify_reply(Reply(model="nova"), "x" * 513) == Reply(model="nova")

@@ -45,6 +45,13 @@ def test_released_body_is_translated_by_what_was_decoded_and_keeps_its_size() ->
     assert asked(request, "anthropic", upstream("openai_chat")).body == whole.body
 
 
+def test_reply_names_the_model_where_messages_name_none() -> None:
+    request = received("/v1/messages", MESSAGES)
+    provider = upstream("bedrock_converse", model_map={"m": "nova"})
+    assert asked(request, "anthropic", provider).reply.model == "nova"
+    assert asked(request, "anthropic", upstream("openai_chat")).reply.model == ""
+
+
 def test_another_body_of_a_request_is_decoded_anew() -> None:
     request = structs.replace(received("/v1/messages", MESSAGES), decoded=MESSAGES)
     other = request.with_body(b'{"model":"n"}')

@@ -302,7 +302,11 @@ class Reply(Struct, frozen=True, omit_defaults=True):
         response: Fields of the response object to write in place of the provider's: its `id`,
             `store`, and fields that echo the request.  Empty for dialects whose responses do
             not echo the request.
+        id: Id of the message, for a provider whose messages name none.
+        model: Name of its model, likewise.
     """
 
     tools: dict[str, ToolName] = {}
     response: dict[str, Any] = {}
+    id: str = ""
+    model: str = ""
