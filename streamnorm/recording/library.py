@@ -81,10 +81,17 @@ class _LibraryEntry(Struct, eq=False):
     played: bool = False
 
     def is_for(self, compared: RecordedRequest) -> bool:
-        """Return whether a request has the method, path and dialect of this recording."""
-        dialect = self.recording.dialect
+        """Return whether a request has the method, path and dialect of this recording.
+
+        A recording without a request is for all paths of its dialect, in its framing.
+        """
+        recording, dialect = self.recording, self.recording.dialect
         if self.compared is None:
-            return dialect is None or detect_url(compared.url) in (dialect, None)
+            asked = dialect_of_url(compared.url)
+            if asked is None:
+                return True
+            is_readable = not recording.is_stream or recording.framing is asked.framing
+            return is_readable and dialect in (asked.name, None)
         return same_operation(compared, self.compared, dialect)
 
 

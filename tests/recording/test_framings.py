@@ -12,7 +12,13 @@ from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 from streamnorm import Completed, Failed, MessageStart, Outcome, TextDelta, Truncated
 from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, SSE, decoder
 from streamnorm.eventstream import encode_message
-from streamnorm.recording import RecordedResponse, Recording, RecordingError, faults
+from streamnorm.recording import (
+    RecordedResponse,
+    Recording,
+    RecordingError,
+    UnrecordedRequest,
+    faults,
+)
 from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.format import Companion, RecordedRead
@@ -257,6 +263,21 @@ def test_dialect_with_a_framing_of_its_own_needs_no_name(tmp_path: Path) -> None
     assert outcome.error.kind == "upstream"
     assert outcome.error.retryable
     assert read(faults.drop_terminal()(found.playback())) != found.outcome
+
+
+def test_recording_without_a_request_answers_in_its_framing_alone(tmp_path: Path) -> None:
+    recording().save(tmp_path / "a")
+    vendor = WireRequest("POST", "https://a.example/v1/messages", (), ASKED)
+    library = Library(tmp_path / "a.eventstream", drift="ignore")
+    with pytest.raises(UnrecordedRequest, match="none of this endpoint"):
+        library.respond(vendor)
+    assert library.respond(WireRequest("POST", URL, (), ASKED)).body == BODY
+    assert library.respond(WireRequest("POST", f"{HOST}/elsewhere", (), ASKED)).body == BODY
+    Recording(b"data: {}\n\n", Companion(1)).save(tmp_path / "b")
+    library = Library(tmp_path / "b.sse", drift="ignore")
+    assert library.respond(vendor).body == b"data: {}\n\n"
+    with pytest.raises(UnrecordedRequest, match="none of this endpoint"):
+        library.respond(WireRequest("POST", URL, (), ASKED))
 
 
 # Faults
