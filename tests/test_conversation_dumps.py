@@ -96,7 +96,9 @@ def test_one_more_turn_encodes_its_own_messages_alone(dialect: str, apart: bool)
     after, prompt = chat.dump(dialect), PROMPTS[dialect]
     assert len(after.body[prompt]) > len(before.body[prompt])
     written = zip(before.body[prompt], after.body[prompt], strict=False)
-    assert all(one is other for one, other in written)
+    # Converse has messages of one role as one, which is made anew.
+    assert dialect == "bedrock_converse" or all(one is other for one, other in written)
+    assert_prefix(before, after, dialect)
     assert after == encode_request(chat.request, dialect)
 
 
@@ -380,7 +382,10 @@ def test_a_conversation_of_a_client_is_written_as_it_was(dialect: str) -> None:
         grow(chat, number)
         made = chat.dump(dialect)
         assert made == encode_request(chat.request, dialect)
-        assert made.body[PROMPTS[dialect]][0] is body[PROMPTS[dialect]][0]
+        first, said = made.body[PROMPTS[dialect]][0], body[PROMPTS[dialect]][0]
+        if dialect == "bedrock_converse":  # the next message of the user is joined to it
+            first, said = first["content"][0], said["content"][0]
+        assert first is said
 
 
 def test_every_dialect_with_requests_is_tested() -> None:

@@ -61,6 +61,13 @@ def _begins_with(longer: dict[str, Any], shorter: dict[str, Any], name: str, dia
     # Bedrock demands a tool for each call of the history, also where the request offers none.
     if name == "toolConfig":
         return before is None or json.dumps(after).startswith(json.dumps(before).rstrip("]}"))
+    if name == "messages" and dialect == "bedrock_converse":
+        before, after = _blocks_of(before), _blocks_of(after)
     if name == _PROMPTS[dialect][-1] and isinstance(before, list) and isinstance(after, list):
         after = after[: len(before)]
     return json.dumps(after) == json.dumps(before)
+
+
+def _blocks_of(messages: list[dict[str, Any]]) -> list[Any]:
+    """Return the blocks of messages with their roles: what follows in one role is one message."""
+    return [[message["role"], block] for message in messages for block in message["content"]]

@@ -14,6 +14,7 @@ from streamnorm import (
     Message,
     OpaqueBlock,
     RedactedReasoning,
+    ServerToolCall,
     Text,
     ToolCall,
     Usage,
@@ -144,6 +145,14 @@ def test_answer_that_is_not_complete_is_an_error() -> None:
     broken = Message(blocks=(ToolCall("c", "f", '{"a":'),), stop_reason="tool_use")
     with pytest.raises(EncodeError, match="broken arguments"):
         encode_message(broken, DIALECT)
+
+
+def test_call_that_only_its_client_can_answer_is_an_error() -> None:
+    waiting = Message(
+        blocks=(ServerToolCall("c", "computer", "{}", "computer_call"),), stop_reason="end_turn"
+    )
+    with pytest.raises(EncodeError, match="computer_call waits for the client"):
+        encode_message(waiting, DIALECT)
 
 
 def test_token_counts() -> None:
