@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from streamnorm._core.codec.framing import SSE
 from streamnorm._core.events import (
     Completed,
     Failed,
@@ -68,7 +69,10 @@ def render(report: Report, name: str, style: Style = Style()) -> list[str]:  # n
     page = _Page(style.width, glyphs, bold=style.bold)
     sizes = ((report.bytes, "byte"), (report.frames, "frame"), (report.events, "event"))
     page.add_field("stream", name, ", ".join(format_count(count, noun) for count, noun in sizes))
-    page.add_field("dialect", report.dialect or "not known")
+    dialect = report.dialect or "not known"
+    # Nearly all streams are server-sent events.
+    in_framing = "" if report.framing == SSE.name else f", framing {report.framing}"
+    page.add_field("dialect", f"{dialect}{in_framing}")
     page.add_field("server", report.server or "not said")
     page.add_field("message", report.id or "without id")
     page.add_field("model", report.model or "not said")

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.codec import Decoder
-from streamnorm._core.codec.framing import Framing
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import UnknownDialect
 from streamnorm._core.events import (
     Event,
@@ -215,6 +215,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialect: Name of the dialect; empty if unknown.
+        framing: Name of the framing in which its events stand.
         server: Name of the server whose quirks were enabled; None without.
         id: Id of the message; empty if the provider sent none.
         model: Model of the message; empty if the provider sent none.
@@ -234,6 +235,7 @@ class Report(Struct, frozen=True, kw_only=True):
     """
 
     dialect: str = ""
+    framing: str = SSE.name
     server: str | None = None
     id: str = ""
     model: str = ""
@@ -300,6 +302,7 @@ class Survey:
         # Counts frames, because a decoder does not read beyond the end of the message.
         self._frames = framing.layout.frame_reader(limits)
         self._is_text = framing.layout.rewriter is None
+        self._framing = framing.name
         self._clock = Clock() if timed else None
         self._validator = DeferredValidator(self._decoder, framing, limits)
         self._server = server
@@ -348,6 +351,7 @@ class Survey:
         summary = self._summary
         return Report(
             dialect=self._decoder.dialect,
+            framing=self._framing,
             server=self._server,
             id=summary.start.id,
             model=summary.start.model,

@@ -103,7 +103,10 @@ def test_frames_and_times_are_shown(recorded: Path, capsys: Out) -> None:
     assert (report["dialect"], report["frames"], report["violations"]) == ("anthropic", 6, [])
     assert report["timing"]["end_ms"] == 30
     assert main(["inspect", str(recorded)]) == 0
-    assert "It snows." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "It snows." in out
+    assert "dialect   anthropic, framing invoke_chunks\n" in out
+    assert report["framing"] == "invoke_chunks"
 
 
 def test_exception_is_a_frame_and_the_outcome(bare: Path, capsys: Out) -> None:

@@ -41,6 +41,7 @@ def test_document_has_all_of_the_page() -> None:
     assert written == {
         "stream": "a.sse",
         "dialect": "openai_chat",
+        "framing": "sse",
         "server": None,
         "id": "c",
         "model": "m",
