@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx
+import httpx2
 import pytest
 from support.bedrock.chunks import EVENTS, chunk, invoked
 from support.bedrock.signatures import KEY_ID, SECRET
@@ -18,6 +20,8 @@ from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.format import Companion
 from streamnorm.recording.library import Library
 from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.transports import httpx as of_httpx
+from streamnorm.transports import httpx2 as of_httpx2
 
 HOST = "https://bedrock-runtime.eu-west-1.amazonaws.com"
 MODEL = "eu.anthropic.claude-haiku-4-5-20251001-v1:0"
@@ -134,6 +138,25 @@ def test_faults_of_a_library_have_the_form_of_the_cloud(tmp_path: Path) -> None:
     playback = library.respond(request("invoke-with-response-stream"))
     assert playback.headers["x-amzn-errortype"] == "ThrottlingException"
     assert library.respond(request("invoke-with-response-stream")).body == BODY
+
+
+@pytest.mark.parametrize("family", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_answer_is_recorded_and_replayed_by_the_transports(family: Any, tmp_path: Path) -> None:
+    package = {"httpx": of_httpx, "httpx2": of_httpx2}[family.__name__]
+    provider: Any = FakeProvider("It snows.").transport(family.__name__)
+
+    def post(transport: Any) -> Any:
+        with family.Client(transport=transport) as client:
+            return client.post(request("invoke-with-response-stream").url, json=ASKED)
+
+    answer = post(package.RecordingTransport(provider, tmp_path))
+    replayed = post(package.ReplayTransport(tmp_path))
+    assert answer.content == replayed.content
+    assert len(invoked(replayed.content).events) > 4
+    for name in ("content-type", "x-amzn-bedrock-content-type"):
+        assert answer.headers[name] == replayed.headers[name]
+    (path,) = tmp_path.glob("*.eventstream")
+    assert Recording.load(path).message().text == "It snows."
 
 
 def sdk(http: Any) -> anthropic.AnthropicBedrock:
