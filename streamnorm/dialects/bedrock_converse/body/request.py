@@ -8,7 +8,7 @@ Options that only some models have are in `additionalModelRequestFields`.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from streamnorm._core.bodies.fields import (
     as_object,
@@ -118,7 +118,7 @@ def read_request(body: dict[str, Any], context: ReadContext) -> Request:
         DecodeError: The body is no request of Converse.
     """
     path = context.path.partition("?")[0]
-    model = unquote(ENDPOINTS.model(path, None))
+    model = ENDPOINTS.model(path, None)
     if not model:
         return REQUEST.read_request(body, context)
     stream = ENDPOINTS.streams(path, None)

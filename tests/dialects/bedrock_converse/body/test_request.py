@@ -506,6 +506,7 @@ def test_two_tools_of_one_name_are_an_error() -> None:
     ("model", "segment"),
     [
         ("us.anthropic.claude-sonnet-4-6-v1:0", "us.anthropic.claude-sonnet-4-6-v1%3A0"),
+        ("a%3Ab", "a%253Ab"),  # decoded once
         ("arn:aws:bedrock:us-east-1:1:x/y", "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ax%2Fy"),
     ],
 )
