@@ -103,7 +103,7 @@ def test_session_is_as_the_page_shows_it(title: str) -> None:
                 line = line.replace(shown, port)
                 line = line.replace(f"--port {shown[1:]}", f"--port {port[1:]}")
             if line.startswith("streamnorm "):
-                server = servers.enter_context(process(line, "GEMINI_BASE_URL"))
+                server = servers.enter_context(process(line, "AWS_ENDPOINT_URL"))
                 log = server.stdout
                 continue
             done = subprocess.run(

@@ -117,6 +117,7 @@ def print_base_urls(url: str, upstream_path: str = "") -> None:
     print_status(f"  OPENAI_BASE_URL={url}/v1")
     print_status(f"  ANTHROPIC_BASE_URL={url}")
     print_status(f"  GOOGLE_GEMINI_BASE_URL={url}")
+    print_status(f"  AWS_ENDPOINT_URL_BEDROCK_RUNTIME={url}")
 
 
 def print_status(text: str) -> None:

@@ -147,6 +147,7 @@ def test_unreachable_provider_is_reported(client: httpx.Client, tmp_path: Path) 
         f"  OPENAI_BASE_URL={server.url}/v1",
         f"  ANTHROPIC_BASE_URL={server.url}",
         f"  GOOGLE_GEMINI_BASE_URL={server.url}",
+        f"  AWS_ENDPOINT_URL_BEDROCK_RUNTIME={server.url}",
     ]
 
 

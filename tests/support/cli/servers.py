@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+
+_BASE_URL = re.compile(r"_BASE_URL=|_ENDPOINT_URL")
 
 __all__ = ["Running", "provider", "running"]
 
@@ -27,13 +30,13 @@ class Running:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.said: list[str] = []
-        while not self.said or "_BASE_URL=" not in self.said[-1]:
+        while not self.said or not _BASE_URL.search(self.said[-1]):
             self.said.append(self._read_line())
         self.url = self.said[0].removeprefix("listening on ")
 
     def line(self) -> str:
         """Return the next line of stderr after those of the start."""
-        while "_BASE_URL=" in (line := self._read_line()):
+        while _BASE_URL.search(line := self._read_line()):
             self.said.append(line)
         return line
 
@@ -51,8 +54,8 @@ class Running:
         late.start()
         said = self._process.stderr.read().splitlines()
         late.cancel()
-        self.said += [line for line in said if "_BASE_URL=" in line]
-        return self._process.wait(30), [line for line in said if "_BASE_URL=" not in line]
+        self.said += [line for line in said if _BASE_URL.search(line)]
+        return self._process.wait(30), [line for line in said if not _BASE_URL.search(line)]
 
 
 @contextmanager
