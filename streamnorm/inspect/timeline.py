@@ -133,7 +133,8 @@ def _draw_axis(length: int, room: int) -> str:
     for ms in range(0, length, step):
         label = f"{ms / 1000:g} s"
         column = ms * room // length
-        if column + len(label) <= room:
+        # Times of months have longer labels than two ticks have columns between them.
+        if (column > len(axis) or not axis) and column + len(label) <= room:
             axis = axis.ljust(column) + label
     return axis
 

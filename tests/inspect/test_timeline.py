@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamnorm.inspect.summary import Track
@@ -133,6 +133,7 @@ def test_stream_of_no_time_has_one_column() -> None:
 
 
 @given(st.integers(1, 10**13), st.integers(MIN_WIDTH, 300))
+@example(13_974_609_375, 298)
 def test_axis_fits_the_bars_and_its_labels_are_apart(end_ms: int, width: int) -> None:
     axis, bar = timed(end_ms, block(0, None, 1), cell_width=2**40, width=width)
     assert len(axis) < len(bar)
