@@ -14,6 +14,7 @@ from streamnorm._core.bodies.fields import (
     as_object,
     get_int,
     get_number,
+    get_str,
     get_strings,
     read_array,
 )
@@ -65,7 +66,7 @@ def _stop_to_wire(stop: tuple[str, ...], writing: Writing) -> list[str] | None:
 
 def _tier_from_wire(value: object) -> WithRest | None:
     tier = as_object(value)
-    type = tier.get("type")
+    type = get_str(tier, "type")
     if type not in _TIERS:  # `reserved` has no counterpart
         return None
     return WithRest(type, {name: item for name, item in tier.items() if name != "type"})

@@ -35,6 +35,8 @@ from streamnorm import (
     encode_request,
     translate_request,
 )
+from streamnorm._core.codec import Written
+from streamnorm.dialects.bedrock_converse.body.auxiliary import COUNT
 
 DIALECT = "bedrock_converse"
 OTHERS = ("anthropic", "openai_chat", "openai_responses", "gemini")
@@ -210,3 +212,14 @@ def calls_in(message: Any) -> list[ToolCall]:
 def test_error_is_no_response(recorded: CorpusBody) -> None:
     with pytest.raises((DecodeError, UpstreamError)):
         decode_message(recorded.response, DIALECT)
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    "recorded", [body for body in corpus_bodies() if body.operation == "count-tokens"], ids=str
+)
+def test_token_count_is_read(recorded: CorpusBody) -> None:
+    request = COUNT.read_request(recorded.request)
+    written = encode_request(decode_request(request, DIALECT), DIALECT)
+    assert COUNT.write_request(Written(written.body, "/model/m/converse")).body == recorded.request
+    assert COUNT.write_count(COUNT.read_count(recorded.response)) == recorded.response

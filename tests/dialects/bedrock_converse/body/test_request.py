@@ -140,6 +140,12 @@ def test_service_tier(tier: str, unified: str | None) -> None:
         assert write(asked(service_tier=unified)) == ({"serviceTier": {"type": tier}}, [])
 
 
+def test_service_tier_of_another_type_is_an_error() -> None:
+    with pytest.raises(DecodeError) as refused:
+        read(serviceTier={"type": []})
+    assert refused.value.path == "$.serviceTier.type"
+
+
 # Options of single models
 
 
