@@ -71,13 +71,13 @@ def whole_losses(message: Message, target: str) -> tuple[Loss, ...] | None:
         return None
 
 
-@each_recording_of(*DIALECTS)
+@each_recording_of(*DIALECTS, "bedrock_converse")
 def test_whole_answer_loses_what_the_stream_loses(recording: Recording) -> None:
     events, outcome, _ = decode([recording.body], str(recording.dialect), server=recording.server)
     if not isinstance(outcome, Completed):
         return
     message = accumulate(events)
-    for target in DIALECTS:
+    for target in (*DIALECTS, "bedrock_converse"):
         whole = whole_losses(message, target)
         if whole is not None:
             differing = kinds_of(encode(events, target)[1]) ^ kinds_of(whole)
