@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
-from streamnorm._core.ids import escape_id, unescape_id
+from streamnorm._core.ids import escape_id, mint_id, unescape_id
 from streamnorm._core.json import clean, string_of
 from streamnorm.dialects.bedrock_converse.wire import malformed, unknown_fields
 
@@ -21,10 +21,19 @@ SERVER_TOOL_USE = "server_tool_use"
 # The pattern of `toolUseId`, which may also have the letters that escape those of other ids.
 _SAFE = re.compile(r"(?!snid_)[A-Za-z0-9_.:-]+")
 
+_MAX_CHARS = 64
+
 
 def id_to_wire(id: str) -> str:
-    """Return the id of a call in the letters that Converse allows."""
-    return id if _SAFE.fullmatch(id) else escape_id(id)
+    """Return the id of a call in the letters that Converse allows, at most 64.
+
+    An escaped id comes back as its provider wrote it.  The hash of a longer one does not: call and
+    result have it alike, which is all that a provider demands.
+    """
+    if len(id) <= _MAX_CHARS and _SAFE.fullmatch(id):
+        return id
+    escaped = escape_id(id)
+    return escaped if len(escaped) <= _MAX_CHARS else mint_id(id)
 
 
 def call_from_wire(tool_use: dict[str, Any]) -> ToolCall | ServerToolCall:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from support.bedrock_converse.bodies import response_problems
 
 from streamnorm import (
     DecodeError,
@@ -137,6 +138,14 @@ def test_answer_of_another_vendor() -> None:
     assert encode_message(stopped, DIALECT).body["additionalModelResponseFields"] == {
         "stop_sequence": "END"
     }
+
+
+@pytest.mark.parametrize("id", ["a" * 65, "a|" * 20], ids=["long", "long_once_escaped"])
+def test_id_of_a_call_has_at_most_64_characters(id: str) -> None:
+    message = Message("m1", "m", (ToolCall(id, "f", "{}"),), "tool_use")
+    body = encode_message(message, DIALECT).body
+    assert response_problems(body) == ""
+    assert len(body["output"]["message"]["content"][0]["toolUse"]["toolUseId"]) <= 64
 
 
 def test_answer_that_is_not_complete_is_an_error() -> None:
