@@ -330,6 +330,11 @@ def test_output_format_of_an_unknown_form_is_kept(form: dict[str, Any]) -> None:
             ["reasoning_summary"],
         ),
         (ReasoningOptions(None, None, None, "auto"), {}, ["reasoning_summary"]),
+        (
+            ReasoningOptions("off"),
+            {"additionalModelRequestFields": {"thinking": {"type": "disabled"}}},
+            [],
+        ),
     ],
     ids=str,
 )

@@ -14,6 +14,7 @@ from streamnorm import (
     Image,
     Message,
     OpaqueBlock,
+    Reasoning,
     RedactedReasoning,
     ServerToolCall,
     Text,
@@ -112,6 +113,25 @@ def test_fields_of_its_own_return() -> None:
     assert encode_message(structs.replace(message, id="x"), DIALECT).body == body
 
 
+def test_server_tool_and_its_result_return() -> None:
+    call = {"toolUseId": "c", "name": "n", "input": {}, "type": "server_tool_use"}
+    result = {"toolUseId": "c", "content": [{"json": {"a": 1}}], "type": "n_result"}
+    body = answer({"toolUse": call}, {"toolResult": result})
+    message = decode_message(body, DIALECT)
+    assert [type(block).__name__ for block in message.blocks] == [
+        *("ServerToolCall", "ServerToolResult")
+    ]
+    assert message.stop_reason == "end_turn"
+    assert encode_message(structs.replace(message, id="x"), DIALECT).body == body
+
+
+def test_reasoning_that_nobody_signed_returns() -> None:
+    body = answer({"reasoningContent": {"reasoningText": {"text": "hm"}}})
+    message = decode_message(body, DIALECT)
+    assert message.blocks == (Reasoning(("hm",)),)
+    assert encode_message(structs.replace(message, id="x"), DIALECT).body == body
+
+
 def test_answer_of_another_vendor() -> None:
     usage = Usage(10, 2, 3, 1)
     message = Message(
@@ -175,5 +195,10 @@ def test_token_counts() -> None:
     assert COUNT.read_count({"inputTokens": 19}).input_tokens == 19
     with pytest.raises(DecodeError, match="missing, expected an object"):
         COUNT.read_request({"input": {"invokeModel": {"body": "AAAA"}}})
+    # Base64 of `{}`.
+    assert COUNT.read_invocation({"input": {"invokeModel": {"body": "e30="}}}) == b"{}"
+    assert COUNT.read_invocation(written.body) is None
+    with pytest.raises(DecodeError, match="no base64"):
+        COUNT.read_invocation({"input": {"invokeModel": {"body": "?"}}})
     with pytest.raises(EncodeError, match="no model"):
         COUNT.write_request(Written(request, ""))
