@@ -202,3 +202,9 @@ def test_token_counts() -> None:
         COUNT.read_invocation({"input": {"invokeModel": {"body": "?"}}})
     with pytest.raises(EncodeError, match="no model"):
         COUNT.write_request(Written(request, ""))
+
+
+def test_answer_with_another_model_is_the_same() -> None:
+    body = answer({"text": "a"})
+    message = decode_message(body, DIALECT)
+    assert encode_message(message, DIALECT, model="m", created=1.0).body == body
