@@ -55,6 +55,7 @@ class Gate:
         sniffer: Returns a sniffer for a body that starts like another body format (see
             `Decoder.sniffer`); None if there is no other format.
         limits: `max_error_body_bytes` bounds the collected body.
+        error_type: Type of the error, if a header of the response states it.
 
     Attributes:
         open: Whether bytes are passed on.
@@ -69,12 +70,14 @@ class Gate:
         judge_body: Callable[[bytearray], StreamError],
         sniffer: Callable[[bytes], FormatSniffer | None] | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        error_type: str | None = None,
     ) -> None:
         verdict = judge(status, content_type)
         self.open = verdict == "open"
         self.error: StreamError | None = None
         self._sniffing = verdict == "sniff"
         self._status = status
+        self._error_type = error_type
         self._judge_body = judge_body
         self._make_sniffer = sniffer
         self._sniffer: FormatSniffer | None = None  # if the body starts like another format
@@ -143,9 +146,10 @@ class Gate:
             return reported
         plain = upstream_error(f"HTTP {self._status} with {body_kind(body)}", status=self._status)
         if not self._has_error:
-            return structs.replace(plain, status_hint=self._status)
+            return structs.replace(plain, code=self._error_type, status_hint=self._status)
         return structs.replace(
             reported,
+            code=reported.code or self._error_type,
             message=reported.message or plain.message,
             status_hint=self._status,
             # A retry makes sense only if neither the body nor the status rules it out.

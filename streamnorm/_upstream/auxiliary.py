@@ -90,12 +90,14 @@ class UpstreamReply(Struct, frozen=True, kw_only=True):
         status: HTTP status.
         content_type: Its `content-type`.
         body: The whole body.
+        error_type: Type of the error that a header states; None if none does.
         request_id: Id of the response, in the header of the upstream's dialect.
     """
 
     status: int
     content_type: str
     body: bytes
+    error_type: str | None = None
     request_id: str = ""
 
 
@@ -297,6 +299,7 @@ def _failure(answer: UpstreamReply, upstream: Upstream) -> StreamError | None:
         answer.content_type,
         judge_body=lambda body: decoder(upstream.dialect).judge_body(body),
         limits=limits,
+        error_type=answer.error_type,
     )
     gate.feed(answer.body[: limits.max_error_body_bytes])
     gate.close()

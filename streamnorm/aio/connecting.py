@@ -71,6 +71,7 @@ class Connection:
     ) -> None:
         self.status: int | None = None
         self.content_type: str | None = None
+        self.error_type: str | None = None
         self._request = (client, method, url, options)
         self._framing = framing
         self._exits = AsyncExitStack()
@@ -120,6 +121,7 @@ class Connection:
             )
         self._reader = reader = AsyncReader(source)
         self.status, self.content_type = reader.status, reader.content_type
+        self.error_type = reader.error_type
         return await reader.read()
 
 

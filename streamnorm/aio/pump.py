@@ -51,13 +51,14 @@ class ReadOptions(DecoderKeywords, total=False):
 
 
 class Head(Protocol):
-    """Status and content type of the response; None if the source is no response.
+    """The head of the response; None for what it lacks, or if the source is no response.
 
     Read once the first bytes have arrived: a reader may learn them by its first read.
     """
 
     status: int | None
     content_type: str | None
+    error_type: str | None
 
 
 class Pump(ABC, Generic[T]):
@@ -247,6 +248,7 @@ class Pump(ABC, Generic[T]):
             judge_body=lambda body: decoder(dialect, limits=limits).judge_body(body),
             sniffer=lambda start: decoder(dialect, limits=limits).sniffer(start),
             limits=limits,
+            error_type=self._head.error_type,
         )
         return self._gate
 

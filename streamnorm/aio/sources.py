@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import anyio
 
+from streamnorm.http.headers import error_type_in
+
 # More reads than one network read of 64 KiB leaves buffered in the layers of httpx.
 _MAX_BUFFERED_READS = 4096
 
@@ -96,6 +98,7 @@ class AsyncReader:
         read: Returns the next chunk, or raises `StopAsyncIteration`.
         status: HTTP status; None if the source is no response.
         content_type: `content-type` of the response, or None.
+        error_type: Type of the error that a header of the response states, or None.
 
     Raises:
         TypeError: It is no source.
@@ -105,7 +108,7 @@ class AsyncReader:
         inner = getattr(source, "response", None)
         owner: Any = inner if isinstance(inner, AsyncResponse) else source
         self._owner = owner
-        self.status, self.content_type = _head(owner)
+        self.status, self.content_type, self.error_type = _head(owner)
         if isinstance(owner, AsyncResponse):
             iterable: AsyncIterable[bytes] = owner.aiter_bytes()
         # aiohttp's reads as they arrive; its iteration over `content` is by lines, bounded in
@@ -160,7 +163,7 @@ class Reader:
         inner = getattr(source, "response", None)
         owner: Any = inner if isinstance(inner, SyncResponse) else source
         self._owner = owner
-        self.status, self.content_type = _head(owner)
+        self.status, self.content_type, self.error_type = _head(owner)
         if isinstance(owner, SyncResponse):
             iterable: Iterable[bytes] = owner.iter_bytes()
         elif hasattr(owner, "__iter__") and not isinstance(owner, (bytes, bytearray, str)):
@@ -183,11 +186,12 @@ class Reader:
                 self._owner.close()
 
 
-def _head(owner: Any) -> tuple[int | None, str | None]:
-    """Return status and content type of a response; (None, None) for other sources."""
+def _head(owner: Any) -> tuple[int | None, str | None, str | None]:
+    """Return status, content type and type of the error of a response; None for other sources."""
     # httpx and httpx2 have the first name, aiohttp the second.
     status = getattr(owner, "status_code", getattr(owner, "status", None))
     headers: Any = getattr(owner, "headers", None)
     if not isinstance(status, int) or not hasattr(headers, "get"):
-        return None, None
-    return status, headers.get("content-type") or headers.get("Content-Type")
+        return None, None, None
+    kind = headers.get("content-type") or headers.get("Content-Type")
+    return status, kind, error_type_in(headers)

@@ -398,7 +398,10 @@ class AuxiliaryEndpoints:
             found = f"an answer of more than {self._config.max_event_bytes} bytes, expected fewer"
             return StreamError("too_large", found)
         return UpstreamReply(
-            status=answer.status or 0, content_type=answer.content_type or "", body=body
+            status=answer.status or 0,
+            content_type=answer.content_type or "",
+            body=body,
+            error_type=answer.error_type,
         )
 
     async def _answer_stored(

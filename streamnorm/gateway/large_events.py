@@ -57,6 +57,7 @@ class LargeEvents:
     Attributes:
         status: HTTP status of the answer.
         content_type: Its media type, with parameters.
+        error_type: Type of the error that its headers state; None if they state none.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LargeEvents:
     ) -> None:
         self.status = answer.status
         self.content_type = answer.content_type
+        self.error_type = answer.error_type
         self._answer = answer
         self._pump = pump
         self._bodies = bodies

@@ -32,6 +32,7 @@ from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
 from streamnorm.http.failures import causes_of
+from streamnorm.http.headers import error_type_in
 
 _CONNECT_S = 30.0
 _POLL_INTERVAL_S = 0.01  # the timer of an answer fires no more often
@@ -204,6 +205,7 @@ class UpstreamResponse:
         status: HTTP status.
         headers: Headers by lower-case name.
         content_type: `content-type`, or None.
+        error_type: Type of the error that the headers state, or None.
         read: Returns the next bytes of the decoded body, or raises: `StopAsyncIteration` at its
             end, `Stalled`, `aiohttp.ClientError` if the connection broke, `RemoteProtocolError`
             if the body cannot be decoded.
@@ -227,6 +229,7 @@ class UpstreamResponse:
             hide = key.replace_in_header
             self.headers = {name: hide(value) for name, value in self.headers.items()}
         self.content_type = self.headers.get("content-type")
+        self.error_type = error_type_in(self.headers)
         self._coding = self.headers.get(CONTENT_ENCODING, "")
         self._decoder: ResponseDecoder | None = None
         self._pieces: Iterator[bytes] = iter(())  # decoded from the last read

@@ -6,8 +6,10 @@ All names are in lower case.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from streamnorm._core.codec import Dialect
+from streamnorm._core.codec.cloud import BEDROCK
 from streamnorm._core.codec.framing import Framing
 
 # Headers with the same meaning for every provider.
@@ -23,6 +25,7 @@ _RESPONSE_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 _REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid")
 _RATE_LIMIT = "ratelimit-"  # a part of the names, after the vendor's
 _BEARER = "bearer "
+_MAX_TYPE_CHARS = 128
 _SIGNATURE = "AWS4-HMAC-SHA256"
 
 
@@ -62,6 +65,13 @@ def request_headers(
         "content-type": "application/json",
     }
     return {**sent, **body, **fixed, **own}
+
+
+def error_type_in(headers: Mapping[str, Any]) -> str | None:
+    """Return the type of the error that the headers of a response state; None if none does."""
+    # AWS appends the address of its definition: `ThrottlingException:http://…` (botocore 1.44.5).
+    stated = str(headers.get(BEDROCK.error_type_header) or "").partition(":")[0]
+    return stated if stated.isidentifier() and len(stated) <= _MAX_TYPE_CHARS else None
 
 
 def has_signature(headers: Mapping[str, str]) -> bool:

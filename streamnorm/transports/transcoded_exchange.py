@@ -22,6 +22,7 @@ from streamnorm._upstream.passthrough import PassthroughAnswer
 from streamnorm._upstream.requests import ClientRequest, RequestRefused, UpstreamRequest
 from streamnorm.aio.pump import Head, Pump
 from streamnorm.aio.transcoding import PassthroughPump, TranscodePump
+from streamnorm.http.headers import error_type_in
 from streamnorm.http.urls import path_of, query_of, split_url
 from streamnorm.state import ResponseStore, SyncResponseStore
 from streamnorm.transports.family import Family, RequestT, ResponseT
@@ -121,6 +122,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
             status=response.status_code,
             content_type=response.headers.get("content-type", ""),
             body=b"" if isinstance(body, StreamError) else body,
+            error_type=error_type_in(dict(response.headers.multi_items())),
             request_id=self._request_id(response),
         )
 

@@ -7,7 +7,7 @@ import pytest
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._registry import DIALECTS
-from streamnorm.http.headers import cloud_headers, request_headers, response_headers
+from streamnorm.http.headers import cloud_headers, error_type_in, request_headers, response_headers
 
 FIXED = {"accept": "*/*", "accept-encoding": "identity", "content-type": "application/json"}
 
@@ -192,3 +192,15 @@ def test_headers_of_a_cloud_pass_from_the_cloud_itself() -> None:
 def test_signature_of_a_request_is_no_key_for_another(upstream: str) -> None:
     signature = "AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/bedrock/aws4_request"
     assert sent("anthropic", upstream, {"authorization": signature, "x-amz-date": "now"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({"x-amzn-errortype": "ThrottlingException:http://x/"}, "ThrottlingException"),
+        ({"x-amzn-errortype": "two words"}, None),
+        ({}, None),
+    ],
+)
+def test_type_of_an_error_in_the_headers(headers: dict[str, str], kind: str | None) -> None:
+    assert error_type_in(headers) == kind
