@@ -18,6 +18,7 @@ import pytest
 from support.bedrock.recorded import RECORDINGS, make_recording
 from support.bedrock.signatures import KEY_ID, SECRET
 from support.gateway.servers import served
+from support.http.strict_upstreams import strict_provider
 
 from streamnorm import StreamError
 from streamnorm.asgi import RecordingProxy, ReplayApp
@@ -25,7 +26,7 @@ from streamnorm.recording import Recording, faults
 from streamnorm.recording.faults import Fault
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder
-from streamnorm.testing import FakeProvider, tool_call
+from streamnorm.testing import tool_call
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
@@ -108,7 +109,7 @@ def ends(body: bytes) -> list[int]:
 
 
 async def test_boto3_is_answered_by_a_fake_provider() -> None:
-    events = await asked(FakeProvider("It snows.", strict=False))
+    events = await asked(strict_provider("It snows.", strict=False))
     assert "".join(e["delta"].get("text", "") for e in events if "delta" in e) == "It snows."
 
 
@@ -129,7 +130,7 @@ def converse(url: str) -> tuple[str, dict[str, Any]]:
 
 
 async def test_boto3_converses_with_a_strict_fake_provider() -> None:
-    provider = FakeProvider(["It snows.", tool_call("get_weather", city="Oslo")], strict=True)
+    provider = strict_provider(["It snows.", tool_call("get_weather", city="Oslo")])
     async with served(ReplayApp(provider), strict=False) as url:
         text, message = await asyncio.to_thread(converse, url)
     assert text == "It snows."
@@ -166,7 +167,7 @@ async def test_boto3_converses_with_a_strict_fake_provider() -> None:
 async def test_boto3_raises_the_error_of_a_fake_provider(
     turn: Any, kind: type[Exception], told: str
 ) -> None:
-    async with served(ReplayApp(FakeProvider([turn, "…"])), strict=False) as url:
+    async with served(ReplayApp(strict_provider([turn, "…"])), strict=False) as url:
         with pytest.raises(kind) as caught:
             await asyncio.to_thread(converse, url)
     assert told in str(caught.value)

@@ -28,7 +28,7 @@ from support.http.strict_upstreams import COMPATIBLE, strict_provider
 
 from streamnorm import StreamError, decode_request
 from streamnorm.gateway import Gateway
-from streamnorm.testing import FakeProvider, faults
+from streamnorm.testing import faults
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]
 
@@ -127,7 +127,7 @@ async def test_error_of_the_upstream_is_raised(sdk: SDK, target: str, running: G
 @clients
 async def test_cut_is_no_end(sdk: SDK, target: str, running: Gateways) -> None:
     """boto3 takes a clean end of the bytes for the end of the answer."""
-    running.upstream.app = FakeProvider(ANSWER, faults=[faults.cut(event=3)]).app()
+    running.upstream.app = strict_provider(ANSWER, faults=[faults.cut(event=3)]).app()
     with pytest.raises(sdk.stream_error):
         await converse(sdk, running.urls[target], 1)
 

@@ -37,6 +37,9 @@ def asked(client: httpx.Client, dialect: str, upstream: str, *, stream: bool) ->
     if dialect == "gemini":
         path = path.replace("/m:", f"/to-{upstream}:")
         path = path.replace(":generate", ":streamGenerate") if stream else path
+    elif dialect == "bedrock_converse":
+        path = path.replace("/m/", f"/to-{upstream}/")
+        sent, path = dict(body), path + "-stream" * stream
     else:
         sent["stream"] = stream
     return client.post(path, json=sent).status_code

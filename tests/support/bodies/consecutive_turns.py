@@ -59,8 +59,10 @@ def begins_with(longer: dict[str, Any], shorter: dict[str, Any], dialect: str) -
 def _begins_with(longer: dict[str, Any], shorter: dict[str, Any], name: str, dialect: str) -> bool:
     before, after = shorter.get(name), longer.get(name)
     # Bedrock demands a tool for each call of the history, also where the request offers none.
+    # The choice among the tools is no part of a prompt.
     if name == "toolConfig":
-        return before is None or json.dumps(after).startswith(json.dumps(before).rstrip("]}"))
+        before, after = ((config or {}).get("tools", []) for config in (before, after))
+        return json.dumps(after[: len(before)]) == json.dumps(before)
     if name == "messages" and dialect == "bedrock_converse":
         before, after = _blocks_of(before), _blocks_of(after)
     if name == _PROMPTS[dialect][-1] and isinstance(before, list) and isinstance(after, list):
