@@ -113,7 +113,9 @@ def identify_reply(reply: Reply, request_id: str) -> Reply:
         reply: Reply of the request; it has a model if the provider's messages name none.
         request_id: Id of the response in its headers; "" if it has none.
     """
-    if not reply.model or len(request_id) > Limits().max_id_chars:
+    # A header may hold any bytes.
+    is_plain = request_id.isascii() and request_id.isprintable()
+    if not reply.model or not is_plain or len(request_id) > Limits().max_id_chars:
         return reply
     return structs.replace(reply, id=request_id)
 

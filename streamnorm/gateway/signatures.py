@@ -90,7 +90,9 @@ class AccessKeys:
         """
         found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
         if found is None or found["service"] != _SERVICE:
-            raise _refusal("a signature of another form, expected SigV4 of bedrock", "Incomplete")
+            raise _refusal(
+                "no signature by SigV4 for the service bedrock, expected one", "Incomplete"
+            )
         names = tuple(found["names"].split(";"))
         plain = {_HOST if name == _AUTHORITY else name for name in names}
         needed = {_HOST, _DATE, *({_TOKEN, _PAYLOAD_HASH} & headers.keys())}
@@ -105,7 +107,7 @@ class AccessKeys:
             raise _refusal("a signature of another time, expected one of the last five minutes")
         if found["key_id"] not in self._secrets:
             raise RequestRefused(
-                "an access key of another place, expected one of this gateway",
+                "an unknown access key, expected one of aws_client_keys",
                 403,
                 code="UnrecognizedClientException",
             )
@@ -131,6 +133,8 @@ class AccessKeys:
         Raises:
             RequestRefused: The signatures differ: another secret, or a changed request.
         """
+        if not target.startswith("/"):  # which would be a part of the host
+            raise _refusal("a target without a leading slash, expected one")
         host = headers[_HOST]
         hosts = {_HOST, _AUTHORITY} & set(signature.names)
         signed = {name: headers[name] for name in signature.names if name not in hosts}

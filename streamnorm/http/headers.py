@@ -142,7 +142,7 @@ def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing
     return {
         name: value
         for name, value in received.items()
-        if name.startswith((cloud.passed_headers, cloud.error_type_header))
+        if (name == cloud.error_type_header or name.startswith(cloud.passed_headers))
         and value.isascii()
         and value.isprintable()
     }

@@ -236,6 +236,13 @@ async def test_host_that_is_none_is_refused(host: str) -> None:
     await assert_refused(headers, "InvalidSignatureException")
 
 
+@pytest.mark.parametrize("target", ["[a/model/m/invoke", "]a/model/m/invoke", "@[x/model/m/invoke"])
+async def test_target_without_a_leading_slash_is_refused(target: str) -> None:
+    """It would be a part of the host, which Python may refuse to read."""
+    caller = await ask(signed(), target)
+    assert caller.status == 403
+
+
 async def test_bearer_opens_beside_access_keys() -> None:
     settings = {**KEYS, "client_keys": "env:BEARERS"}
     bearer = {"host": HOST, "authorization": "Bearer b-1", "content-type": "application/json"}

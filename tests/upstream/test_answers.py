@@ -299,3 +299,4 @@ def test_answer_without_a_name_gets_that_of_the_reply() -> None:
 def test_reply_of_a_named_message_needs_no_id() -> None:
     assert identify_reply(Reply(), "req-1") == Reply()
     assert identify_reply(Reply(model="nova"), "x" * 513) == Reply(model="nova")
+    assert identify_reply(Reply(model="nova"), "req\udcff") == Reply(model="nova")

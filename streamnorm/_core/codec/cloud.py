@@ -53,9 +53,11 @@ class Cloud(Struct, frozen=True, kw_only=True):
 _TYPES = {
     400: "ValidationException",
     401: "UnrecognizedClientException",
+    402: "AccessDeniedException",
     403: "AccessDeniedException",
     404: "ResourceNotFoundException",
     408: "ModelTimeoutException",
+    409: "ConflictException",
     424: "ModelErrorException",
     429: "ThrottlingException",
     503: "ServiceUnavailableException",

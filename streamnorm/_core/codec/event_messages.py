@@ -250,7 +250,7 @@ class MessagePassthrough:
 
     def __init__(self, splitter: MessageSplitter) -> None:
         self._splitter = splitter
-        self._held: bytes = b""  # the beginning of a message
+        self._held: list[bytes] = []  # the reads with the beginning of a message
         self._messages = 0  # before it
 
     def take_event(self, data: bytes) -> bytes:
@@ -260,13 +260,20 @@ class MessagePassthrough:
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
         """Return the messages that `data` completes."""
-        splitter, data = self._splitter, self._held + data
+        splitter, held = self._splitter, self._held
+        if held:
+            held.append(data)
+            if splitter.messages == self._messages:  # one that is joined at its end alone
+                return b""
+            data = b"".join(held)
+            held.clear()
         if splitter.failure is None and not unread:
             end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
         else:
             end = _end_of(data, splitter.messages - self._messages - unread)
             self._messages = splitter.messages
-        self._held = data[end:]
+        if end < len(data):
+            held.append(data[end:])
         return data[:end]
 
     take_other = take
@@ -311,7 +318,9 @@ class EventMessageSplitter(MessageSplitter):
 EVENT_HEADERS = {":content-type": "application/json", ":message-type": "event"}
 
 
-_MAX_ENCODERS = 64
+# Converse has six events, with short names; a peer may name very many others.
+_MAX_ENCODERS = 8
+_MAX_LINE_BYTES = 64
 
 
 class EventMessageWriter:
@@ -352,7 +361,7 @@ class EventMessageWriter:
             if name in CONVERSE_EXCEPTIONS:
                 return encode_exception(name, payload)
             encoder = MessageEncoder({":event-type": name, **EVENT_HEADERS})
-            if len(self._encoders) < _MAX_ENCODERS:  # a peer may name very many
+            if len(self._encoders) < _MAX_ENCODERS and len(line) < _MAX_LINE_BYTES:
                 self._encoders[line] = encoder
         self._last_line, self._last = line, encoder
         return encoder.encode(payload)

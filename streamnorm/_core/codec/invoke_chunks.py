@@ -150,14 +150,15 @@ class InvokeChunksWriter:
     def _encode_chunk(self, frame: Frame) -> bytes:
         text = frame.data
         if frame.event in ("message_start", "message_delta"):
-            self._note_usage(object_in(text))
+            self._note_usage(frame.event, object_in(text))
         elif frame.event == "message_stop":
             text = self._with_metrics(object_in(text))
         payload = msgspec.json.encode(_Chunk(text.encode("utf-8", "replace")))
         return encode_message({":event-type": "chunk", **EVENT_HEADERS}, payload)
 
-    def _note_usage(self, event: dict[str, Any]) -> None:
-        usage = event.get("message", event)["usage"]
+    def _note_usage(self, kind: str, event: dict[str, Any]) -> None:
+        # The encoder has written both, beside fields of any name that an upstream has added.
+        usage = (event["message"] if kind == "message_start" else event)["usage"]
         self._usage |= {name: count for name, count in usage.items() if count is not None}
 
     def _with_metrics(self, event: dict[str, Any]) -> str:

@@ -175,6 +175,11 @@ def _frame(event: str, fields: object) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event.encode(), dumps(fields))
 
 
+def _image_format(media_type: str) -> str:
+    format = media_type.lower().removeprefix("image/")
+    return "jpeg" if format == "jpg" else format  # a common name of the type
+
+
 def _delta_around(block: Block) -> tuple[bytes, bytes, bytes]:
     """Return what stands before and after the text of a block's deltas, and the least text.
 
@@ -203,7 +208,7 @@ def _block_to_wire(block: Block) -> tuple[object, list[object]]:
         case ServerToolResult(content=content):
             return {TOOL_RESULT: result_to_wire(block)}, [{TOOL_RESULT: content}]
         case Image(str(media_type), str(data)):
-            start = {"image": {"format": media_type.removeprefix("image/")}}
+            start = {"image": {"format": _image_format(media_type)}}
             return start, [{"image": {"source": {"bytes": data}}}]
         case OpaqueBlock():
             return block_to_wire(block)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
+from streamnorm._core.codec.cloud import BEDROCK
 from streamnorm._core.codec.event_messages import (
     CONVERSE_EXCEPTIONS,
     exception_error,
@@ -19,19 +22,6 @@ from streamnorm.sse import Frame
 
 # Clients match the text (anthropics/claude-code#8637).
 _TOO_LONG = "Input is too long for requested model"
-
-_TYPES = {
-    401: "AccessDeniedException",
-    402: "AccessDeniedException",
-    403: "AccessDeniedException",
-    404: "ResourceNotFoundException",
-    408: "ModelTimeoutException",
-    409: "ConflictException",
-    424: "ModelErrorException",
-    429: "ThrottlingException",
-    503: "ServiceUnavailableException",
-    529: "ThrottlingException",
-}
 
 
 def error_from_wire(frame: Frame) -> StreamError | None:
@@ -58,6 +48,5 @@ def message_to_wire(error: StreamError) -> str:
 
 def error_body(error: StreamError) -> dict[str, Any]:
     """Return the body of an error response; boto3 reads the type where no header names it."""
-    status = response_status(error)
-    usual = "ValidationException" if status < 500 else "InternalServerException"
-    return {"__type": _TYPES.get(status, usual), "message": message_to_wire(error)}
+    stated = structs.replace(error, status_hint=response_status(error))
+    return {"__type": BEDROCK.error_type(stated), "message": message_to_wire(error)}

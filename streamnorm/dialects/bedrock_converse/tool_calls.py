@@ -72,4 +72,4 @@ def result_from_wire(tool_result: dict[str, Any], content: list[Any]) -> ServerT
 
 def result_to_wire(result: ServerToolResult) -> dict[str, Any]:
     """Return the `toolResult` of a start; its content follows in a delta."""
-    return {"toolUseId": result.tool_call_id}
+    return {"toolUseId": id_to_wire(result.tool_call_id)}

@@ -346,6 +346,16 @@ def test_broken_event_after_deltas_is_malformed(
     assert isinstance(run.outcome, Failed)
 
 
+@pytest.mark.parametrize("extra", [{"x": 1}, "q", None])
+def test_fields_that_an_upstream_adds_are_no_counts(extra: object) -> None:
+    """Metrics are counted from the events' own fields."""
+    sse = sse_of([START, BEGIN, SNOW, END, {**STOP, "message": extra}, {"type": "message_stop"}])
+    out, transcoder = run(sse, "anthropic", "anthropic", to_framing=INVOKE_CHUNKS)
+    assert isinstance(transcoder.outcome, Completed)
+    metrics = invoked(out).events[-1]["amazon-bedrock-invocationMetrics"]
+    assert (metrics["inputTokenCount"], metrics["outputTokenCount"]) == (7, 3)
+
+
 def test_error_in_a_chunk_passes_as_an_exception() -> None:
     """No client of the operation takes the event for the failure that it is."""
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}

@@ -457,6 +457,22 @@ def test_cut_ends_with_an_exception(size: int, verbatim: bool) -> None:
     assert reading.events == read(passed).events
 
 
+def test_call_of_a_server_and_its_result_have_one_id() -> None:
+    found = written(
+        BlockStart(0, ServerToolCall("a/b", "search", kind="toolUse")),
+        BlockStop(0),
+        BlockStart(1, ServerToolResult("a/b", "toolResult", [])),
+        BlockStop(1),
+    )
+    starts = [e["contentBlockStart"]["start"] for e in found if "contentBlockStart" in e]
+    assert starts[0]["toolUse"]["toolUseId"] == starts[1]["toolResult"]["toolUseId"]
+
+
+def test_other_name_of_an_image_type_is_that_of_the_api() -> None:
+    found = written(BlockStart(0, Image("image/jpg", "AAAA")), BlockStop(0))
+    assert found[0]["contentBlockStart"]["start"] == {"image": {"format": "jpeg"}}
+
+
 def test_messages_become_server_sent_events() -> None:
     out, transcoder = run(
         b"".join(HELLO), "bedrock_converse", "bedrock_converse", 64, to_framing=SSE
