@@ -260,8 +260,9 @@ def test_dialect_with_a_framing_of_its_own_needs_no_name(tmp_path: Path) -> None
     faulty = faults.error_event(event=2)(found.playback())
     outcome = read(faulty)
     assert isinstance(outcome, Failed)
-    assert outcome.error.kind == "upstream"
-    assert outcome.error.retryable
+    # The status of an overloaded Bedrock, as of its error responses, is 429.
+    assert (outcome.error.kind, outcome.error.code) == ("upstream", "throttlingException")
+    assert (outcome.error.status_hint, outcome.error.retryable) == (429, True)
     assert read(faults.drop_terminal()(found.playback())) != found.outcome
 
 

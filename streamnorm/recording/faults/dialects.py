@@ -82,7 +82,8 @@ def encode_overload(
         UnknownDialect: The dialect cannot be written.
     """
     message = "overloaded, injected as a fault"
-    error = StreamError("upstream", message, status_hint=dialect.overloaded_status)
+    status = find_overloaded_status(dialect, playback.cloud)
+    error = StreamError("upstream", message, status_hint=status)
     if dialect.overloaded_frames is not None:
         frames = [event.frame for event in events]
         data = dialect.overloaded_frames(message, frames, before)

@@ -104,6 +104,7 @@ def insert(playback: Playback, at: int, data: bytes) -> Playback:
 def insert_after(playback: Playback, event: Located, data: bytes) -> Playback:
     """Return a playback with an event inserted after another, which gets a missing blank line."""
     body = playback.body
+    # Only lines can be an event without its end: half a message is none.
     if event.end == len(body) and not playback.framing.layout.is_whole(body):
         newline = find_line_end(body, b"\n")
         missing = newline if body.endswith((b"\r", b"\n")) else newline * 2
