@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Final
 
 from streamnorm._core.codec.framing import Framing
-from streamnorm._core.codec.message_layout import MessageLayout
+from streamnorm._core.codec.message_layout import MessageLayout, PlainContent
+from streamnorm._core.codec.strict_messages import StrictMessages
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import object_in, string_of
@@ -373,7 +375,9 @@ EVENTSTREAM = Framing(
     SUFFIX,
     EventMessageSplitter,
     MessagePassthrough,
-    MessageLayout(EventMessageSplitter),
+    MessageLayout(
+        EventMessageSplitter, PlainContent(), partial(StrictMessages, CONVERSE_EXCEPTIONS)
+    ),
     EventMessageWriter,
 )
 """One event in each message of an AWS event stream, as Amazon Bedrock's Converse has them."""

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from streamnorm._core.codec.layout import Replace, Rewriter, StrictReader
-from streamnorm._core.codec.strict_messages import StrictMessages
 from streamnorm._core.json import FAST_ERRORS
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import EventStreamDecoder, Message
@@ -166,11 +165,11 @@ class MessageLayout:
     def __init__(
         self,
         splitter: Callable[[Limits], Splitter],
-        content: PayloadContent | None = None,
-        strict_reader: Callable[[int], StrictReader] = StrictMessages,
+        content: PayloadContent,
+        strict_reader: Callable[[int], StrictReader],
     ) -> None:
         self.strict_reader: Callable[[int], StrictReader] | None = strict_reader
-        self.rewriter: Rewriter | None = _MessageRewriter(content or PlainContent())
+        self.rewriter: Rewriter | None = _MessageRewriter(content)
         self._splitter = splitter
 
     def find_event_ends(self, body: bytes) -> list[int]:

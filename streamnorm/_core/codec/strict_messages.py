@@ -23,14 +23,16 @@ class StrictMessages:
     """Yields the frames and the problems of messages that are one event each.
 
     Args:
+        exceptions: Types of the exceptions of the operation.
         max_event_bytes: Bytes of one message.
 
     Attributes:
         has_failed: Whether no further frames can be read, of an error or a wrong message.
     """
 
-    def __init__(self, max_event_bytes: int) -> None:
+    def __init__(self, exceptions: Collection[str], max_event_bytes: int) -> None:
         self.has_failed = False
+        self._exceptions = exceptions
         self._messages = EventStreamDecoder(max_message_bytes=max_event_bytes)
         self._is_broken = False
 
@@ -42,9 +44,11 @@ class StrictMessages:
                 yield _UNREAD
                 continue
             yield from self._read(message)
-        if self._messages.failure is not None and not self._is_broken:
+        failure = self._messages.failure
+        if failure is not None and not self._is_broken:
             self._is_broken = self.has_failed = True
-            yield f"{self._messages.failure.message}, expected a message"
+            is_malformed = failure.kind == "malformed"
+            yield f"{failure.message}, expected a message" if is_malformed else failure.message
 
     def close(self) -> Iterator[Frame | str]:
         """Yield the problem of half a message at the end."""
@@ -71,11 +75,19 @@ class StrictMessages:
     def _read_event(self, name: str, payload: bytes) -> Iterator[Frame | str]:
         if not name:
             yield "event without :event-type, expected one"
+        elif name in self._exceptions:  # which no client of the operation takes for a failure
+            yield "event named as an exception, expected a message of type exception"
         yield from _read_text(name, payload)
 
     def _read_exception(self, name: str, payload: bytes) -> Iterator[Frame | str]:
-        """Yield an exception as a frame: the dialect says which there are."""
-        yield from self._read_event(name, payload)
+        """Yield an exception of the operation as a frame: the dialect says where it may stand."""
+        if name in self._exceptions:
+            yield from _read_text(name, payload)
+            return
+        # As a frame it might pass for the event of its name.
+        self.has_failed = True
+        yield _unknown_exception(self._exceptions)
+        yield _UNREAD
 
 
 class _Chunk(Struct, rename={"data": "bytes"}):
@@ -91,16 +103,7 @@ _decode_typed = msgspec.json.Decoder(_Typed).decode
 
 
 class StrictChunks(StrictMessages):
-    """Yields the frames and the problems of chunks, each with an event in base64.
-
-    Args:
-        exceptions: Types of the exceptions of the operation.
-        max_event_bytes: Bytes of one message.
-    """
-
-    def __init__(self, exceptions: Collection[str], max_event_bytes: int) -> None:
-        super().__init__(max_event_bytes)
-        self._exceptions = exceptions
+    """Yields the frames and the problems of chunks, each with an event in base64."""
 
     def _read_event(self, name: str, payload: bytes) -> Iterator[Frame | str]:
         if name != "chunk":
@@ -126,11 +129,15 @@ class StrictChunks(StrictMessages):
     def _read_exception(self, name: str, payload: bytes) -> Iterator[Frame | str]:
         self.has_failed = True
         if name not in self._exceptions:
-            yield f"exception of an unknown type, expected {', '.join(sorted(self._exceptions))}"
+            yield _unknown_exception(self._exceptions)
         fields: dict[str, Any] = object_in(payload.decode(errors="replace"))
         if not isinstance(fields.get("message"), str):
             yield "exception without a message, expected JSON with one"
         yield _UNREAD
+
+
+def _unknown_exception(known: Collection[str]) -> str:
+    return f"exception of an unknown type, expected {', '.join(sorted(known))}"
 
 
 def _read_text(name: str, data: bytes) -> Iterator[Frame | str]:

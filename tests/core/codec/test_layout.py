@@ -11,9 +11,8 @@ from botocore.eventstream import EventStreamBuffer
 from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 
 from streamnorm._core.codec.layout import LINES, Rewriter, StreamLayout
-from streamnorm._core.codec.message_layout import MessageLayout
 from streamnorm._core.limits import Limits
-from streamnorm.codec import INVOKE_CHUNKS, SSE
+from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, SSE
 from streamnorm.eventstream import EventStreamDecoder, encode_message
 from streamnorm.sse import Frame
 
@@ -86,7 +85,7 @@ def test_hostile_cuts_of_a_message() -> None:
     message = encode_message({"a": ""}, "abéé".encode())
     assert len(message) == 12 + 5 + 6 + 4
     expected = [2, 6, 8, 10, 12, 14, 17, 20, 21, 22, 23, 25, 27]
-    assert MessageLayout(INVOKE_CHUNKS.splitter).find_hostile_cuts(message) == expected
+    assert CHUNKS.find_hostile_cuts(message) == expected
     both = CHUNKS.find_hostile_cuts(message * 2)
     assert both == [*expected, *(27 + cut for cut in expected)]
 
@@ -183,7 +182,7 @@ def test_base64_of_half_a_message_is_replaced() -> None:
 
 
 def test_payload_of_a_plain_layout_is_one_text() -> None:
-    layout = MessageLayout(INVOKE_CHUNKS.splitter)
+    layout = EVENTSTREAM.layout
     data = encode_message({}, b'{"a":"sk-secret"}')
     assert payloads(rewrite(data, layout)) == [b'{"a":"xxxxxxxxx"}']
     assert rewriter_of(layout).rewrite_rest(data[:-2], hide) == data[:-2].replace(SECRET, HIDDEN)

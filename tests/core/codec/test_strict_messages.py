@@ -167,9 +167,7 @@ def test_header_of_another_type_than_text_is_none() -> None:
 def test_message_above_the_bound_is_a_violation() -> None:
     size = len(MESSAGES[0])
     found = violations(STREAM, limits=Limits(max_event_bytes=size - 1))
-    assert found == [
-        (0, f"a message of {size} bytes, expected at most {size - 1}, expected a message")
-    ]
+    assert found == [(0, f"a message of {size} bytes, expected at most {size - 1}")]
 
 
 def test_half_a_message_at_the_end_is_a_violation() -> None:
@@ -185,8 +183,37 @@ def test_events_and_exceptions_of_a_dialect_are_judged_by_its_checker() -> None:
     start = conversed("messageStart", b'{"role":"assistant"}')
     failed = start + conversed("throttlingException", b'{"message":"slow"}', "exception")
     assert violations(failed, "bedrock_converse") == []
-    found = violations(start + conversed("morseException", b"{}", "exception"), "bedrock_converse")
-    assert found[0][0] == 1
+    assert violations(failed + start, "bedrock_converse") == [
+        (2, "frame after an exception, expected nothing")
+    ]
+
+
+# The exceptions of `ConverseStreamOutput` (botocore 1.44.5); `modelTimeoutException` is none.
+CONVERSE_EXCEPTIONS = (
+    "internalServerException, modelStreamErrorException, serviceUnavailableException, "
+    "throttlingException, validationException"
+)
+
+
+@pytest.mark.parametrize("name", ["", "morseException", "modelTimeoutException", "messageStop"])
+def test_exception_that_is_none_of_the_operation_ends_the_stream(name: str) -> None:
+    start = conversed("messageStart", b'{"role":"assistant"}')
+    stop = conversed(name, b'{"stopReason":"end_turn"}', "exception")
+    told = (1, f"exception of an unknown type, expected {CONVERSE_EXCEPTIONS}")
+    assert violations(start + stop, "bedrock_converse") == [told]
+    usage = b'{"usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3}}'
+    metadata = conversed("metadata", usage, "exception")
+    assert violations(start + stop + metadata, "bedrock_converse") == [
+        told,
+        (2, "message after an error, expected the end"),
+    ]
+
+
+def test_event_named_as_an_exception_is_a_violation() -> None:
+    start = conversed("messageStart", b'{"role":"assistant"}')
+    failed = conversed("throttlingException", b'{"message":"slow"}')
+    told = "event named as an exception, expected a message of type exception"
+    assert violations(start + failed, "bedrock_converse") == [(1, told)]
 
 
 @pytest.mark.parametrize(
