@@ -141,11 +141,11 @@ class EventStreamDecoder:
             self._held += data[start:]
         return messages
 
-    def feed_alike(self, data: bytes) -> list[bytes]:
-        """Return the payloads of the messages that `data` completes, up to one that is not alike.
+    def feed_same_headers(self, data: bytes) -> list[bytes]:
+        """Return the payloads of messages with the headers of the last one that `feed` returned.
 
-        Alike are messages with the headers of the last one that `feed` returned, as nearly all of a
-        stream are.  Any other, damaged or not, is left to `feed`, to call if `has_other`.
+        Nearly all messages of a stream have these.  Any other ends the list: damaged or not, it is
+        left to `feed`, to call if `has_unread_message`.
         """
         payloads: list[bytes] = []
         if self.failure is not None or (self._held and not (data := self._with_held(data))):
@@ -175,7 +175,7 @@ class EventStreamDecoder:
         return payloads
 
     def payload_of(self, data: bytes) -> bytes | None:
-        """Return the payload of a read that is one message alike, as `feed_alike` says.
+        """Return the payload of a read that is one message, as `feed_same_headers` reads it.
 
         None if it is not.  The message is still to be read, or skipped.
         """
@@ -183,8 +183,8 @@ class EventStreamDecoder:
         if self._held or self._known.get(data[:_PRELUDE_SIZE]) != size:
             return None
         stop = size - _CHECKSUM_SIZE
-        is_alike = data.startswith(head, _PRELUDE_SIZE)
-        if not is_alike or crc32(data[:stop]) != _read_checksum(data, stop)[0]:
+        has_head = data.startswith(head, _PRELUDE_SIZE)
+        if not has_head or crc32(data[:stop]) != _read_checksum(data, stop)[0]:
             return None
         return data[_PRELUDE_SIZE + len(head) : stop]
 
@@ -194,8 +194,8 @@ class EventStreamDecoder:
         self.offset += len(data)
 
     @property
-    def has_other(self) -> bool:
-        """Whether `feed_alike` left a message to `feed`."""
+    def has_unread_message(self) -> bool:
+        """Whether `feed_same_headers` left a message to `feed`."""
         return len(self._held) >= self._needed
 
     def _with_held(self, data: bytes) -> bytes:
@@ -209,11 +209,11 @@ class EventStreamDecoder:
         return data
 
     def _learn(self, prelude: bytes) -> int:
-        """Return the length of a message that may be alike, by its prelude; 0 otherwise."""
+        """Return the length of a message that may have the last headers, by its prelude; else 0."""
         total, headers_size, checksum = _read_prelude(prelude)
-        is_alike = headers_size == len(self._last_head) > 0
+        may_match = headers_size == len(self._last_head) > 0
         is_sound = headers_size + _OVERHEAD <= total <= self._max_message_bytes
-        if not (is_alike and is_sound and crc32(prelude[:_LENGTHS_SIZE]) == checksum):
+        if not (may_match and is_sound and crc32(prelude[:_LENGTHS_SIZE]) == checksum):
             return 0
         if len(self._known) == _MAX_KNOWN:
             self._known.clear()
@@ -269,12 +269,12 @@ def _read_headers(data: bytes) -> dict[str, HeaderValue]:
             position = start + data[position]
             name = data[start:position].decode()
             if not name or name in headers:
-                raise _Malformed("a header without a name, or with that of another")
+                raise _Malformed("an empty or repeated name of a header")
             headers[name], position = _read_value(data, position + 1, data[position])
     except (IndexError, struct.error, UnicodeDecodeError) as exc:
-        raise _Malformed("a header that is cut off, or no UTF-8") from exc
+        raise _Malformed("a header that is cut off or no UTF-8") from exc
     if position > len(data):
-        raise _Malformed("a header that is cut off, or no UTF-8")
+        raise _Malformed("a header that is cut off or no UTF-8")
     return headers
 
 

@@ -98,14 +98,14 @@ def test_written_message_is_read_by_botocore() -> None:
         (framed(b"\x01a\x00", total=18), "3 bytes of headers in 18 bytes"),
         (framed(bytes(128 * 1024 + 1)), "131073 bytes of headers in 131089 bytes"),
         (framed(b"\x01a\x0a"), "a header of type 10"),
-        (framed(b"\x00\x00"), "a header without a name, or with that of another"),
-        (framed(b"\x01a\x00\x01a\x01"), "a header without a name, or with that of another"),
-        (framed(b"\x01a\x07\x00\x05b"), "a header that is cut off, or no UTF-8"),
-        (framed(b"\x01a\x04\x00"), "a header that is cut off, or no UTF-8"),
-        (framed(b"\x01a\x07\x00"), "a header that is cut off, or no UTF-8"),
-        (framed(b"\x05a"), "a header that is cut off, or no UTF-8"),
-        (framed(b"\x01\xff\x00"), "a header that is cut off, or no UTF-8"),
-        (framed(b"\x01a\x07\x00\x01\xff"), "a header that is cut off, or no UTF-8"),
+        (framed(b"\x00\x00"), "an empty or repeated name of a header"),
+        (framed(b"\x01a\x00\x01a\x01"), "an empty or repeated name of a header"),
+        (framed(b"\x01a\x07\x00\x05b"), "a header that is cut off or no UTF-8"),
+        (framed(b"\x01a\x04\x00"), "a header that is cut off or no UTF-8"),
+        (framed(b"\x01a\x07\x00"), "a header that is cut off or no UTF-8"),
+        (framed(b"\x05a"), "a header that is cut off or no UTF-8"),
+        (framed(b"\x01\xff\x00"), "a header that is cut off or no UTF-8"),
+        (framed(b"\x01a\x07\x00\x01\xff"), "a header that is cut off or no UTF-8"),
     ],
 )
 def test_message_that_breaks_the_format_ends_the_stream(data: bytes, problem: str) -> None:
@@ -176,9 +176,9 @@ def read_alike(data: bytes, size: int) -> Reading:
             reader.skip(piece)
             payloads = [payload]
         else:
-            payloads = reader.feed_alike(piece)
+            payloads = reader.feed_same_headers(piece)
         found += [Message(found[-1].headers, payload, b"") for payload in payloads]
-        if reader.has_other:
+        if reader.has_unread_message:
             found += reader.feed(b"")
     return Reading(reader, found)
 
@@ -201,26 +201,26 @@ CHUNK = encode_message(TEXTS, b"snow")
 def test_read_of_one_message_alike() -> None:
     reader, _ = read(CHUNK)
     assert reader.payload_of(CHUNK) is None  # its length is known once it was read as one alike
-    assert reader.feed_alike(CHUNK) == [b"snow"]
+    assert reader.feed_same_headers(CHUNK) == [b"snow"]
     assert reader.payload_of(CHUNK) == b"snow"
     assert reader.payload_of(CHUNK + CHUNK) is None
     assert reader.payload_of(CHUNK[:-1] + b"!") is None
     assert reader.payload_of(CHUNK[:20] + b"!" + CHUNK[21:]) is None
     assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
-    reader.feed_alike(CHUNK[:5])
+    reader.feed_same_headers(CHUNK[:5])
     assert reader.payload_of(CHUNK) is None
 
 
 def test_nothing_is_alike_before_the_first_message_or_behind_a_failure() -> None:
     reader = EventStreamDecoder()
-    assert reader.feed_alike(EMPTY) == []
-    assert reader.has_other
+    assert reader.feed_same_headers(EMPTY) == []
+    assert reader.has_unread_message
     assert len(reader.feed(CHUNK)) == 2
-    assert reader.feed_alike(CHUNK) == [b"snow"]
+    assert reader.feed_same_headers(CHUNK) == [b"snow"]
     reader.feed(b"\x00" * 16)
     assert reader.failure is not None
-    assert (reader.feed_alike(CHUNK), reader.payload_of(CHUNK)) == ([], None)
-    assert not reader.has_other
+    assert (reader.feed_same_headers(CHUNK), reader.payload_of(CHUNK)) == ([], None)
+    assert not reader.has_unread_message
 
 
 def test_known_lengths_are_bounded() -> None:
@@ -229,8 +229,8 @@ def test_known_lengths_are_bounded() -> None:
 
     reader, _ = read(CHUNK)
     data = lengths(3000)
-    assert peak(lambda: [reader.feed_alike(data) for _ in range(3)]) < 3 * len(data)
-    assert reader.feed_alike(lengths(30)) == [bytes(size) for size in range(30)]
+    assert peak(lambda: [reader.feed_same_headers(data) for _ in range(3)]) < 3 * len(data)
+    assert reader.feed_same_headers(lengths(30)) == [bytes(size) for size in range(30)]
 
 
 @given(streams, st.data())

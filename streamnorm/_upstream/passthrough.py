@@ -102,7 +102,7 @@ def prepare_passthrough(
         name = "" if asked is None else asked.model
         upstream_name, path = upstream.upstream_model(name), received.path
         if asked is not None and asked.cloud is not None:
-            return _pass_to_cloud(received, data, upstream, asked, asked.cloud)
+            return _prepare_cloud_passthrough(received, data, upstream, asked, asked.cloud)
         narrowed = _narrow(body, received, upstream, dialect, limits)
         if upstream_name != name:
             head, slash, tail = path.rpartition(f"/{name}:")
@@ -138,7 +138,7 @@ def prepare_passthrough(
     )
 
 
-def _pass_to_cloud(
+def _prepare_cloud_passthrough(
     received: ClientRequest,
     data: bytes,
     upstream: Upstream,
@@ -158,7 +158,7 @@ def _pass_to_cloud(
     passed = {
         name: value
         for name, value in received.headers.items()
-        if name.startswith(cloud.passed_headers)
+        if name.startswith(cloud.header_prefix)
     }
     headers = request_headers(
         received.headers,

@@ -11,7 +11,7 @@ from streamnorm.asgi.exchange import Send, encode_headers
 
 _ERROR_STATUS = 400
 # botocore 1.44.5, `bedrock/2023-04-20/service-2.json`: ARNs have a region and an account.
-_PLACE = "arn:aws:bedrock:local"
+_ARN_PREFIX = "arn:aws:bedrock:local"
 _ACCOUNT = "000000000000"
 
 
@@ -49,9 +49,9 @@ def describe_profile(name: str) -> dict[str, Any]:
     """Return the answer of `GetInferenceProfile` for the name of a model."""
     return {
         "inferenceProfileName": name,
-        "inferenceProfileArn": f"{_PLACE}:{_ACCOUNT}:inference-profile/{name}",
+        "inferenceProfileArn": f"{_ARN_PREFIX}:{_ACCOUNT}:inference-profile/{name}",
         "inferenceProfileId": name,
-        "models": [{"modelArn": f"{_PLACE}::foundation-model/{name}"}],
+        "models": [{"modelArn": f"{_ARN_PREFIX}::foundation-model/{name}"}],
         "status": "ACTIVE",
         "type": "SYSTEM_DEFINED",
     }

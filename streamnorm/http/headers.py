@@ -142,7 +142,7 @@ def cloud_headers(received: Mapping[str, str], client: Dialect, framing: Framing
     return {
         name: value
         for name, value in received.items()
-        if (name == cloud.error_type_header or name.startswith(cloud.passed_headers))
+        if (name == cloud.error_type_header or name.startswith(cloud.header_prefix))
         and value.isascii()
         and value.isprintable()
     }

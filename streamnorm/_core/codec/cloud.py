@@ -26,17 +26,18 @@ class Cloud(Struct, frozen=True, kw_only=True):
     Attributes:
         name: Name of the cloud, as of its server in profiles.
         key_headers: Request headers that may hold a key.
-        passed_headers: Prefix of the headers that a request and its answer have for the cloud.
+        header_prefix: Prefix of the cloud's own headers, which are passed on with requests and
+            answers.
         request_id_header: Response header with the id of the request.
         overloaded_status: HTTP status of an overloaded server.
         forbidden_status: HTTP status of a request without a valid key.
-        error_type: Function from an error to the type that clients tell errors apart by.
+        error_type: Function from an error to the name of the exception that clients read.
         error_type_header: Response header with that type.
     """
 
     name: str
     key_headers: tuple[str, ...]
-    passed_headers: str
+    header_prefix: str
     request_id_header: str
     overloaded_status: int
     forbidden_status: int
@@ -91,7 +92,7 @@ def _exception_of(error: StreamError) -> str:
 BEDROCK = Cloud(
     name="bedrock",
     key_headers=("authorization",),
-    passed_headers="x-amzn-bedrock-",
+    header_prefix="x-amzn-bedrock-",
     request_id_header="x-amzn-requestid",
     overloaded_status=429,
     forbidden_status=403,

@@ -161,8 +161,8 @@ class MessageSplitter(ABC):
             return frames
         reader = self._messages
         try:
-            self._append_lines(reader.feed_alike(data), frames)
-            if reader.has_other:
+            self._append_lines(reader.feed_same_headers(data), frames)
+            if reader.has_unread_message:
                 for message in reader.feed(b""):
                     if message.headers is not self._last_headers:
                         self._check_headers(message)

@@ -142,9 +142,9 @@ def test_wrong_length_or_checksum_is_the_last_violation(at: int, told: str) -> N
     ("headers", "told"),
     [
         (b"\x01a\x0a", "a header of type 10"),
-        (b"\x00\x00", "a header without a name, or with that of another"),
-        (b"\x01a\x00\x01a\x00", "a header without a name, or with that of another"),
-        (b"\x01a\x07\x00\x09b", "a header that is cut off, or no UTF-8"),
+        (b"\x00\x00", "an empty or repeated name of a header"),
+        (b"\x01a\x00\x01a\x00", "an empty or repeated name of a header"),
+        (b"\x01a\x07\x00\x09b", "a header that is cut off or no UTF-8"),
     ],
 )
 def test_wrong_header_is_the_last_violation(headers: bytes, told: str) -> None:
