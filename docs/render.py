@@ -28,7 +28,7 @@ from streamnorm import Limits
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.events import ErrorKind
 from streamnorm._core.failures import error_outcome
-from streamnorm._registry import DIALECTS, capabilities
+from streamnorm._registry import DIALECTS, FRAMINGS, capabilities
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.recording import Recording
 
@@ -309,10 +309,15 @@ def dialects() -> str:
     return _table(["dialect", "aliases", "decoded", "encoded", "validated"], rows)
 
 
+def _recorded_streams() -> list[Path]:
+    suffixes = {framing.suffix for framing in FRAMINGS.values()}
+    return sorted(p for suffix in suffixes for p in RECORDINGS.glob(f"*/*/*{suffix}"))
+
+
 def servers() -> str:
     """Return the servers whose streams are recorded, and what their decoders accepted."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+    for path in _recorded_streams():
         dialect, server, name = path.parts[-3], path.parts[-2], path.stem
         found[dialect, server].append(name.replace("-", " "))
     rows = [
@@ -364,9 +369,11 @@ def _kind(kind: object) -> str:
 def notes() -> str:
     """Return the kinds of notes, and recordings that cause each."""
     shown: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(RECORDINGS.glob("*/*/*.sse")):
+    for path in _recorded_streams():
         recording = Recording.load(path)
-        decoder = streamnorm.codec.decoder(recording.dialect, server=recording.server)
+        decoder = streamnorm.codec.decoder(
+            recording.dialect, server=recording.server, framing=recording.framing
+        )
         decoder.feed(recording.body)
         decoder.close()
         for note in decoder.notes:
