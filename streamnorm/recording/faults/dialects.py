@@ -82,7 +82,9 @@ def encode_overload(
         UnknownDialect: The dialect cannot be written.
     """
     message = "overloaded, injected as a fault"
-    status = find_overloaded_status(dialect, playback.cloud)
+    # Only in messages is the error the cloud's: in lines, it is an event of the vendor.
+    cloud = playback.cloud if playback.framing.writer is not None else None
+    status = find_overloaded_status(dialect, cloud)
     error = StreamError("upstream", message, status_hint=status)
     if dialect.overloaded_frames is not None:
         frames = [event.frame for event in events]
