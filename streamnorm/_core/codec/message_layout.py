@@ -21,9 +21,8 @@ from streamnorm.sse import Frame, RawFrame, StrayLine
 _PRELUDE_BYTES = 12  # two lengths, and their checksum
 _CHECKSUM_BYTES = 4
 _INSIDE_CHARACTER = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])")
-_CHUNK = re.compile(rb'"bytes"\s*+:\s*+"([A-Za-z0-9+/]*={0,2})"')
-# Four characters of base64 stand for three bytes.
-_CHUNK_START = re.compile(rb'"bytes"\s*+:\s*+"((?:[A-Za-z0-9+/]{4})+)')
+# Four characters of base64 stand for three bytes; two or three at the end for one or two.
+_BASE64 = re.compile(rb'"bytes"\s*+:\s*+"((?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2,3})?+)')
 
 
 class Splitter(Protocol):
@@ -39,7 +38,7 @@ class Splitter(Protocol):
 
 
 class PayloadContent(Protocol):
-    """The texts in the payload of a message."""
+    """The texts in the payload of a message, or in bytes that are no whole message."""
 
     def texts_of(self, payload: bytes) -> list[bytes]:
         """Return the texts."""
@@ -47,10 +46,6 @@ class PayloadContent(Protocol):
 
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
         """Return a payload as long as it was, with other texts of the same lengths."""
-        ...
-
-    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return bytes that are no whole message, with replaced texts, as many as they were."""
         ...
 
 
@@ -64,10 +59,6 @@ class PlainContent:
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
         """Return the text."""
         return texts[0]
-
-    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return the bytes with replaced texts in them."""
-        return replace([data])[0]
 
 
 class _Chunk(Struct, rename={"data": "bytes"}):
@@ -83,37 +74,51 @@ class ChunkContent:
     def texts_of(self, payload: bytes) -> list[bytes]:
         """Return the text in the chunk, and the JSON before and behind it.
 
-        If the base64 is not spelt as Bedrock spells it, the whole JSON stands behind the text.
+        If the payload is not spelt as Bedrock spells it, the whole payload stands behind the text,
+        and what all base64 in it stands for: it may lack its padding, and have a second chunk.
         """
-        try:
-            data = _decode_chunk(payload).data
-        except FAST_ERRORS:
-            data = b""
-        match = _CHUNK.search(payload)
-        if match is not None and len(match[1]) % 4 == 0 and a2b_base64(match[1]) == data:
-            return [data, payload[: match.start(1)], payload[match.end(1) :]]
-        return [data, payload]
+        runs = list(_BASE64.finditer(payload))
+        data, found = _decode_data(payload), [_decode_run(run[1]) for run in runs]
+        if found == [data]:
+            return [data, payload[: runs[0].start(1)], payload[runs[0].end(1) :]]
+        return [data, payload, *found]
 
     def with_texts(self, payload: bytes, texts: list[bytes]) -> bytes:
         """Return the chunk of another text."""
-        data, before, *behind = texts
-        if behind:
-            return b"".join([before, b64encode(data), *behind])
-        if not data:
-            return before
-        # No other spelling is shorter, and white space behind JSON means nothing.
-        return (b'{"bytes":"%b"}' % b64encode(data)).ljust(len(payload))
-
-    def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
-        """Return the bytes with replaced texts in them, also in the beginning of a chunk."""
+        data, before, *rest = texts
+        if len(before) < len(payload):
+            return b"".join([before, _encode_run(data), *rest])
+        if data:
+            # No other spelling is shorter, and white space behind JSON means nothing.
+            return (b'{"bytes":"%b"}' % b64encode(data)).ljust(len(payload))
         pieces: list[bytes] = []
         at = 0
-        for match in _CHUNK_START.finditer(data):
-            text = a2b_base64(match[1])
-            (plain, new) = replace([data[at : match.start(1)], text])
-            pieces += (plain, match[1] if new == text else b64encode(new))
-            at = match.end(1)
-        return b"".join([*pieces, *replace([data[at:]])])
+        for run, text in zip(_BASE64.finditer(payload), rest, strict=True):
+            if text != _decode_run(run[1]):
+                pieces += (before[at : run.start(1)], _encode_run(text))
+                at = run.end(1)
+        return b"".join([*pieces, before[at:]])
+
+    def find_encoded(self, data: bytes) -> list[bytes]:
+        """Return what base64 stands for, in a payload or in bytes that are no whole message."""
+        found = [_decode_run(run[1]) for run in _BASE64.finditer(data)]
+        return list(dict.fromkeys([_decode_data(data), *found]))
+
+
+def _decode_data(payload: bytes) -> bytes:
+    """Return the text that readers of JSON find in a chunk; nothing if they refuse it."""
+    try:
+        return _decode_chunk(payload).data
+    except FAST_ERRORS:
+        return b""
+
+
+def _decode_run(run: bytes) -> bytes:
+    return a2b_base64(run + b"=" * (-len(run) % 4))
+
+
+def _encode_run(text: bytes) -> bytes:
+    return b64encode(text).rstrip(b"=")
 
 
 class MessageFrames:
@@ -143,10 +148,11 @@ class MessageFrames:
         return None
 
     def _frame_of(self, message: Message) -> Frame:
-        for raw in self._splitter.split(message.raw):
-            for item in self._splitter.parse(raw):
-                if isinstance(item, Frame):
-                    return item
+        splitter = self._splitter
+        items = [item for raw in splitter.split(message.raw) for item in splitter.parse(raw)]
+        frames = [item for item in items if isinstance(item, Frame)]
+        if frames:
+            return frames[0]
         # An exception, or an event that the framing does not read.
         names = (":event-type", ":exception-type", ":error-code", ":message-type")
         name = next((text for name in names if (text := message.text(name))), "message")
@@ -232,4 +238,6 @@ class _MessageRewriter:
 
     def rewrite_rest(self, data: bytes, replace: Replace) -> bytes:
         """Return bytes that are no whole message, with replaced texts in them."""
-        return self._content.rewrite_rest(data, replace)
+        before = self._content.texts_of(data)
+        after = replace(before)
+        return data if after == before else self._content.with_texts(data, after)

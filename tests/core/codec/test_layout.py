@@ -11,6 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 
 from streamnorm._core.codec.layout import LINES, Rewriter, StreamLayout
+from streamnorm._core.codec.message_layout import ChunkContent
 from streamnorm._core.limits import Limits
 from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, SSE
 from streamnorm.eventstream import EventStreamDecoder, encode_message
@@ -179,6 +180,72 @@ def test_base64_of_half_a_message_is_replaced() -> None:
     assert b64encode(b'{"type":"ping","text":"xxxxxxxxx')[:40] in rest
     assert rewriter_of(CHUNKS).rewrite_rest(data[:90], hide) == data[:90]
     assert rewriter_of(CHUNKS).rewrite_rest(b"a " + SECRET, hide) == b"a " + HIDDEN
+
+
+# The base64 of `{"a":"sk-secret!!"}` in 26 characters, whose last byte is in the last two.
+UNPADDED = b64encode(b'{"a":"sk-secret!!"}').rstrip(b"=")
+
+
+@pytest.mark.parametrize("end", [b'"}', b'","p":"abc"}', b'=","p":"abc"}'])
+def test_base64_without_its_padding_is_replaced(end: bytes) -> None:
+    assert len(UNPADDED) % 4 == 2
+    payload = b'{"bytes":"%b' % UNPADDED + end
+    hidden = b64encode(b'{"a":"xxxxxxxxx!!"}').rstrip(b"=")
+    assert payloads(rewrite(encode_message({}, payload))) == [payload.replace(UNPADDED, hidden)]
+
+
+def test_secret_at_the_end_of_unpadded_base64_is_replaced() -> None:
+    for text in (b"1sk-secret", b"12sk-secret", b"sk-secret"):
+        payload = b'{"bytes":"%b"}' % b64encode(text).rstrip(b"=")
+        hidden = b64encode(text.replace(SECRET, HIDDEN)).rstrip(b"=")
+        assert payloads(rewrite(encode_message({}, payload))) == [b'{"bytes":"%b"}' % hidden]
+        rest = payload[:-2]  # cut behind its last character
+        assert rewriter_of(CHUNKS).rewrite_rest(rest, hide) == b'{"bytes":"%b' % hidden
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_each_of_two_chunks_in_a_payload_is_replaced(at: int) -> None:
+    texts = [b'{"a":"harmless"}', b'{"a":"harmless"}']
+    texts[at] = b'{"a":"sk-secret"}'
+    payload = b'{"bytes":"%b","bytes":"%b"}' % (b64encode(texts[0]), b64encode(texts[1]))
+    (found,) = payloads(rewrite(encode_message({}, payload)))
+    assert len(found) == len(payload)
+    # A reader of JSON takes the last one.
+    assert json.loads(found)["bytes"] == b64encode(texts[1].replace(SECRET, HIDDEN)).decode()
+    assert b64encode(SECRET)[:8] not in found
+    assert b64encode(texts[at]) not in found
+
+
+def test_same_chunk_twice_in_a_payload_is_replaced_twice() -> None:
+    base64 = b64encode(b'{"a":"sk-secret"}')
+    payload = b'{"bytes":"%b","bytes":"%b"}' % (base64, base64)
+    assert base64 not in payloads(rewrite(encode_message({}, payload)))[0]
+
+
+def test_texts_of_a_rest_are_replaced_at_once() -> None:
+    calls: list[int] = []
+
+    def count(texts: list[bytes]) -> list[bytes]:
+        calls.append(len(texts))
+        return hide(texts)
+
+    message = chunk({"type": "ping", "text": SECRET.decode()})
+    data = b"\xff" * 16 + MESSAGES[0] + message * 100
+    found = rewriter_of(CHUNKS).rewrite_rest(data, count)
+    assert len(calls) == 1
+    assert len(found) == len(data)
+    hidden = b64encode(b'{"type":"ping","text":"xxxxxxxxx"}').rstrip(b"=")
+    assert found.count(hidden) == 100
+    assert MESSAGES[0] in found
+
+
+def test_encoded_texts_are_found_in_any_bytes() -> None:
+    content = ChunkContent()
+    assert content.find_encoded(b'{"bytes":"eyJ9"}') == [b'{"}']
+    # Once by readers of JSON, and once up to the escape.
+    assert content.find_encoded(b'{"bytes":"eyJ9\\u0065Q=="}') == [b'{"}y', b'{"}']
+    cut = b'"bytes":"eyJ9","bytes" : "eX'
+    assert content.find_encoded(b"\xff\0" + cut) == [b"", b'{"}', b"y"]
 
 
 def test_payload_of_a_plain_layout_is_one_text() -> None:
