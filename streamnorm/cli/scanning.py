@@ -42,12 +42,13 @@ def _scan(arguments: argparse.Namespace) -> int:
     findings: list[Finding] = []
     is_unreadable = False
     for file in files:
+        found: list[Finding] = []
         try:
-            found = list(scan_file(file))
+            # What was found before an error is told.
+            found.extend(scan_file(file))
         except OSError as exc:
             console.print_error(f"{file}: {exc.strerror}")
             is_unreadable = True
-            continue
         if not arguments.json:
             console.print_lines(f"{file}: {finding.place}: {finding.kind}" for finding in found)
         findings += found

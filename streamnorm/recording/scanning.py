@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -93,7 +94,8 @@ def scan_file(path: Path) -> Iterator[Finding]:
     positions that are known to hold credentials, too, unless the file is too large to decode.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: The file cannot be read, or it is an event stream too large to decode, of which
+            all but the base64 was searched.
     """
     known: set[bytes] = set()
     with path.open("rb") as file:
@@ -111,14 +113,18 @@ def _find_in_messages(path: Path) -> Iterator[Finding]:
     """Yield the secrets in the base64 of an event stream's messages."""
     try:
         data = read_bounded(path, _MAX_DECODED_BYTES)
-    except RecordingError:
-        return
-    for number, message in enumerate(EventStreamDecoder().feed(data)):
-        text, *_ = ChunkContent().texts_of(message.payload)
-        size = len(text)
-        for secret in (*find_tokens(text, 0, size), *find_fields(text, 0, size)):
-            if not is_replaced(text[secret.start : secret.end].decode(errors="replace")):
-                yield Finding(path, f"message {number}", secret.kind)
+    except RecordingError as exc:
+        # Nobody is to take it for clean.
+        raise OSError(errno.EFBIG, str(exc).removeprefix(f"{path}: ")) from exc
+    decoder = EventStreamDecoder()
+    payloads = [message.payload for message in decoder.feed(data)]
+    # Behind them may be a message that is cut or damaged, and any others behind it.
+    for number, payload in enumerate([*payloads, data[decoder.offset :]]):
+        for text in ChunkContent().find_encoded(payload):
+            size = len(text)
+            for secret in (*find_tokens(text, 0, size), *find_fields(text, 0, size)):
+                if not is_replaced(text[secret.start : secret.end].decode(errors="replace")):
+                    yield Finding(path, f"message {number}", secret.kind)
 
 
 def _find_shapes(file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:

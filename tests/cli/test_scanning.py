@@ -10,6 +10,7 @@ import pytest
 from support.recording.secret_shapes import SHAPED
 
 from streamnorm.cli import main
+from streamnorm.recording import scanning
 
 KEY = SHAPED["xai"]
 CLEAN = 'data: {"say": "nothing"}\n\n'
@@ -106,6 +107,22 @@ def test_unreadable_file_is_never_taken_as_clean(
     assert main(["scan", str(directory)]) == status
     complaints = capfdbinary.readouterr().err.decode()
     assert f"streamnorm: {directory / name}: Permission denied\n" in complaints
+
+
+def test_event_stream_too_large_to_decode_is_named_with_what_was_found(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "_MAX_DECODED_BYTES", 10)
+    path = tmp_path / "a.eventstream"
+    path.write_bytes(b"none in plain")
+    assert main(["scan", str(path)]) == 2
+    told = f"streamnorm: {path}: 13 bytes, expected at most 10\n"
+    assert capfdbinary.readouterr().err.decode().startswith(told)
+    path.write_text(LEAKY)
+    assert main(["scan", str(path)]) == 7
+    out, complaints = capfdbinary.readouterr()
+    assert out.decode().startswith(f"{path}: line ")
+    assert b"expected at most 10\n" in complaints
 
 
 def test_control_characters_of_a_name_are_escaped(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from support.bedrock.chunks import chunk, exception
 from support.recording.secret_shapes import SHAPED
 
+from streamnorm.eventstream import encode_message
 from streamnorm.recording import RecordedRequest, Recording, scanning
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import Companion
@@ -246,10 +248,40 @@ def test_secret_in_the_base64_of_a_message_is_found(tmp_path: Path) -> None:
     assert [finding.kind for finding in scan_file(path)] == ["sk- key"]
 
 
-def test_event_stream_too_large_to_decode_is_searched_as_it_is(
+STREAM_KEY = "sk-ant-api03-0123456789abcdefABCDEF"
+LEAKY_CHUNK = chunk({"type": "ping", "text": f"the key is {STREAM_KEY}"})
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (LEAKY_CHUNK[:-1], "message 0"),
+        (chunk({"type": "ping"}) + LEAKY_CHUNK[:-20], "message 1"),
+        (b"\xff" * 16 + LEAKY_CHUNK, "message 0"),
+        (chunk({"type": "ping"}) + b"\0" * 16 + chunk({}) + LEAKY_CHUNK, "message 1"),
+    ],
+    ids=["without its checksum", "cut", "behind garbage", "behind a damaged message"],
+)
+def test_secret_in_the_base64_of_a_damaged_stream_is_found(
+    tmp_path: Path, body: bytes, place: str
+) -> None:
+    assert found(tmp_path / "a.eventstream", body) == [(place, "sk- key")]
+
+
+def test_secret_in_unpadded_base64_is_found(tmp_path: Path) -> None:
+    base64 = b64encode(f"{STREAM_KEY} ".encode()).rstrip(b"=")
+    for payload in (b'{"bytes":"%b"}' % base64, b'{"bytes":"%b","bytes":"eyJ9"}' % base64):
+        body = encode_message({":message-type": "event"}, payload)
+        assert found(tmp_path / "a.eventstream", body) == [("message 0", "sk- key")]
+
+
+def test_event_stream_too_large_to_decode_is_searched_as_it_is_and_not_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanning, "_MAX_DECODED_BYTES", 10)
-    path = tmp_path / "a.eventstream"
-    path.write_bytes(chunk({"type": "ping", "text": "sk-ant-api03-0123456789abcdefABCDEF"}))
-    assert list(scan_file(path)) == []
+    body = LEAKY_CHUNK + exception("validationException", message=f"wrong key {STREAM_KEY}")
+    findings = scan_file(write(tmp_path / "a.eventstream", body))
+    assert next(findings).kind == "sk- key"
+    with pytest.raises(OSError, match="bytes, expected at most 10") as caught:
+        next(findings)
+    assert caught.value.strerror == f"{len(body)} bytes, expected at most 10"
