@@ -128,4 +128,7 @@ def test_agents_complete_the_task() -> None:
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stdout.count("  answered in ")) == (0, 2), done.stdout
+    answered = done.stdout.count("  answered in ")
+    absent = done.stdout.count(": skipped, it is not in ")  # one agent may be installed alone
+    assert (done.returncode, answered + absent) == (0, 2), done.stdout
+    assert answered, done.stdout

@@ -126,6 +126,10 @@ def answered(stream: bytes, message: Message, vendor: str, client: str, *, strea
     return encode_message(message, client).body
 
 
+# Claude verifies its signatures on every platform, also behind Bedrock's own dialect.
+_ALSO_VERIFY = {"anthropic": ("bedrock_converse",)}
+
+
 def quoted(signature: str) -> str:
     return json.dumps(signature)[1:-1]
 
@@ -146,7 +150,7 @@ def test_signatures_reach_their_vendor_and_no_other(
             back = json.dumps(encode_request(request, vendor).body)
             assert all(quoted(signature) in back for signature in signed), name
         for other in BODIES:
-            if other not in (vendor, client):
+            if other not in (vendor, client, *_ALSO_VERIFY.get(vendor, ())):
                 sent = json.dumps(encode_request(request, other).body)
                 assert not any(quoted(signature) in sent for signature in signed), name
     assert count >= 20
