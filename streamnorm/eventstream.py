@@ -39,6 +39,7 @@ _OVERHEAD = _PRELUDE_SIZE + _CHECKSUM_SIZE
 _MAX_HEADERS_BYTES = 128 * 1024
 # Messages of a stream have some hundred lengths, since a few letters of text are in each.
 _MAX_KNOWN = 1024
+_UNKNOWN = -1, 0  # length and checksum of a message with other headers
 _TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
 _UUID_BYTES = 16
 # Numbers by the type of their header: 8, 16, 32 and 64 bits, and a timestamp.
@@ -105,7 +106,8 @@ class EventStreamDecoder:
         # Nearly all messages of a stream have the same headers.
         self._last_head = b""
         self._last_headers: dict[str, HeaderValue] = {}
-        self._known: dict[bytes, int] = {}  # lengths of such messages, by their preludes
+        # Their lengths, and the checksums of prelude and headers, by their preludes.
+        self._known: dict[bytes, tuple[int, int]] = {}
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that `data` completes."""
@@ -154,9 +156,10 @@ class EventStreamDecoder:
         start, size, self._needed = 0, len(data), _PRELUDE_SIZE
         while size - start >= _PRELUDE_SIZE:
             prelude = data[start : start + _PRELUDE_SIZE]
-            total = known.get(prelude)
-            if total is None and not (total := self._learn(prelude)):
+            learned = known.get(prelude) or self._learn(prelude)
+            if learned is None:
                 break
+            total, checksum = learned
             end = start + total
             if end > size:
                 self._needed = total
@@ -164,9 +167,10 @@ class EventStreamDecoder:
             stop, head_at = end - _CHECKSUM_SIZE, start + _PRELUDE_SIZE
             if not data.startswith(head, head_at):
                 break
-            if crc32(data[start:stop]) != _read_checksum(data, stop)[0]:
+            payload = data[head_at + len(head) : stop]
+            if crc32(payload, checksum) != _read_checksum(data, stop)[0]:
                 break
-            payloads.append(data[head_at + len(head) : stop])
+            payloads.append(payload)
             start = end
         self.offset += start
         self.messages += len(payloads)
@@ -180,13 +184,12 @@ class EventStreamDecoder:
         None if it is not.  The message is still to be read, or skipped.
         """
         size, head = len(data), self._last_head
-        if self._held or self._known.get(data[:_PRELUDE_SIZE]) != size:
+        total, checksum = self._known.get(data[:_PRELUDE_SIZE], _UNKNOWN)
+        if self._held or total != size or not data.startswith(head, _PRELUDE_SIZE):
             return None
         stop = size - _CHECKSUM_SIZE
-        has_head = data.startswith(head, _PRELUDE_SIZE)
-        if not has_head or crc32(data[:stop]) != _read_checksum(data, stop)[0]:
-            return None
-        return data[_PRELUDE_SIZE + len(head) : stop]
+        payload = data[_PRELUDE_SIZE + len(head) : stop]
+        return payload if crc32(payload, checksum) == _read_checksum(data, stop)[0] else None
 
     def skip(self, data: bytes) -> None:
         """Count a message whose payload `payload_of` returned as read."""
@@ -208,17 +211,17 @@ class EventStreamDecoder:
         held.clear()
         return data
 
-    def _learn(self, prelude: bytes) -> int:
-        """Return the length of a message that may have the last headers, by its prelude; else 0."""
+    def _learn(self, prelude: bytes) -> tuple[int, int] | None:
+        """Return what is known of a message by its prelude; None if it has other headers."""
         total, headers_size, checksum = _read_prelude(prelude)
         may_match = headers_size == len(self._last_head) > 0
         is_sound = headers_size + _OVERHEAD <= total <= self._max_message_bytes
         if not (may_match and is_sound and crc32(prelude[:_LENGTHS_SIZE]) == checksum):
-            return 0
+            return None
         if len(self._known) == _MAX_KNOWN:
             self._known.clear()
-        self._known[prelude] = total
-        return int(total)
+        learned = self._known[prelude] = int(total), crc32(self._last_head, crc32(prelude))
+        return learned
 
     @property
     def unfinished_bytes(self) -> int:
