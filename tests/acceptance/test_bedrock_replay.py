@@ -159,7 +159,7 @@ async def test_boto3_converses_with_a_strict_fake_provider() -> None:
         (
             ["It", faults.error_event(event=2)],
             botocore.exceptions.EventStreamError,
-            "(serviceUnavailableException)",
+            "(throttlingException)",
         ),
     ],
     ids=["error", "error in the stream", "http", "error_event"],
