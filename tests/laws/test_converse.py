@@ -33,6 +33,7 @@ from streamnorm import (
     Event,
     Failed,
     MessageStop,
+    Opaque,
     StreamError,
     Truncated,
 )
@@ -144,6 +145,10 @@ def test_no_prefix_of_a_recording_completes_before_its_stop(recording: Recording
 # Commutation with the projection
 
 
+def is_delta_alone(event: Event) -> bool:
+    return isinstance(event, Opaque) and event.index is None and event.name == "contentBlockDelta"
+
+
 def assert_commutes(pieces: list[bytes], source: str, target: str) -> None:
     events, outcome, _ = decode(pieces, source)
     out, run = transcode(pieces, source, target)
@@ -154,6 +159,8 @@ def assert_commutes(pieces: list[bytes], source: str, target: str) -> None:
         assert (read(out).error is None) == isinstance(run.outcome, Completed)
     if any(loss.feature == "held" for loss in run.losses):
         return
+    # An unknown delta of a text that stayed empty has no block that it could stand in.
+    passed = [event for event in passed if not (target == CONVERSE and is_delta_alone(event))]
     back = decode([out], target)
     assert isinstance(back.outcome, Completed) == isinstance(run.outcome, Completed)
     got, wanted = content_of(back.events, target), content_of(passed, target)
