@@ -272,7 +272,9 @@ class MessagePassthrough:
         if splitter.failure is None and not unread:
             end, self._messages = len(data) - splitter.unfinished_bytes, splitter.frames
         else:
-            end = _end_of(data, splitter.messages - self._messages - unread)
+            # An exception behind an event that is not passed on is not passed on, either.
+            read = splitter.frames - unread if unread else splitter.messages
+            end = _end_of(data, read - self._messages)
             self._messages = splitter.messages
         if end < len(data):
             held.append(data[end:])

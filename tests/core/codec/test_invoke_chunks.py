@@ -356,6 +356,17 @@ def test_fields_that_an_upstream_adds_are_no_counts(extra: object) -> None:
     assert (metrics["inputTokenCount"], metrics["outputTokenCount"]) == (7, 3)
 
 
+@pytest.mark.parametrize("size", [None, 64])
+def test_exception_behind_a_broken_event_does_not_pass(size: int | None) -> None:
+    broken = chunk({**SNOW, "index": 7})
+    data = chunk(START) + broken + exception("throttlingException", message="m")
+    out, _ = run(
+        data, "anthropic", "anthropic", size, framing=INVOKE_CHUNKS, to_framing=INVOKE_CHUNKS
+    )
+    assert invoked(out).events == [START]
+    assert [kind for kind, _ in invoked(out).exceptions] == ["modelStreamErrorException"]
+
+
 def test_error_in_a_chunk_passes_as_an_exception() -> None:
     """No client of the operation takes the event for the failure that it is."""
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
