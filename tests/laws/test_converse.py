@@ -145,6 +145,9 @@ def test_no_prefix_of_a_recording_completes_before_its_stop(recording: Recording
 # Commutation with the projection
 
 
+_NUMBER = re.compile(r'"contentBlockIndex": \d+')
+
+
 def is_delta_alone(event: Event) -> bool:
     return isinstance(event, Opaque) and event.index is None and event.name == "contentBlockDelta"
 
@@ -162,8 +165,13 @@ def assert_commutes(pieces: list[bytes], source: str, target: str) -> None:
     # An unknown delta of a text that stayed empty has no block that it could stand in.
     passed = [event for event in passed if not (target == CONVERSE and is_delta_alone(event))]
     back = decode([out], target)
+    # Input of two objects passes as it came; a reader of Chat takes the second for another call's.
+    if isinstance(back.outcome, Failed) and "second object" in back.outcome.error.message:
+        return
     assert isinstance(back.outcome, Completed) == isinstance(run.outcome, Completed)
     got, wanted = content_of(back.events, target), content_of(passed, target)
+    for content in (got, wanted):  # unknown deltas are numbered anew with their blocks
+        content.opaques[:] = [_NUMBER.sub("", each) for each in content.opaques]
     # What waited for more of a block is gone where a stream failed; a text may overtake another.
     if isinstance(run.outcome, Completed) and not (overlaps(events) and target == "openai_chat"):
         assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
