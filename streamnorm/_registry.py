@@ -90,11 +90,7 @@ def dialect_at(path: str) -> Dialect | None:
             URL spells it.
     """
     name = detect_path(path)
-    if name is None:
-        return None
-    known = DIALECTS[name]
-    route = known.endpoints.cloud_route(path)
-    return known if route is None else known.spoken_at(route)
+    return None if name is None else DIALECTS[name].at_path(path)
 
 
 DIALECTS: dict[str, Dialect] = {

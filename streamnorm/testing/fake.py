@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, overload
 
-from streamnorm._core.codec import Dialect, Endpoints, RequestViolation
+from streamnorm._core.codec import Endpoints, RequestViolation
 from streamnorm._core.errors import UnknownDialect, UnrecordedRequest
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import InvalidJSON, decode_any, is_object
@@ -245,7 +245,7 @@ class FakeProvider:
         except UnknownDialect as exc:
             raise UnrecordedRequest(f"{received.method} {received.path}: {exc}") from exc
         return AnswerWriter(
-            spoken=_spoken_at(lookup(received.dialect), received.path),
+            spoken=lookup(received.dialect).at_path(received.path),
             encoder=written,
             model=self._model,
             requested_model=_endpoints_of(received).model(received.path, received.body),
@@ -289,11 +289,6 @@ def _parse_request(request: WireRequest, dialect: str | None) -> FakeRequest:
         {name: value for name, value in headers.items() if not is_secret_header(name)},
         body,
     )
-
-
-def _spoken_at(known: Dialect, path: str) -> Dialect:
-    route = known.endpoints.cloud_route(path)
-    return known if route is None else known.spoken_at(route)
 
 
 def _endpoints_of(received: FakeRequest) -> Endpoints:

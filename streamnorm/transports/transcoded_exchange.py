@@ -51,9 +51,7 @@ class TranscodedExchange(Generic[RequestT, ResponseT]):
         self.result: object = None
         self._family = family
         received = _read_request(family, request, options.client)
-        route = options.client.endpoints.cloud_route(received.path)
-        if route is not None:
-            options = structs.replace(options, client=options.client.spoken_at(route))
+        options = structs.replace(options, client=options.client.at_path(received.path))
         self._options = options
         self._request = request
         self._exchange = UpstreamExchange(received, options, created=time.time())

@@ -158,6 +158,11 @@ class Dialect(Struct, frozen=True, kw_only=True):
     overloaded_status: int = 503
     variant_of: str | None = None
 
+    def at_path(self, path: str) -> Dialect:
+        """Return the dialect as it is spoken at a path, which stands as the URL spells it."""
+        route = self.endpoints.cloud_route(path)
+        return self if route is None else self.spoken_at(route)
+
     def spoken_at(self, route: Route) -> Dialect:
         """Return the dialect as it is spoken at a route: in the framing and form of its cloud."""
         cloud = route.cloud
