@@ -80,6 +80,7 @@ TARGETS = {
     "Responses": capabilities("openai_responses"),
     "Gemini": capabilities("gemini"),
     "Converse": capabilities("bedrock_converse"),
+    "UI message stream": capabilities("ui_message_stream"),
 }
 
 LOSSES = {

@@ -20,6 +20,7 @@ from streamnorm.dialects import (
     gemini_interactions,
     openai_chat,
     openai_responses,
+    ui_message_stream,
 )
 from streamnorm.sse import Frame
 
@@ -100,6 +101,7 @@ DIALECTS: dict[str, Dialect] = {
     for room in (
         *(openai_responses, anthropic, openai_chat),
         *(gemini, gemini_interactions, bedrock_converse),
+        ui_message_stream,
     )
 }
 

@@ -92,7 +92,8 @@ def test_dialect_without_endpoints_matches_no_path() -> None:
 def test_terminal_belongs_to_one_dialect_only(dialect: str, frame: Frame) -> None:
     ending = {name for name, known in DIALECTS.items() if known.is_terminal(frame)}
     assert dialect in ending
-    others = {"openai_chat", "gemini", "gemini_interactions"} if frame.data == "[DONE]" else set()
+    done = {"openai_chat", "gemini", "gemini_interactions", "ui_message_stream"}
+    others = done if frame.data == "[DONE]" else set()
     assert ending <= {dialect} | others
 
 

@@ -29,6 +29,7 @@ def test_dialects_are_keyed_by_their_names() -> None:
         "gemini",
         "gemini_interactions",
         "bedrock_converse",
+        "ui_message_stream",
     ]
     assert {name: dialect.aliases for name, dialect in DIALECTS.items()} == {
         "anthropic": ("claude",),
@@ -37,6 +38,7 @@ def test_dialects_are_keyed_by_their_names() -> None:
         "gemini": ("google",),
         "gemini_interactions": (),
         "bedrock_converse": ("converse",),
+        "ui_message_stream": ("ai_sdk", "vercel"),
     }
 
 
@@ -66,7 +68,8 @@ def test_alias_writes_like_the_name(name: str) -> None:
 def test_unknown_dialect_error_lists_the_known_ones() -> None:
     known = (
         "expected one of openai_responses, responses, anthropic, claude, openai_chat, openai,"
-        " chat, gemini, google, gemini_interactions, bedrock_converse, converse"
+        " chat, gemini, google, gemini_interactions, bedrock_converse, converse,"
+        " ui_message_stream, ai_sdk, vercel"
     )
     for make in (decoder, encoder, checker):
         with pytest.raises(UnknownDialect, match=f"^no dialect 'klingon', {known}$"):
@@ -91,7 +94,7 @@ def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
     read = "openai_responses, anthropic, openai_chat, gemini, gemini_interactions, bedrock_converse"
     for make, part, known in [
         (decoder, "decoder", read),
-        (encoder, "encoder", every),
+        (encoder, "encoder", f"{every}, ui_message_stream"),
         (checker, "checker", every),
     ]:
         with pytest.raises(
@@ -102,10 +105,10 @@ def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
 
 def test_missing_encoder_of_a_variant_lists_the_dialects_that_have_one() -> None:
     written = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse"
-    for make, part in ((encoder, "encoder"), (checker, "checker")):
+    for make, part, more in ((encoder, "encoder", ", ui_message_stream"), (checker, "checker", "")):
         with pytest.raises(
             UnknownDialect,
-            match=f"^no {part} of dialect 'gemini_interactions', expected one of {written}$",
+            match=f"^no {part} of dialect 'gemini_interactions', expected one of {written}{more}$",
         ):
             make("gemini_interactions")
 

@@ -60,6 +60,9 @@ LACKS = {
         *("encode", "capabilities", "options", "body", "validate"),
     },
     "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
+    "ui_message_stream": {
+        *("decode", "blocks", "delta_run", "options", "endpoints", "body", "validate"),
+    },
 }
 
 

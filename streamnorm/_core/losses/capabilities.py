@@ -120,8 +120,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
                 return None
 
     def _carries_file(self, block: Image | Document | ToolResult) -> bool:
-        """Return whether a block is a file of a known type, inline or by URL, and no more."""
+        """Return whether a block is a file of a known type, inline or by URL, and no more.
+
+        Or a tool result, in dialects whose streams hold the results of a page's tools.
+        """
         match block:
+            case ToolResult():
+                return ToolResult in self.media
             case Image(str(media_type), data, url):
                 types: tuple[str, ...] = ("image/",)
             case Document(str(media_type), data, url, title=None):

@@ -1,0 +1,19 @@
+"""UI message stream: the stream of the AI SDK that `useChat` reads.
+
+A front end's dialect: no provider speaks it, so it has neither endpoints nor requests to send.
+"""
+
+from streamnorm._core.codec import Dialect, on_first_use
+from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
+from streamnorm.dialects.ui_message_stream.detect import is_terminal, recognises
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name="ui_message_stream",
+    aliases=("ai_sdk", "vercel"),
+    recognises=recognises,
+    is_terminal=is_terminal,
+    encoder=on_first_use("streamnorm.dialects.ui_message_stream.encode", "UIMessageEncoder"),
+    capabilities=CAPABILITIES,
+)

@@ -1,0 +1,225 @@
+"""Encoder of the UI message stream.
+
+npm `ai` 7.0.173, 6.0.326 and 5.0.277: `src/ui-message-stream/ui-message-chunks.ts`, the schema,
+and `src/ui/process-ui-message-stream.ts`, the reducer of `useChat` (read 2026-11-23).  What is
+written is accepted by all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+from msgspec import Struct
+
+from streamnorm._core.blocks import (
+    Document,
+    Image,
+    Reasoning,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.codec import EncodeOptions, Encoder
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    ReasoningDelta,
+    SignatureDelta,
+    StreamError,
+    TextDelta,
+)
+from streamnorm._core.ids import Signed
+from streamnorm._core.json import dumps
+from streamnorm._core.text import TextBuffer
+from streamnorm.dialects.ui_message_stream import wire
+from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
+from streamnorm.dialects.ui_message_stream.citations import citation_to_wire
+from streamnorm.dialects.ui_message_stream.errors import error_body, error_to_wire
+from streamnorm.dialects.ui_message_stream.opaque import chunk_to_wire
+from streamnorm.dialects.ui_message_stream.reasoning import redacted_to_wire, signature_to_wire
+from streamnorm.dialects.ui_message_stream.stop_reasons import stop_reason_to_wire
+from streamnorm.dialects.ui_message_stream.tool_calls import (
+    file_to_wire,
+    input_to_wire,
+    result_to_wire,
+    server_result_to_wire,
+)
+from streamnorm.dialects.ui_message_stream.usage import usage_to_wire
+from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk, with_metadata
+
+_STEP = "start-step"
+
+
+class _WrittenBlock(Struct):
+    """A block that is open on the wire.
+
+    Attributes:
+        kind: `text`, `reasoning` or `tool-input`.
+        id: Id of the part.
+        head: Start of the frame of a delta, up to its text.
+        part: Number of the reasoning summary that is open.
+        call: Fields that each chunk of a call has; None for other blocks.
+        arguments: Arguments of the call so far.
+        metadata: `providerMetadata` for the end of the part.
+    """
+
+    kind: str
+    id: str
+    head: bytes
+    part: int = 0
+    call: Chunk | None = None
+    arguments: TextBuffer | None = None
+    metadata: dict[str, Any] = {}
+
+
+class UIMessageEncoder(Encoder):
+    """Encoder of the UI message stream.
+
+    Args:
+        options: See `Encoder`.
+    """
+
+    dialect = wire.DIALECT
+    capabilities = CAPABILITIES
+
+    def __init__(self, **options: Unpack[EncodeOptions]) -> None:
+        super().__init__(**options)
+        self._open: dict[int, _WrittenBlock] = {}
+        self._next_id = 0
+        self._sources = 0
+
+    def delta_writer(self, index: int) -> Callable[[str], bytes]:
+        block = self._open[index]
+        head, arguments = block.head, block.arguments
+        if arguments is None:
+            return lambda text: head + dumps(text) + b"}\n\n"
+
+        def write_arguments(text: str) -> bytes:
+            arguments.append(text)
+            return head + dumps(text) + b"}\n\n"
+
+        return write_arguments
+
+    def ping(self) -> bytes:
+        return b": keep-alive\n\n"
+
+    def error_body(self, error: StreamError) -> bytes:
+        return error_body(error)
+
+    def _message_start(self, event: MessageStart) -> bytes:
+        fields: Chunk = {"type": "start"}
+        # Without an id the client makes one; "" would be the id of every message.
+        if event.id:
+            fields["messageId"] = event.id
+        if model := self._model or event.model:
+            fields["messageMetadata"] = {"model": model}
+        return chunk(fields) + chunk({"type": _STEP})
+
+    def _block_start(self, event: BlockStart) -> bytes:
+        match event.block:
+            case Text():
+                return self._start_text(event.index, "text")
+            case Reasoning():
+                return self._start_text(event.index, "reasoning")
+            case ToolCall(id, name):
+                return self._start_call(event.index, {"toolCallId": id, "toolName": name})
+            case ServerToolCall(id, name):
+                # On the last chunk of the call as well: it is there that the client executes.
+                call = {"toolCallId": id, "toolName": name, "providerExecuted": True}
+                return self._start_call(event.index, call)
+            case RedactedReasoning() as block:
+                return self._write_redacted(block)
+            case ServerToolResult() as block:
+                return chunk(server_result_to_wire(block))
+            case ToolResult() as block:
+                return result_to_wire(block)
+            case Image() | Document() as block:
+                return chunk(file_to_wire(block))
+            case _ as block:
+                raise AssertionError(f"{type(block).__name__} passed the projection")
+
+    def _start_text(self, index: int, kind: str) -> bytes:
+        number, self._next_id = self._next_id, self._next_id + 1
+        return self._start_part(index, kind, str(number) if kind == "text" else f"{number}:0")
+
+    def _start_part(self, index: int, kind: str, id: str, part: int = 0) -> bytes:
+        head = b'data: {"type":"%b-delta","id":"%b","delta":' % (kind.encode(), id.encode())
+        self._open[index] = _WrittenBlock(kind, id, head, part)
+        return chunk({"type": f"{kind}-start", "id": id})
+
+    def _start_call(self, index: int, call: Chunk) -> bytes:
+        fields = dumps({"type": "tool-input-delta", "toolCallId": call["toolCallId"]})
+        head = b'data: %b,"inputTextDelta":' % fields[:-1]
+        self._open[index] = _WrittenBlock(
+            "tool-input", "", head, call=call, arguments=TextBuffer("", self._stored)
+        )
+        return chunk({"type": "tool-input-start", **call})
+
+    def _write_redacted(self, block: RedactedReasoning) -> bytes:
+        id, self._next_id = f"{self._next_id}:0", self._next_id + 1
+        end = with_metadata({"type": "reasoning-end", "id": id}, redacted_to_wire(block))
+        return chunk({"type": "reasoning-start", "id": id}) + chunk(end)
+
+    def _text(self, event: TextDelta) -> bytes:
+        return self._open[event.index].head + dumps(event.text) + b"}\n\n"
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        block, before = self._open[event.index], b""
+        if event.part != block.part:
+            # The AI SDK numbers the summaries of an item so.
+            id = f"{block.id.partition(':')[0]}:{event.part}"
+            before = chunk({"type": "reasoning-end", "id": block.id})
+            before += self._start_part(event.index, "reasoning", id, event.part)
+            block = self._open[event.index]
+        return before + block.head + dumps(event.text) + b"}\n\n"
+
+    def _json(self, event: JSONDelta) -> bytes:
+        return self.delta_writer(event.index)(event.partial_json)
+
+    def _signature(self, event: SignatureDelta) -> bytes:
+        signed = Signed(event.signature, event.issuer, event.id)
+        # At the end of the part: each `providerMetadata` replaces the one before it.
+        self._open[event.index].metadata = signature_to_wire(signed)
+        return b""
+
+    def _citation(self, event: CitationDelta) -> bytes:
+        number, self._sources = self._sources, self._sources + 1
+        return chunk(citation_to_wire(event.citation, f"source-{number}"))
+
+    def _block_stop(self, event: BlockStop) -> bytes:
+        block = self._open.pop(event.index, None)
+        if block is None:  # one that was written whole
+            return b""
+        if block.call is None or block.arguments is None:
+            end = {"type": f"{block.kind}-end", "id": block.id}
+            return chunk(with_metadata(end, block.metadata))
+        arguments = block.arguments.text()
+        block.arguments.release()
+        return input_to_wire(with_metadata(block.call, block.metadata), arguments)
+
+    def _message_stop(self, event: MessageStop) -> bytes:
+        finish: Chunk = {"type": "finish", "finishReason": stop_reason_to_wire(event.reason)}
+        if counts := usage_to_wire(self._usage):
+            finish["messageMetadata"] = {"usage": counts}
+        return chunk({"type": "finish-step"}) + chunk(finish) + wire.DONE_FRAME
+
+    def _error(self, event: StreamError) -> bytes:
+        # Calls stay open: the client executes a call whose input is available.  The client takes
+        # the end of the bytes for success, so there is always an `error`.
+        return error_to_wire(event) + wire.DONE_FRAME
+
+    def _opaque(self, event: Opaque) -> bytes:
+        before = b""
+        if event.name == _STEP:
+            # Clients up to v6 forget open parts at the end of a step.
+            before = chunk({"type": "finish-step"})
+        return before + chunk_to_wire(event)

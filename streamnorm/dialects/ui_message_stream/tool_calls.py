@@ -1,0 +1,84 @@
+"""Tool calls and their results, in both directions."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from streamnorm._core.blocks import Document, Image, ServerToolResult, Text, ToolResult
+from streamnorm._core.json import compact, dumps, is_json
+from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk
+
+BROKEN = "the arguments of the call are no JSON"
+"""Our text of a `tool-input-error`."""
+
+_LINE_ENDS = re.compile("[\r\n]")
+
+
+def input_to_wire(call: Chunk, arguments: str) -> bytes:
+    """Return the chunk that ends a call: with its input, or with an error if that is no JSON.
+
+    The client executes a call at `tool-input-available`.  The text of the input is written as it
+    is, so that no digit of a number is lost here.
+
+    Args:
+        call: The fields of the chunk, but for its type and the input.
+        arguments: The text of the arguments.
+    """
+    text = arguments.strip() or "{}"
+    if not is_json(text) or _has_refused_key(text):
+        fields = {"type": "tool-input-error", **call, "input": arguments, "errorText": BROKEN}
+        return chunk(fields)
+    # Line ends, which JSON has only between its tokens, would end the line of the frame.
+    body = _LINE_ENDS.sub(" ", text).encode("utf-8", "replace")
+    head = dumps({"type": "tool-input-available", **call})
+    return b'data: %b,"input":%b}\n\n' % (head[:-1], body)
+
+
+def _has_refused_key(text: str) -> bool:
+    # `secure-json-parse` of `@ai-sdk/provider-utils` 5.0.81 refuses the chunk, and so the stream,
+    # for a key that reaches a prototype.
+    return '"__proto__"' in text or ('"constructor"' in text and '"prototype"' in text)
+
+
+def server_result_to_wire(result: ServerToolResult) -> Chunk:
+    """Return the chunk of a result of the provider's tool."""
+    return {
+        "type": "tool-output-available",
+        "toolCallId": result.tool_call_id,
+        "output": result.content,
+        "providerExecuted": True,
+    }
+
+
+def result_to_wire(result: ToolResult) -> bytes:
+    """Return the chunk of a result of a tool that the application executed."""
+    text = "".join(block.text for block in result.content if isinstance(block, Text))
+    call = {"toolCallId": result.tool_call_id}
+    if result.is_error:
+        return chunk({"type": "tool-output-error", **call, "errorText": text})
+    if result.value is not None and is_json(result.value) and not _has_refused_key(result.value):
+        head = dumps({"type": "tool-output-available", **call})
+        body = _LINE_ENDS.sub(" ", result.value).encode("utf-8", "replace")
+        return b'data: %b,"output":%b}\n\n' % (head[:-1], body)
+    return chunk({"type": "tool-output-available", **call, "output": text})
+
+
+def result_from_wire(id: str, output: Any) -> ToolResult:
+    """Return the result of a client tool: a text, or any JSON value."""
+    if isinstance(output, str):
+        return ToolResult(id, (Text(output),))
+    text = compact(output)
+    return ToolResult(id, (Text(text),), value=text if isinstance(output, dict) else None)
+
+
+def file_to_wire(file: Image | Document) -> Chunk:
+    """Return the `file` chunk of an image or a document."""
+    media_type, data = file.media_type or "application/octet-stream", file.data
+    url = file.url
+    if data is not None:
+        if media_type.startswith("text/"):
+            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
+        url = f"data:{media_type};base64,{data}"
+    return {"type": "file", "url": url or "", "mediaType": media_type}

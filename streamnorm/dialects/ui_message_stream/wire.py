@@ -1,0 +1,51 @@
+"""Names and helpers of the wire of the UI message stream.
+
+npm `ai` 7.0.173, 6.0.326 and 5.0.277, `src/ui-message-stream/ui-message-chunks.ts` (read
+2026-11-23).  The schema refuses a whole stream for one chunk: an unknown type, a `null` in an
+optional field.  An absent field is therefore left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnorm._core.events import StreamError
+from streamnorm._core.failures import Fatal
+from streamnorm._core.json import dumps
+from streamnorm._core.shapes import found
+
+DIALECT = "ui_message_stream"
+
+DONE_FRAME = b"data: [DONE]\n\n"
+
+OWN = "streamnorm"
+"""Key of `providerMetadata` for what the keys of the AI SDK's own providers do not hold."""
+
+Chunk = dict[str, Any]
+
+
+def chunk(fields: Chunk) -> bytes:
+    """Return the frame of a chunk."""
+    return b"data: %b\n\n" % dumps(fields)
+
+
+def with_metadata(fields: Chunk, metadata: dict[str, Any]) -> Chunk:
+    """Return the fields of a chunk, with `providerMetadata` unless it is empty."""
+    return {**fields, "providerMetadata": metadata} if metadata else fields
+
+
+def text_field(value: Chunk, name: str) -> str:
+    """Return a text field, halves of surrogate pairs included.
+
+    Raises:
+        Fatal: The field is absent or has another type.
+    """
+    text = value.get(name)
+    if isinstance(text, str):
+        return text
+    raise malformed(f"{name} is {found(text)}, expected a string")
+
+
+def malformed(message: str) -> Fatal:
+    """Return the error that ends a stream which violates its protocol."""
+    return Fatal(StreamError("malformed", message))

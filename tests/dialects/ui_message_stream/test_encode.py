@@ -1,0 +1,351 @@
+"""What the encoder writes, by the rules that the clients of `ai` 5 to 7 enforce."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Document,
+    Event,
+    Image,
+    JSONDelta,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Ping,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm.codec import encoder
+
+START = MessageStart("m", "model")
+STOP = MessageStop("end_turn")
+
+
+def written(events: Iterable[Event], **options: Any) -> list[Any]:
+    """Return the chunks of events; `[DONE]` and comments as text."""
+    writer = encoder("ui_message_stream", **options)
+    data = b"".join(writer.encode(event) for event in events).decode()
+    assert "\r" not in data
+    chunks = []
+    for frame in data.split("\n\n")[:-1]:
+        text = frame.removeprefix("data: ")
+        chunks.append(json.loads(text) if text.startswith("{") else text)
+    return chunks
+
+
+def middle(*events: Event) -> list[Any]:
+    """Return the chunks of events between the start and the end of a message."""
+    return written([START, *events, STOP])[2:-3]
+
+
+def call(arguments: str, block: Any = None) -> list[Any]:
+    block = block or ToolCall("c", "f")
+    deltas = [JSONDelta(0, arguments)] if arguments else []
+    return middle(BlockStart(0, block), *deltas, BlockStop(0))
+
+
+def test_message_is_one_step_between_start_and_finish_and_done() -> None:
+    events = [START, BlockStart(0, Text()), TextDelta(0, "Hi"), BlockStop(0)]
+    usage = UsageUpdate(Usage(7, 3, 2, 1, 1))
+    assert written([*events, usage, MessageStop("max_tokens")]) == [
+        {"type": "start", "messageId": "m", "messageMetadata": {"model": "model"}},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "0"},
+        {"type": "text-delta", "id": "0", "delta": "Hi"},
+        {"type": "text-end", "id": "0"},
+        {"type": "finish-step"},
+        {
+            "type": "finish",
+            "finishReason": "length",
+            "messageMetadata": {
+                "usage": {
+                    "inputTokens": 7,
+                    "outputTokens": 3,
+                    "cachedInputTokens": 2,
+                    "cacheWriteInputTokens": 1,
+                    "reasoningTokens": 1,
+                    "totalTokens": 10,
+                }
+            },
+        },
+        "[DONE]",
+    ]
+
+
+def test_absent_fields_are_left_out_and_never_null() -> None:
+    assert written([MessageStart(), STOP]) == [
+        {"type": "start"},
+        {"type": "start-step"},
+        {"type": "finish-step"},
+        {"type": "finish", "finishReason": "stop"},
+        "[DONE]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("tool_use", "tool-calls"),
+        ("refusal", "content-filter"),
+        ("other", "other"),
+    ],
+)
+def test_finish_reason_is_of_the_schema(reason: Any, word: str) -> None:
+    assert written([START, MessageStop(reason)])[-2]["finishReason"] == word
+
+
+def test_cut_is_an_error_and_never_a_finish() -> None:
+    events = [START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":')]
+    error = StreamError("truncated", "connection lost")
+    assert written([*events, error])[-2:] == [
+        {"type": "error", "errorText": "connection lost"},
+        "[DONE]",
+    ]
+    assert written([StreamError("upstream", "")])[0]["errorText"]
+
+
+def test_half_a_call_is_never_available() -> None:
+    events = [START, BlockStart(0, ToolCall("c", "f")), JSONDelta(0, '{"a":1}')]
+    types = [c["type"] for c in written([*events, StreamError("truncated", "lost")])[:-1]]
+    assert types[2:] == ["tool-input-start", "tool-input-delta", "error"]
+
+
+def test_input_is_available_as_the_model_wrote_it() -> None:
+    assert call('{"n": 12345678901234567890,\n"a": []}')[-1] == {
+        "type": "tool-input-available",
+        "toolCallId": "c",
+        "toolName": "f",
+        "input": {"n": 12345678901234567890, "a": []},
+    }
+
+
+def test_call_without_arguments_has_an_input() -> None:
+    assert call("")[-1]["input"] == {}
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"a":', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{}}}']
+)
+def test_input_that_clients_cannot_parse_is_an_error_of_the_call(arguments: str) -> None:
+    last = call(arguments)[-1]
+    assert (last["type"], last["input"]) == ("tool-input-error", arguments)
+    assert last["errorText"]
+
+
+def test_parallel_calls_interleave_by_their_ids() -> None:
+    events = [
+        *(BlockStart(0, ToolCall("a", "f")), BlockStart(1, ToolCall("b", "g"))),
+        *(JSONDelta(0, "{"), JSONDelta(1, "{}"), JSONDelta(0, "}")),
+        *(BlockStop(1), BlockStop(0)),
+    ]
+    assert [(c["type"].removeprefix("tool-input-"), c["toolCallId"]) for c in middle(*events)] == [
+        *(("start", "a"), ("start", "b")),
+        *(("delta", "a"), ("delta", "b"), ("delta", "a")),
+        *(("available", "b"), ("available", "a")),
+    ]
+
+
+def test_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> None:
+    block = ServerToolCall("s", "web_search", kind="server_tool_use")
+    first, _, last = call('{"q":1}', block)
+    assert first["providerExecuted"] is last["providerExecuted"] is True
+    result = ServerToolResult("s", "web_search_tool_result", [{"url": "u"}])
+    assert middle(BlockStart(0, result), BlockStop(0)) == [
+        {
+            "type": "tool-output-available",
+            "toolCallId": "s",
+            "output": [{"url": "u"}],
+            "providerExecuted": True,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "fields"),
+    [
+        (ToolResult("c", (Text("ok"),)), {"output": "ok"}),
+        (ToolResult("c", (Text("{}"),), value='{"a":\n1}'), {"output": {"a": 1}}),
+        (ToolResult("c", (Text("x"),), value='{"__proto__":1}'), {"output": "x"}),
+    ],
+)
+def test_result_of_a_tool_of_the_application(result: ToolResult, fields: dict[str, Any]) -> None:
+    chunk = {"type": "tool-output-available", "toolCallId": "c", **fields}
+    assert middle(BlockStart(0, result), BlockStop(0)) == [chunk]
+
+
+def test_failed_result_is_an_output_error() -> None:
+    block = ToolResult("c", (Text("no"),), is_error=True)
+    assert middle(BlockStart(0, block), BlockStop(0)) == [
+        {"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("issuer", "id", "metadata"),
+    [
+        ("anthropic", None, {"anthropic": {"signature": "s"}}),
+        ("openai", None, {"openai": {"reasoningEncryptedContent": "s"}}),
+        ("openai", "rs", {"openai": {"itemId": "rs", "reasoningEncryptedContent": "s"}}),
+        ("gemini", None, {"google": {"thoughtSignature": "s"}}),
+        ("xai", "i", {"streamnorm": {"signature": "s", "issuer": "xai", "id": "i"}}),
+        (None, None, {"streamnorm": {"signature": "s"}}),
+    ],
+)
+def test_signature_stands_at_the_end_of_its_part(
+    issuer: str | None, id: str | None, metadata: dict[str, Any]
+) -> None:
+    signed = SignatureDelta(0, "s", issuer, id)
+    chunks = middle(BlockStart(0, Reasoning()), ReasoningDelta(0, "t"), signed, BlockStop(0))
+    assert chunks == [
+        {"type": "reasoning-start", "id": "0:0"},
+        {"type": "reasoning-delta", "id": "0:0", "delta": "t"},
+        {"type": "reasoning-end", "id": "0:0", "providerMetadata": metadata},
+    ]
+
+
+def test_signature_of_a_call_stands_on_its_last_chunk() -> None:
+    signed = SignatureDelta(0, "s", "gemini")
+    chunks = middle(BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "{}"), signed, BlockStop(0))
+    assert chunks[-1]["providerMetadata"] == {"google": {"thoughtSignature": "s"}}
+
+
+def test_each_summary_is_a_part() -> None:
+    parts = [ReasoningDelta(0, "a"), ReasoningDelta(0, "b", 1), ReasoningDelta(0, "c", 1)]
+    chunks = middle(BlockStart(0, Reasoning()), *parts, BlockStop(0))
+    assert [(c["type"], c["id"]) for c in chunks] == [
+        *(("reasoning-start", "0:0"), ("reasoning-delta", "0:0"), ("reasoning-end", "0:0")),
+        *(("reasoning-start", "0:1"), ("reasoning-delta", "0:1"), ("reasoning-delta", "0:1")),
+        ("reasoning-end", "0:1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("block", "metadata"),
+    [
+        (RedactedReasoning("d", "anthropic"), {"anthropic": {"redactedData": "d"}}),
+        (
+            RedactedReasoning("d", "openai", "rs"),
+            {
+                "openai": {"itemId": "rs", "reasoningEncryptedContent": "d"},
+                "streamnorm": {"redactedData": "d", "issuer": "openai", "id": "rs"},
+            },
+        ),
+        (RedactedReasoning("d", "xai"), {"streamnorm": {"redactedData": "d", "issuer": "xai"}}),
+    ],
+)
+def test_redacted_reasoning_is_an_empty_part(
+    block: RedactedReasoning, metadata: dict[str, Any]
+) -> None:
+    assert middle(BlockStart(0, block), BlockStop(0)) == [
+        {"type": "reasoning-start", "id": "0:0"},
+        {"type": "reasoning-end", "id": "0:0", "providerMetadata": metadata},
+    ]
+
+
+def test_citations_are_sources() -> None:
+    cited = [
+        Citation("source-url", "https://a", "A"),
+        Citation("url_citation", "https://b", start=1, end=2),
+        Citation("char_location", title="T", cited_text="x", extra={"document_index": 0}),
+        Citation("page_location"),
+    ]
+    deltas = [CitationDelta(0, citation) for citation in cited]
+    chunks = middle(BlockStart(0, Text()), TextDelta(0, "ab"), *deltas, BlockStop(0))
+    assert chunks[2:-1] == [
+        {"type": "source-url", "sourceId": "source-0", "url": "https://a", "title": "A"},
+        {
+            "type": "source-url",
+            "sourceId": "source-1",
+            "url": "https://b",
+            "providerMetadata": {
+                "streamnorm": {"kind": "url_citation", "startIndex": 1, "endIndex": 2}
+            },
+        },
+        {
+            "type": "source-document",
+            "sourceId": "source-2",
+            "mediaType": "text/plain",
+            "title": "T",
+            "providerMetadata": {
+                "streamnorm": {
+                    "kind": "char_location",
+                    "citedText": "x",
+                    "extra": {"document_index": 0},
+                }
+            },
+        },
+        {
+            "type": "source-document",
+            "sourceId": "source-3",
+            "mediaType": "text/plain",
+            "title": "page_location",
+            "providerMetadata": {"streamnorm": {"kind": "page_location", "untitled": True}},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("block", "url"),
+    [
+        (Image("image/png", "AA=="), "data:image/png;base64,AA=="),
+        (Image("image/png", url="https://a"), "https://a"),
+        (Document("text/plain", "hi"), "data:text/plain;base64,aGk="),
+    ],
+)
+def test_files_are_urls(block: Any, url: str) -> None:
+    chunk = {"type": "file", "url": url, "mediaType": block.media_type}
+    assert middle(BlockStart(0, block), BlockStop(0)) == [chunk]
+
+
+def test_ping_is_a_comment() -> None:
+    assert written([START, Ping()])[-1] == ": keep-alive"
+
+
+def test_next_step_ends_the_one_before() -> None:
+    step = Opaque("ui_message_stream", "start-step", '{"type":"start-step"}')
+    data = Opaque("ui_message_stream", "data-x", '{"type":"data-x",\n"data":1}')
+    assert middle(step, data) == [
+        {"type": "finish-step"},
+        {"type": "start-step"},
+        {"type": "data-x", "data": 1},
+    ]
+
+
+def test_only_the_first_choice_is_written() -> None:
+    writer = encoder("ui_message_stream")
+    events = [START, BlockStart(0, Text(), 1), TextDelta(0, "other"), BlockStop(0)]
+    assert b"other" not in b"".join(writer.encode(event) for event in events)
+    assert [loss.feature for loss in writer.losses] == ["choices"]
+
+
+def test_error_before_the_stream_is_a_plain_sentence() -> None:
+    writer = encoder("ui_message_stream")
+    assert writer.error_body(StreamError("upstream", "overloaded")) == b"overloaded"
+    assert writer.error_body(StreamError("upstream", ""))
+
+
+def test_other_model_is_named_in_place_of_the_one_that_answered() -> None:
+    assert written([START], model="mine")[0]["messageMetadata"] == {"model": "mine"}
