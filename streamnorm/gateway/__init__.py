@@ -18,8 +18,7 @@ except ModuleNotFoundError as exc:  # aiohttp, or backports.zstd
     ) from exc
 
 from streamnorm.gateway.config import Config, ConfigError, ModelConfig, UpstreamConfig, read_config
-from streamnorm.gateway.logs import JSONFormatter, QueuedHandler
-from streamnorm.gateway.records import CallRecord, Observer
+from streamnorm.gateway.observing import CallRecord, JSONFormatter, Observer, QueuedHandler
 
 __all__ = [
     "CallRecord",

@@ -21,7 +21,7 @@ from streamnorm._upstream.requests import ClientRequest, RequestRefused, json_bo
 from streamnorm.asgi.exchange import Receive, Scope
 from streamnorm.gateway.browsers import Browsers
 from streamnorm.gateway.config import Config, ConfigError, missing_botocore
-from streamnorm.gateway.records import plain_path
+from streamnorm.gateway.observing import plain_path
 from streamnorm.http.codings import (
     CONTENT_ENCODING,
     CodingError,

@@ -36,8 +36,7 @@ from streamnorm.gateway.config import Config, ConfigError, check_config, read_co
 from streamnorm.gateway.draining import Draining, chain_signals, stopping
 from streamnorm.gateway.messages import MessageEndpoint
 from streamnorm.gateway.network import Network
-from streamnorm.gateway.observing import Observers
-from streamnorm.gateway.records import CallRecord, Observer, plain_path
+from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.services import Services
 from streamnorm.gateway.storing import gateway_store, is_worker

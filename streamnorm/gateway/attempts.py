@@ -42,7 +42,7 @@ from streamnorm.aio.transcoding import TranscodePump
 from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.large_events import LargeEventPump, LargeEvents
 from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
-from streamnorm.gateway.records import FailureReason
+from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
 from streamnorm.http.failures import failed_request

@@ -47,7 +47,7 @@ from streamnorm.gateway.clouds import describe_profile, list_profiles
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.draining import stopping
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
-from streamnorm.gateway.records import CallRecord, FailureReason
+from streamnorm.gateway.observing import CallRecord, FailureReason
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
 from streamnorm.gateway.sending import ClientStream

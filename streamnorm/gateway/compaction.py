@@ -30,7 +30,7 @@ from streamnorm.codec import decoder
 from streamnorm.gateway.admission import resolve_key
 from streamnorm.gateway.attempts import StartedStream
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.response_state import ResponseState
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.sending import ClientStream

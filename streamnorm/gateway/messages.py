@@ -22,7 +22,7 @@ from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
 from streamnorm.gateway.balancing import Balancer
 from streamnorm.gateway.config import answer_limits, request_limits
-from streamnorm.gateway.records import CallRecord, add_loss
+from streamnorm.gateway.observing import CallRecord, add_loss
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.services import Services

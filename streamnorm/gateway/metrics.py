@@ -28,7 +28,7 @@ from prometheus_client.multiprocess import (
 )
 
 from streamnorm.gateway.config import Config, ConfigError
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.routing import ModelNames
 
 METRICS = {

@@ -27,7 +27,7 @@ from streamnorm.aio.pump import Pump
 from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
-from streamnorm.gateway.records import FailureReason
+from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings

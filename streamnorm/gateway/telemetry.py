@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from streamnorm._core.events import Completed, StopReason
 from streamnorm._registry import lookup
 from streamnorm.gateway.config import Config, UpstreamConfig
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.http.servers import server_of
 
 _Value: TypeAlias = str | bool | int | float | list[str]

@@ -12,8 +12,7 @@ import pytest
 from support.gateway.servers import served_gateway
 
 from streamnorm._core.events import Completed, Failed, StreamError, Truncated, Usage
-from streamnorm.gateway.logs import JSONFormatter, RequestLog
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord, JSONFormatter, RequestLog
 from streamnorm.testing import FakeProvider, faults
 
 NAME = "streamnorm.gateway"

@@ -16,7 +16,7 @@ from support.gateway.servers import RunningGateway, gateway_config, served_gatew
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import ModelConfig
 from streamnorm.gateway.metrics import METRICS, Metrics, _forget_dead_workers
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.testing import FakeProvider, faults
 
 REQUEST = {
@@ -198,7 +198,7 @@ PROGRAM = """
 import os
 from streamnorm.gateway import Config, UpstreamConfig
 from streamnorm.gateway.metrics import Metrics
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 
 upstream = UpstreamConfig(dialect="anthropic", base_url="http://127.0.0.1:1")
 metrics = Metrics(Config(upstreams={"local": upstream}))

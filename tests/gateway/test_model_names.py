@@ -12,7 +12,7 @@ from support.http.scripted_upstream import ScriptedUpstream
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import ConfigError, ModelConfig, UpstreamConfig
 from streamnorm.gateway.metrics import Metrics
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.routing import ModelNames
 
 ANTHROPIC = (*JSON, ("x-api-key", "k"), ("anthropic-version", "2023-06-01"))

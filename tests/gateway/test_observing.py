@@ -15,9 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from support.gateway.observers import RecordingObserver
 from support.gateway.servers import gateway_config, served_gateway
 
-from streamnorm.gateway.logs import JSONFormatter
-from streamnorm.gateway.observing import Observers
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord, JSONFormatter, Observers
 from streamnorm.testing import FakeProvider
 
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}

@@ -14,7 +14,7 @@ from streamnorm._core.events import (
     Usage,
 )
 from streamnorm._core.losses import Loss
-from streamnorm.gateway.records import CallRecord, Ending, add_loss
+from streamnorm.gateway.observing import CallRecord, Ending, add_loss
 
 REFUSED = Failed(StreamError("upstream", "no"))
 CUT = Truncated(StreamError("truncated", "cut"))

@@ -14,7 +14,7 @@ from support.gateway.servers import gateway_config, served_gateway
 
 from streamnorm._core.events import Completed, Usage
 from streamnorm.gateway import Config, UpstreamConfig, telemetry
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.telemetry import Telemetry
 from streamnorm.testing import FakeProvider, faults
 

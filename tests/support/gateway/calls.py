@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
-from streamnorm.gateway.records import Observer
+from streamnorm.gateway.observing import Observer
 from streamnorm.state import ResponseStore
 from support.gateway.servers import served
 from support.http.asgi_caller import Caller

@@ -13,7 +13,7 @@ import hypercorn.config
 import uvicorn
 
 from streamnorm.gateway import Config, Gateway, UpstreamConfig
-from streamnorm.gateway.records import Observer
+from streamnorm.gateway.observing import Observer
 from support.http.strict_upstreams import COMPATIBLE, StrictApp
 
 __all__ = ["SERVERS", "RunningGateway", "ServerName", "gateway_config", "served", "served_gateway"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import httpx
 
 from streamnorm._upstream.requests import Upstream
-from streamnorm.gateway.records import CallRecord
+from streamnorm.gateway.observing import CallRecord
 from streamnorm.gateway.routing import Target
 from support.openai_chat.chunks import DONE, chunk
 
