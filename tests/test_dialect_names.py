@@ -18,7 +18,7 @@ PACKAGE = Path(streamnorm.__file__).parent
 EXCEPTIONS = {
     "_registry.py": "it lists the dialects",
     "cli/": "examples, and the variables that the vendors' SDKs read their base URL from",
-    "gateway/balancing.py": "headers that name the session of an agent",
+    "gateway/routing.py": "headers that name the session of an agent",
     "gateway/telemetry.py": "the names that OpenTelemetry's conventions give to providers",
     "recording/importing/har.py": "`responses` of the standard library: the phrases of statuses",
     "recording/matching.py": "a directory of Claude Code, in the text of its system prompt",

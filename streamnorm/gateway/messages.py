@@ -20,10 +20,10 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
-from streamnorm.gateway.balancing import Balancer
 from streamnorm.gateway.config import answer_limits, request_limits
 from streamnorm.gateway.observing import CallRecord, add_loss
 from streamnorm.gateway.response_state import ResponseStates
+from streamnorm.gateway.routing import Balancer
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.services import Services
 

@@ -14,8 +14,7 @@ from support.gateway.servers import served
 
 from streamnorm._registry import DIALECTS
 from streamnorm.gateway import Config, Gateway, ModelConfig, UpstreamConfig
-from streamnorm.gateway.balancing import Balancer, conversation_of
-from streamnorm.gateway.routing import Routing, Target
+from streamnorm.gateway.routing import Balancer, Routing, Target, conversation_of
 from streamnorm.testing import FakeProvider
 
 GPUS = [f"gpu{number}" for number in range(4)]
