@@ -29,11 +29,11 @@ from streamnorm.gateway.admission import (
     request_path,
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
-from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.clouds import complete_headers
 from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
 from streamnorm.gateway.draining import Draining, chain_signals, stopping
+from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.messages import MessageEndpoint
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path

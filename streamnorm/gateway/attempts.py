@@ -39,8 +39,7 @@ from streamnorm._upstream.passthrough import prepare_passthrough
 from streamnorm._upstream.requests import RequestRefused, UpstreamRequest, build_upstream_request
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
-from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.large_events import LargeEventPump, LargeEvents
+from streamnorm.gateway.large_bodies import BodyThread, LargeEventPump, LargeEvents
 from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream

@@ -24,9 +24,9 @@ from streamnorm._core.failures import SourceStopped
 from streamnorm._upstream.auxiliary import UpstreamCall
 from streamnorm._upstream.requests import UpstreamRequest
 from streamnorm.aio.pump import Pump
-from streamnorm.gateway.body_thread import LARGE_BYTES
 from streamnorm.gateway.config import Config
 from streamnorm.gateway.connections import Connector, Request, UnrequestedBytes
+from streamnorm.gateway.large_bodies import LARGE_BYTES
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey

@@ -40,8 +40,7 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import TranscodePump
-from streamnorm.gateway.body_thread import BodyThread
-from streamnorm.gateway.large_events import LargeEvents
+from streamnorm.gateway.large_bodies import BodyThread, LargeEvents
 from streamnorm.gateway.routing import Target, changes_requests
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.profiles.layers import shipped_profiles

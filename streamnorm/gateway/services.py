@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from streamnorm._core.bodies.token_count import TokenEstimator
-from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.compaction import Compactor
 from streamnorm.gateway.config import Config
+from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.routing import Routing
 from streamnorm.gateway.storing import GatewayStore

@@ -14,8 +14,8 @@ from time import monotonic
 from streamnorm._core.errors import StoreError
 from streamnorm._upstream.requests import RequestRefused
 from streamnorm.gateway.admission import resolve_key
-from streamnorm.gateway.body_thread import BodyThread
 from streamnorm.gateway.config import Config, ConfigError
+from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.state import (
     Found,
     Lookup,

@@ -19,7 +19,7 @@ from support.streams.content import decode
 from streamnorm import Completed, Failed, TextDelta, Truncated
 from streamnorm.aws import CredentialsError, Signer
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
-from streamnorm.gateway.large_events import LargeEventPump
+from streamnorm.gateway.large_bodies import LargeEventPump
 
 pytestmark = pytest.mark.anyio
 

@@ -23,8 +23,7 @@ from streamnorm import (
     accumulate,
 )
 from streamnorm.codec import decoder
-from streamnorm.gateway.body_thread import LARGE_BYTES
-from streamnorm.gateway.large_events import LargeEventPump
+from streamnorm.gateway.large_bodies import LARGE_BYTES, LargeEventPump
 
 pytestmark = pytest.mark.anyio
 

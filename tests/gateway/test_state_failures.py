@@ -18,7 +18,7 @@ from streamnorm import Completed
 from streamnorm._registry import lookup
 from streamnorm._upstream.requests import ClientRequest
 from streamnorm.gateway import Config, ConfigError, Gateway, UpstreamConfig
-from streamnorm.gateway.body_thread import BodyThread
+from streamnorm.gateway.large_bodies import BodyThread
 from streamnorm.gateway.response_state import ResponseStates
 from streamnorm.gateway.storing import GatewayStore
 from streamnorm.state import MemoryStore
