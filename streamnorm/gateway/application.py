@@ -34,11 +34,10 @@ from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
 from streamnorm.gateway.draining import Draining, chain_signals, stopping
 from streamnorm.gateway.large_bodies import BodyThread
-from streamnorm.gateway.messages import MessageEndpoint
+from streamnorm.gateway.messages import MessageEndpoint, Services
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
 from streamnorm.gateway.routing import Routing
-from streamnorm.gateway.services import Services
 from streamnorm.gateway.storing import gateway_store, is_worker
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.state import ResponseStore

@@ -46,12 +46,12 @@ from streamnorm.asgi.responses import send_json
 from streamnorm.gateway.clouds import describe_profile, list_profiles
 from streamnorm.gateway.config import request_limits
 from streamnorm.gateway.draining import stopping
+from streamnorm.gateway.messages import Services
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import CallRecord, FailureReason
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
 from streamnorm.gateway.sending import ClientStream
-from streamnorm.gateway.services import Services
 from streamnorm.gateway.storing import GatewayStore, store_refusals
 from streamnorm.http.failures import failed_request
 from streamnorm.http.headers import response_headers

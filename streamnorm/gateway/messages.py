@@ -1,4 +1,4 @@
-"""Requests for messages: the choice of an upstream, and the answer to the client."""
+"""The endpoint of messages, and the services that all endpoints share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import asyncio
 from contextlib import nullcontext
 from functools import partial
 
+from msgspec import Struct
+
+from streamnorm._core.bodies.token_count import TokenEstimator
 from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.events import Completed, Outcome, StreamError
@@ -20,14 +23,40 @@ from streamnorm._upstream.requests import (
 )
 from streamnorm.asgi.exchange import Exchange
 from streamnorm.gateway.attempts import Attempts, CompleteResponse, FailedAttempt, StartedStream
-from streamnorm.gateway.config import answer_limits, request_limits
+from streamnorm.gateway.compaction import Compactor
+from streamnorm.gateway.config import Config, answer_limits, request_limits
+from streamnorm.gateway.large_bodies import BodyThread
+from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, add_loss
 from streamnorm.gateway.response_state import ResponseStates
-from streamnorm.gateway.routing import Balancer
+from streamnorm.gateway.routing import Balancer, Routing
 from streamnorm.gateway.sending import ClientStream
-from streamnorm.gateway.services import Services
+from streamnorm.gateway.storing import GatewayStore
 
 _POLL_INTERVAL_S = 0.01
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """What the endpoints of a gateway share.
+
+    Attributes:
+        config: The configuration.
+        routing: Chooses the upstreams of a model.
+        network: Sends requests to them.
+        estimator: Estimates tokens that an upstream does not count, and learns from those that
+            upstreams report.
+        store: Store of responses; None if none are stored.
+        compactor: Opens what is sealed in requests, and compacts conversations.
+        bodies: The thread for large bodies.
+    """
+
+    config: Config
+    routing: Routing
+    network: Network
+    estimator: TokenEstimator
+    store: GatewayStore | None
+    compactor: Compactor
+    bodies: BodyThread
 
 
 class MessageEndpoint:
