@@ -1,13 +1,25 @@
-"""The gateway: an ASGI application that answers the clients of any dialect from any upstream."""
+"""The gateway as an ASGI application, and how it ends when it is stopped.
+
+A server that stops waits for its streams, so a drain must begin before it does: at the signal.
+uvicorn installs its handlers before the lifespan starts; a handler set then runs first, and
+calls uvicorn's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import signal
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from math import inf
+from time import monotonic
+from types import FrameType
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -29,15 +41,14 @@ from streamnorm.gateway.admission import (
     request_path,
 )
 from streamnorm.gateway.auxiliary import AuxiliaryEndpoints
-from streamnorm.gateway.clouds import complete_headers
 from streamnorm.gateway.compaction import Compactor, sealer_of
 from streamnorm.gateway.config import Config, ConfigError, check_config, read_config
-from streamnorm.gateway.draining import Draining, chain_signals, stopping
 from streamnorm.gateway.large_bodies import BodyThread
-from streamnorm.gateway.messages import MessageEndpoint, Services
+from streamnorm.gateway.messages import MessageEndpoint, Services, stopping
 from streamnorm.gateway.network import Network
 from streamnorm.gateway.observing import CallRecord, Observer, Observers, plain_path
 from streamnorm.gateway.routing import Routing
+from streamnorm.gateway.sending import complete_headers
 from streamnorm.gateway.storing import gateway_store, is_worker
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.state import ResponseStore
@@ -54,6 +65,15 @@ _METRICS = "/metrics"
 _NO_CONTENT = 204
 _NO_ENDPOINT = (404, 405)  # of a path, or of its method
 _TRACE = ("traceparent", "tracestate")  # W3C Trace Context
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Of an answer that was told to end: for its last event, and a client that does not read.
+_LAST_S = 0.5
+# In which a signal that comes again is the same one: systemd sends it to all processes of a unit,
+# and a parent passes it on to its children.
+_REPEAT_S = 0.1
 
 
 class Gateway:
@@ -337,3 +357,117 @@ def from_environment() -> Gateway:
     except ConfigError as exc:
         _LOG.critical("%s", exc)
         raise SystemExit(_STARTUP_FAILURE) from exc
+
+
+class Draining:
+    """The running requests of a gateway, and the end that they get when it stops.
+
+    Args:
+        stop: Ends the answers of all upstreams with an error.
+
+    Attributes:
+        has_begun: Whether new requests are refused.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self.has_begun = False
+        self._stop = stop
+        self._running: set[Exchange] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = asyncio.Event()
+
+    @contextmanager
+    def running(self, exchange: Exchange) -> Generator[None]:
+        """Count a request as running."""
+        self._running.add(exchange)
+        try:
+            yield
+        finally:
+            self._running.discard(exchange)
+            if not self._running:
+                self._ended.set()
+
+    def begin(self, grace_s: float) -> None:
+        """Refuse new requests, and end those that run after their grace; the earliest counts."""
+        self.has_begun = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace_s
+        # A second signal may shorten the grace, and none prolongs it.
+        if self._timer is None or end < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(end, self._end)
+
+    async def wait(self) -> None:
+        """Wait until no request runs."""
+        while self._running:
+            self._ended.clear()
+            await self._ended.wait()
+
+    def close(self) -> None:
+        """Accept requests again, for a further start; no request may run."""
+        self.has_begun = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self) -> None:
+        self._stop()
+        self._timer = asyncio.get_running_loop().call_later(_LAST_S, self._abort)
+
+    def _abort(self) -> None:
+        # Their connections are closed in the middle of the body, which is no clean end.
+        for exchange in self._running:
+            exchange.tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def chain_signals(
+    begin: Callable[[], None], end: Callable[[], None] | None = None
+) -> Generator[None]:
+    """Call a function at SIGTERM and SIGINT, and then the handler that a server has set.
+
+    Signals that have no handler are left alone, and so are all outside the main thread.
+
+    Args:
+        begin: Called in the running loop.
+        end: Called in its place if the same signal comes again; None for `begin`.
+    """
+    # Python sets handlers in the main thread alone.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    set_here: list[tuple[signal.Signals, _Handler, _Handler]] = []
+    for number in _SIGNALS:
+        # hypercorn handles signals in its event loop, where there is no handler to chain.
+        before = signal.getsignal(number)
+        if callable(before):
+            handler = _chain_handler(before, loop, begin, end or begin)
+            signal.signal(number, handler)
+            set_here.append((number, handler, before))
+    try:
+        yield
+    finally:
+        for number, handler, before in set_here:
+            if signal.getsignal(number) is handler:  # else somebody has replaced it
+                signal.signal(number, before)
+
+
+def _chain_handler(
+    handler: _Handler,
+    loop: asyncio.AbstractEventLoop,
+    begin: Callable[[], None],
+    end: Callable[[], None],
+) -> _Handler:
+    repeated_from = inf
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal repeated_from
+        now = monotonic()
+        # A handler runs between any two instructions: the loop's state is not safe here.
+        loop.call_soon_threadsafe(begin if now < repeated_from else end)
+        repeated_from = min(repeated_from, now + _REPEAT_S)
+        handler(number, frame)
+
+    return handle

@@ -1,9 +1,9 @@
-"""Auxiliary endpoints: counts of tokens, lists of models, and stored responses."""
+"""Endpoints other than message creation: token counts, model lists, stored responses."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -43,10 +43,8 @@ from streamnorm.aio import Stream
 from streamnorm.aio.transcoding import PassthroughPump
 from streamnorm.asgi.exchange import Exchange, encode_headers
 from streamnorm.asgi.responses import send_json
-from streamnorm.gateway.clouds import describe_profile, list_profiles
 from streamnorm.gateway.config import request_limits
-from streamnorm.gateway.draining import stopping
-from streamnorm.gateway.messages import Services
+from streamnorm.gateway.messages import Services, stopping
 from streamnorm.gateway.network import ServerStopping, UpstreamResponse, failure_reason
 from streamnorm.gateway.observing import CallRecord, FailureReason
 from streamnorm.gateway.response_state import ResponseState, ResponseStates
@@ -66,6 +64,10 @@ _MODELS = ("models", "model")
 _LISTED_S = 10.0  # in which an upstream must list its models, to be in a list of several
 _UNKNOWN = (404, 405, 501)  # of servers that describe no single model
 _FAILURES = (aiohttp.ClientError, OSError, RemoteProtocolError, CredentialsError)
+
+# botocore 1.44.5, `bedrock/2023-04-20/service-2.json`: ARNs have a region and an account.
+_ARN_PREFIX = "arn:aws:bedrock:local"
+_ACCOUNT = "000000000000"
 
 
 class _Result(Struct, Generic[T], frozen=True):
@@ -440,3 +442,20 @@ def _next_step(
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration as done:
         return _Returned(done.value)
+
+
+def list_profiles(names: Iterable[str]) -> dict[str, Any]:
+    """Return the answer of `ListInferenceProfiles`, with one for each name of a model."""
+    return {"inferenceProfileSummaries": [describe_profile(name) for name in names]}
+
+
+def describe_profile(name: str) -> dict[str, Any]:
+    """Return the answer of `GetInferenceProfile` for the name of a model."""
+    return {
+        "inferenceProfileName": name,
+        "inferenceProfileArn": f"{_ARN_PREFIX}:{_ACCOUNT}:inference-profile/{name}",
+        "inferenceProfileId": name,
+        "models": [{"modelArn": f"{_ARN_PREFIX}::foundation-model/{name}"}],
+        "status": "ACTIVE",
+        "type": "SYSTEM_DEFINED",
+    }

@@ -35,6 +35,8 @@ from streamnorm.gateway.storing import GatewayStore
 
 _POLL_INTERVAL_S = 0.01
 
+_RETRY_S = 1  # another worker may answer at once
+
 
 class Services(Struct, frozen=True, kw_only=True):
     """What the endpoints of a gateway share.
@@ -204,3 +206,9 @@ class MessageEndpoint:
 
 def _error_event(client: Dialect, error: StreamError) -> bytes:
     return encoder(client.name).encode(error)
+
+
+def stopping() -> RequestRefused:
+    """Return the refusal of a request that comes too late."""
+    headers = {"retry-after": str(_RETRY_S)}
+    return RequestRefused("the gateway is stopping, try again", 503, headers=headers)

@@ -1,16 +1,27 @@
-"""The answer to one client: a stream with pings while it is silent, or a whole body."""
+"""What goes to clients: streams with their pings, and the headers of clouds."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, MutableMapping
 from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
 
+from streamnorm._core.codec import Dialect
 from streamnorm._core.codec.framing import SSE, Framing
-from streamnorm.asgi.exchange import EVENT_STREAM_HEADERS, EventSender, Exchange, encode_headers
+from streamnorm.asgi.exchange import (
+    EVENT_STREAM_HEADERS,
+    EventSender,
+    Exchange,
+    Send,
+    encode_headers,
+)
 from streamnorm.asgi.responses import send_json
 
 _JSON = {"content-type": "application/json"}
+
+_ERROR_STATUS = 400
 
 
 class ClientStream(EventSender):
@@ -139,3 +150,28 @@ class ClientStream(EventSender):
         if not self.is_started:
             self.is_started = True
             await self._exchange.start(200, encode_headers({**headers, **self._headers}))
+
+
+def complete_headers(client: Dialect, send: Send) -> Send:
+    """Return a `send` that adds the headers of a cloud; `send` itself for all other clients.
+
+    Args:
+        client: The client's dialect, as it is spoken at the path of the request.
+        send: The server's `send`.
+    """
+    if client.cloud is None:
+        return send
+    # Users of botocore read the id from each answer, and support asks for it.
+    request_id = {client.endpoints.request_id_header: str(uuid4())}
+
+    async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = message["headers"]
+            known = {name.decode("latin-1") for name, _ in headers}
+            is_answer = message["status"] < _ERROR_STATUS
+            added = request_id | (dict(client.endpoints.answer_headers) if is_answer else {})
+            new = {name: value for name, value in added.items() if name not in known}
+            message = {**message, "headers": [*headers, *encode_headers(new)]}
+        await send(message)
+
+    return send_with_headers

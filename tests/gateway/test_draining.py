@@ -27,7 +27,7 @@ from support.openai_chat.chunks import content
 
 from streamnorm import Abandoned, Completed, Truncated, Usage
 from streamnorm.gateway import Gateway
-from streamnorm.gateway.draining import chain_signals
+from streamnorm.gateway.application import chain_signals
 
 pytestmark = pytest.mark.anyio
 
