@@ -54,8 +54,7 @@ from streamnorm import (
 from streamnorm._registry import DIALECTS as REGISTERED
 from streamnorm._registry import checker, register
 from streamnorm.codec import decoder, encoder
-from streamnorm.http.servers import server_of
-from streamnorm.http.urls import detect_url
+from streamnorm.http.urls import detect_url, server_of
 from streamnorm.recording import Recording, faults
 from streamnorm.recording.format import Companion
 from streamnorm.sse import Frame

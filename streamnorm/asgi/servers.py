@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from streamnorm._core.errors import LocalProtocolError, UnrecordedRequest
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
-from streamnorm.http.failures import reason_of
+from streamnorm.http.headers import reason_of
 from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player

@@ -44,8 +44,7 @@ from streamnorm.gateway.network import Network, ServerStopping, UpstreamResponse
 from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.response_state import ResponseState, StoredStream
 from streamnorm.gateway.routing import Target, apply_options
-from streamnorm.http.failures import failed_request
-from streamnorm.http.headers import cloud_headers, response_headers
+from streamnorm.http.headers import cloud_headers, failed_request, response_headers
 
 
 class StartedStream(Struct, frozen=True):

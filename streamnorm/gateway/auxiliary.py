@@ -51,8 +51,7 @@ from streamnorm.gateway.response_state import ResponseState, ResponseStates
 from streamnorm.gateway.routing import Target, is_one_name
 from streamnorm.gateway.sending import ClientStream
 from streamnorm.gateway.storing import GatewayStore, store_refusals
-from streamnorm.http.failures import failed_request
-from streamnorm.http.headers import response_headers
+from streamnorm.http.headers import failed_request, response_headers
 from streamnorm.state import Operation, error_body, read_operation
 from streamnorm.state.turn import response_not_found
 

@@ -31,8 +31,7 @@ from streamnorm.gateway.observing import FailureReason
 from streamnorm.gateway.routing import Target
 from streamnorm.gateway.scrubbing import KeyMask, UpstreamKey
 from streamnorm.http.codings import CONTENT_ENCODING, ResponseDecoder, content_codings
-from streamnorm.http.failures import causes_of
-from streamnorm.http.headers import error_type_in
+from streamnorm.http.headers import causes_of, error_type_in
 
 _CONNECT_S = 30.0
 _POLL_INTERVAL_S = 0.01  # the timer of an answer fires no more often

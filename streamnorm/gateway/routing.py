@@ -38,8 +38,7 @@ from streamnorm.gateway.config import (
     missing_botocore,
 )
 from streamnorm.gateway.scrubbing import UpstreamKey
-from streamnorm.http.servers import server_of
-from streamnorm.http.urls import check_base_url
+from streamnorm.http.urls import check_base_url, server_of
 from streamnorm.profiles.layers import shipped_profiles
 from streamnorm.tools import simplify_schema
 

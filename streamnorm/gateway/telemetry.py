@@ -16,7 +16,7 @@ from streamnorm._core.events import Completed, StopReason
 from streamnorm._registry import lookup
 from streamnorm.gateway.config import Config, UpstreamConfig
 from streamnorm.gateway.observing import CallRecord
-from streamnorm.http.servers import server_of
+from streamnorm.http.urls import server_of
 
 _Value: TypeAlias = str | bool | int | float | list[str]
 

@@ -17,8 +17,7 @@ from msgspec import UNSET, structs
 from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
-from streamnorm.http.servers import server_of
-from streamnorm.http.urls import dialect_of_url, path_of
+from streamnorm.http.urls import dialect_of_url, path_of, server_of
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     MAX_STATUS,

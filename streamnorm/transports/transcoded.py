@@ -18,8 +18,7 @@ from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._exchange import Delete, ExchangeOptions, Find, Put, stores_responses
 from streamnorm._registry import framing_of, lookup
 from streamnorm._upstream.requests import Upstream
-from streamnorm.http.servers import server_of
-from streamnorm.http.urls import check_base_url
+from streamnorm.http.urls import check_base_url, server_of
 from streamnorm.profiles import Profiles
 from streamnorm.state import MemoryStore, ResponseStore, SyncResponseStore
 from streamnorm.transports.family import (

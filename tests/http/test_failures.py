@@ -16,7 +16,7 @@ from support.http.raw_http import raw_upstream, refuse_tls, reset, serving
 from support.http.tls import Authority
 
 from streamnorm.asgi import RecordingProxy
-from streamnorm.http.failures import failed_request, reason_of
+from streamnorm.http.headers import failed_request, reason_of
 
 pytestmark = pytest.mark.anyio
 

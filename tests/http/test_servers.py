@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamnorm.http.servers import server_of
+from streamnorm.http.urls import server_of
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ from streamnorm._core.json import (
 )
 from streamnorm._core.limits import Limits
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
-from streamnorm.http.servers import server_of
-from streamnorm.http.urls import dialect_of_url
+from streamnorm.http.urls import dialect_of_url, server_of
 from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     Companion,
