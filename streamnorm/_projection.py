@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from msgspec import structs
 
 from streamnorm._core.events import BlockStart, BlockStop, Event, Opaque
+from streamnorm._core.grammar import Sequencer
 from streamnorm._core.losses import Loss, Losses, Projector, ReasoningField
-from streamnorm._core.ordering import Sequencer
 from streamnorm._registry import capabilities
 
 

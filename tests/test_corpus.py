@@ -37,7 +37,7 @@ from streamnorm import (
     accumulate,
     project,
 )
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
 from streamnorm.codec import Decoder, decoder
 from streamnorm.validation import validate
 

@@ -1,4 +1,4 @@
-"""The grammar of unified events: which event may follow which.
+"""The grammar of unified events, and the sequencer that serializes interleaved blocks.
 
     stream   = (Ping | Opaque)* MessageStart body
     body     = (block events | UsageUpdate | Ping | Opaque)* (MessageStop+ | StreamError)
@@ -7,16 +7,21 @@
 Blocks that grow start empty.  A delta goes to an open block of its kind (`DELTAS`).  A
 signature ends the text or reasoning that it signs.  Usage comes before the first
 `MessageStop`; a choice that has stopped has no open block and starts none.
+
+Chat Completions may interleave the arguments of parallel tool calls; the clients of the
+other dialects append at a block's start and ignore the index of its deltas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from streamnorm._core.blocks import Block, Reasoning, Refusal, ServerToolCall, Text, ToolCall
-from streamnorm._core.errors import LocalProtocolError
+from streamnorm._core.errors import LimitExceeded, LocalProtocolError
 from streamnorm._core.events import (
     BlockStart,
     BlockStop,
@@ -34,6 +39,9 @@ from streamnorm._core.events import (
     TextDelta,
     UsageUpdate,
 )
+from streamnorm._core.json import compact
+from streamnorm._core.limits import OBJECT_BYTES, Limits
+from streamnorm._core.text import TextBuffer
 
 DELTAS: dict[type, tuple[type, ...]] = {
     TextDelta: (Text,),
@@ -215,3 +223,258 @@ def _is_filled(block: Block) -> bool:
 
 def _name(event: Event) -> str:
     return str(event.__struct_config__.tag)
+
+
+class BlockOrder:
+    """The held blocks of one choice, the lowest index first.
+
+    Blocks added by a projection have negative indexes, in any order; they come after the blocks
+    that started before them.
+
+    Attributes:
+        open: Index of the open block that holds back all later ones; None if there is none.
+    """
+
+    __slots__ = ("_added", "_heap", "_latest", "open")
+
+    def __init__(self) -> None:
+        self.open: int | None = None
+        self._latest = -1  # highest index that has started
+        self._added = 0  # number of held blocks with negative indexes
+        self._heap: list[tuple[int, int, int]] = []
+
+    def start(self, index: int) -> bool:
+        """Add a block, and return whether it is held."""
+        self._latest = max(self._latest, index)
+        if self.open is None:
+            return False
+        if index < 0:
+            self._added += 1
+            heappush(self._heap, (self._latest, self._added, index))
+        else:
+            heappush(self._heap, (index, 0, index))
+        return True
+
+    def next(self) -> int | None:
+        """Remove and return the first held block; None if there is none or a block is open."""
+        if self.open is not None or not self._heap:
+            return None
+        return heappop(self._heap)[2]
+
+
+_Delta: TypeAlias = TextDelta | RefusalDelta | ReasoningDelta | JSONDelta
+
+
+_LIMIT = "max_held_bytes"
+# Start, deltas and stop of a block, whose number has a bound of its own.
+_USUAL_ITEMS = 3
+
+
+class _HeldDeltas:
+    """Held deltas of one type and part, emitted as one."""
+
+    __slots__ = ("last", "text")
+
+    def __init__(self, first: _Delta) -> None:
+        self.last = first
+        self.text = TextBuffer()
+
+    def takes(self, event: Event) -> bool:
+        """Return whether `event` can be joined to these deltas."""
+        return type(event) is type(self.last) and getattr(event, "part", 0) == getattr(
+            self.last, "part", 0
+        )
+
+    def event(self) -> Event:
+        """Return the held text as one delta."""
+        text = self.text.text()
+        match self.last:
+            case ReasoningDelta(index, _, part):
+                return ReasoningDelta(index, text, part)
+            case delta:
+                return type(delta)(delta.index, text)
+
+
+_Items: TypeAlias = list[Event | _HeldDeltas]
+
+
+class _ChoiceQueue(Struct):
+    """The blocks of one choice.
+
+    Attributes:
+        order: Order of the held blocks.
+        held: Held events, by the index of their block.
+    """
+
+    order: BlockOrder = field(default_factory=BlockOrder)
+    held: dict[int, _Items] = {}
+
+
+class Sequencer:
+    """Serialize interleaved blocks: one open block at a time.
+
+    Events of the lowest open block pass at once; events of later blocks are held until it
+    stops.  Order within a block never changes; held deltas are emitted joined.  Nothing is
+    started, stopped or renumbered.  Blocks of different choices never hold each other back.
+
+    Args:
+        overlapping: Block types that may be open beside others: they are held until the
+            others stop, and hold nothing back.
+        max_held_bytes: Bound on held text and JSON, in UTF-8 bytes, with the memory of events
+            that cannot be joined.
+
+    Attributes:
+        held_bytes: Held text and JSON, in UTF-8 bytes.
+        dropped_bytes: Text and JSON that was still held when the stream failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        overlapping: tuple[type, ...] = (),
+        max_held_bytes: int = Limits().max_held_bytes,
+    ) -> None:
+        self.held_bytes = 0
+        self.dropped_bytes = 0
+        self._overhead_bytes = 0  # of events that could not be joined
+        self._overlapping = overlapping
+        self._max_held_bytes = max_held_bytes
+        self._queues: dict[int, _ChoiceQueue] = {}
+        self._queue_of: dict[int, _ChoiceQueue] = {}  # by block
+        self._done = False
+
+    def push(self, event: Event) -> list[Event]:
+        """Return the events that can be emitted now, oldest first.
+
+        If more than `max_held_bytes` would be held, the last one is a
+        `StreamError("too_large")` and the sequencer is finished.
+        """
+        if self._done:
+            return []
+        index: int | None = getattr(event, "index", None)
+        if index is None:
+            return [self._end(event)] if isinstance(event, StreamError) else [event]
+        if isinstance(event, BlockStart):
+            return self._start(event)
+        queue = self._queue_of[index]
+        if index in queue.held:
+            return self._hold(queue.held[index], event)
+        if isinstance(event, BlockStop) and index == queue.order.open:
+            return [event, *self._release(queue)]
+        return [event]
+
+    def held_sink(self, delta: _Delta) -> Callable[[str], None] | None:
+        """Return a function that holds further text of a block; None if its deltas pass at once.
+
+        Equal to `push` of a delta of the same type and part, but raises `LimitExceeded` instead
+        of returning a `StreamError`.  Valid until a block starts or stops, or another event of
+        the block is pushed.
+        """
+        queue = self._queue_of.get(delta.index)
+        items = queue.held.get(delta.index) if queue is not None else None
+        if items is None:
+            return None
+        held: _HeldDeltas | None = None
+
+        def hold(text: str) -> None:
+            nonlocal held
+            # A citation or signature stays between the two deltas around it.
+            if held is None or items[-1] is not held:
+                held = self._joinable(items, delta)
+            self.held_bytes += len(text) if text.isascii() else len(text.encode())
+            if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
+                raise LimitExceeded(self._overflow().message, limit=_LIMIT)
+            held.text.append(text)
+
+        return hold
+
+    def _start(self, event: BlockStart) -> list[Event]:
+        queue = self._queues.setdefault(event.choice, _ChoiceQueue())
+        self._queue_of[event.index] = queue
+        if queue.order.start(event.index):
+            items = queue.held[event.index] = []
+            return self._hold(items, event)
+        # OpenAI's clients accept calls that are open at once; Anthropic's find a delta by the last
+        # start.
+        if not isinstance(event.block, self._overlapping):
+            queue.order.open = event.index
+        return [event]
+
+    def _release(self, queue: _ChoiceQueue) -> list[Event]:
+        """Return held blocks in order, up to the first open one that holds others back."""
+        out: list[Event] = []
+        queue.order.open = None
+        while (index := queue.order.next()) is not None:
+            items = queue.held.pop(index)
+            self._overhead_bytes -= _overhead_bytes(items)
+            for item in items:
+                event = item.event() if isinstance(item, _HeldDeltas) else item
+                self.held_bytes -= _size(event)
+                out.append(event)
+            waits = isinstance(first := items[0], BlockStart) and not isinstance(
+                first.block, self._overlapping
+            )
+            if waits and not any(isinstance(item, BlockStop) for item in items):
+                queue.order.open = index
+        return out
+
+    def _hold(self, items: _Items, event: Event) -> list[Event]:
+        self.held_bytes += _size(event)
+        match event:
+            case TextDelta(_, text) | JSONDelta(_, text) | RefusalDelta(_, text):
+                self._joinable(items, event).text.append(text)
+            case ReasoningDelta(_, text):
+                self._joinable(items, event).text.append(text)
+            case _:
+                self._append(items, event)
+        if self.held_bytes + self._overhead_bytes > self._max_held_bytes:
+            return [self._overflow()]
+        return []
+
+    def _joinable(self, items: _Items, delta: _Delta) -> _HeldDeltas:
+        """Return the held deltas of a block that a delta can be joined to, new ones if need be."""
+        last = items[-1]
+        if not isinstance(last, _HeldDeltas) or not last.takes(delta):
+            last = _HeldDeltas(delta)
+            self._append(items, last)
+        return last
+
+    def _append(self, items: _Items, item: Event | _HeldDeltas) -> None:
+        self._overhead_bytes -= _overhead_bytes(items)
+        items.append(item)
+        self._overhead_bytes += _overhead_bytes(items)
+
+    def _overflow(self) -> StreamError:
+        message = (
+            f"{self.held_bytes + self._overhead_bytes} bytes wait behind an open block, "
+            f"expected at most {self._max_held_bytes}"
+        )
+        return self._end(StreamError("too_large", message, code=_LIMIT))
+
+    def _end(self, error: StreamError) -> StreamError:
+        self._done = True
+        self.dropped_bytes, self.held_bytes = self.held_bytes, 0
+        self._queues.clear()
+        self._queue_of.clear()
+        return error
+
+
+def _overhead_bytes(items: _Items) -> int:
+    """Return the memory of held events besides their text, beyond the usual number of events."""
+    return OBJECT_BYTES * max(len(items) - _USUAL_ITEMS, 0)
+
+
+def _size(event: Event) -> int:
+    """Return the UTF-8 bytes of text and JSON in an event."""
+    match event:
+        case TextDelta(_, text) | ReasoningDelta(_, text) | RefusalDelta(_, text):
+            pass
+        case JSONDelta(_, text) | SignatureDelta(_, text) | Opaque(data=text):
+            pass
+        case BlockStart(_, block):
+            text = compact(block)
+        case CitationDelta(_, citation):
+            text = compact(citation)
+        case _:
+            return 0
+    return len(text) if text.isascii() else len(text.encode())

@@ -17,8 +17,7 @@ from streamnorm._core.failures import (
     find_error,
     response_status,
 )
-from streamnorm._core.json import object_in
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, Losses, OnLoss
 from streamnorm._core.messages import Message, MessageSource

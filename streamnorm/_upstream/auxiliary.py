@@ -24,7 +24,7 @@ from streamnorm._core.codec import RequestedOperation
 from streamnorm._core.errors import DecodeError, UpstreamError
 from streamnorm._core.events import StreamError
 from streamnorm._core.gate import Gate
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._counting import (

@@ -17,7 +17,7 @@ from streamnorm._bodies import codec_of
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning
 from streamnorm._core.bodies.projection.history import holds_tags
 from streamnorm._core.bodies.request import InputMessage, Request
-from streamnorm._core.ids import read_carrier, untag_redacted_reasoning
+from streamnorm._core.text import read_carrier, untag_redacted_reasoning
 from streamnorm._upstream.requests import Upstream
 from streamnorm.profiles.layers import shipped_profiles
 

@@ -34,9 +34,9 @@ from streamnorm._core.json import (
     count_of,
     decode_any,
     is_object,
+    split,
     string_of,
 )
-from streamnorm._core.large_json import split
 from streamnorm._core.limits import Limits
 from streamnorm._registry import lookup
 from streamnorm._transcoder import Transcoder

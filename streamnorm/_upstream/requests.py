@@ -17,8 +17,7 @@ from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import DecodeError, EncodeError, LossyEncoding, StreamnormError
 from streamnorm._core.events import StreamError
-from streamnorm._core.json import FAST_ERRORS, dumps, is_array, is_object
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import FAST_ERRORS, dumps, encode_pieces, is_array, is_object
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._registry import capabilities, detect_path, lookup

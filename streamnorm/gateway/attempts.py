@@ -22,8 +22,7 @@ from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import CredentialsError, NotAStream, ProtocolError, UpstreamError
 from streamnorm._core.events import Completed, Failed, Outcome, StreamError, Truncated
 from streamnorm._core.failures import broken_connection
-from streamnorm._core.json import object_in
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import encode_pieces, object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss, OnLoss
 from streamnorm._registry import lookup

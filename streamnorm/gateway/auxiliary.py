@@ -24,8 +24,7 @@ from streamnorm._core.errors import (
 )
 from streamnorm._core.events import Failed, StreamError, Truncated
 from streamnorm._core.failures import broken_connection, error_outcome
-from streamnorm._core.json import dumps
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import dumps, encode_pieces
 from streamnorm._exchange import client_scope
 from streamnorm._models import encode_model, encode_models
 from streamnorm._registry import lookup

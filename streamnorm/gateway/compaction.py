@@ -18,8 +18,7 @@ from streamnorm._core.bodies.request import Reply
 from streamnorm._core.codec import Dialect, Encoder
 from streamnorm._core.events import MessageStart, StreamError
 from streamnorm._core.failures import error_outcome
-from streamnorm._core.json import dumps
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import dumps, encode_pieces
 from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
 from streamnorm._exchange import state_refusals, stores_responses

@@ -26,8 +26,7 @@ from streamnorm._bodies import codec_of, request_of
 from streamnorm._core.codec import Dialect
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Completed
-from streamnorm._core.json import compact, is_object, string_of
-from streamnorm._core.large_json import encode_pieces
+from streamnorm._core.json import compact, encode_pieces, is_object, string_of
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
 from streamnorm._exchange import client_scope, last_event, state_refusals, stores_responses

@@ -27,7 +27,7 @@ from streamnorm import (
     ToolCall,
     Usage,
 )
-from streamnorm._core.ids import escape_id, tag_signature
+from streamnorm._core.text import escape_id, tag_signature
 
 __all__ = ["Told", "our_message", "sdk", "written_message"]
 

@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import ValidationError
 
 from streamnorm import Message, Reasoning, RedactedReasoning, Text, ToolCall, Usage
-from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
+from streamnorm._core.text import tag_redacted_reasoning, tag_signature
 
 __all__ = ["Client", "Said", "Source", "client", "our_words", "sdk_words"]
 

@@ -23,7 +23,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import escape_id, tag_redacted_reasoning, tag_signature, untag_signature
+from streamnorm._core.text import escape_id, tag_redacted_reasoning, tag_signature, untag_signature
 
 __all__ = [
     "Words",

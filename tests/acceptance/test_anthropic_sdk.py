@@ -39,7 +39,7 @@ from streamnorm import (
     accumulate,
     project,
 )
-from streamnorm._core.ids import escape_id, tag_signature
+from streamnorm._core.text import escape_id, tag_signature
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 

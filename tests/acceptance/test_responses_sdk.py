@@ -40,8 +40,8 @@ from streamnorm import (
     accumulate,
     project,
 )
-from streamnorm._core.ids import Signed, tag_redacted_reasoning, untag_signature
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
+from streamnorm._core.text import Signed, tag_redacted_reasoning, untag_signature
 from streamnorm.codec import decoder
 from streamnorm.dialects.openai_responses.decode import ResponsesDecoder
 from streamnorm.dialects.openai_responses.encode import ResponsesEncoder

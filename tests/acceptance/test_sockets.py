@@ -15,7 +15,7 @@ import pytest
 from support.streams.corpus import pieces, recordings
 
 from streamnorm import Transcoder, accumulate, project
-from streamnorm._core.ids import escape_id
+from streamnorm._core.text import escape_id
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 

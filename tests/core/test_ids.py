@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamnorm._core.ids import (
+from streamnorm._core.text import (
     SignatureCarrier,
     Signed,
     escape_id,

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core import large_json
-from streamnorm._core.json import PIECE_BYTES
-from streamnorm._core.large_json import (
+from streamnorm._core.json import (
+    PIECE_BYTES,
     decode_pieces,
     encode_pieces,
     has_more_values,
@@ -37,8 +36,8 @@ def values_in(value: Any) -> int:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make texts of a few bytes large ones, and let three bytes be counted at a time."""
-    monkeypatch.setattr(large_json, "PIECE_BYTES", 4)
-    monkeypatch.setattr(large_json, "_COUNTED_BYTES", 3)
+    monkeypatch.setattr("streamnorm._core.json.PIECE_BYTES", 4)
+    monkeypatch.setattr("streamnorm._core.json._COUNTED_BYTES", 3)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -58,8 +57,8 @@ def test_pieces_are_written_as_the_whole_is(value: Any) -> None:
 def test_long_texts_are_written_in_slices(
     size: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_json, "_MAX_TEXT_CHARS", 4)
-    monkeypatch.setattr(large_json, "_MIN_CACHED_CHARS", 2)
+    monkeypatch.setattr("streamnorm._core.json._MAX_TEXT_CHARS", 4)
+    monkeypatch.setattr("streamnorm._core.json._MIN_CACHED_CHARS", 2)
     text = 'a"' * size + last
     assert encode_pieces({text: [text]}, PIECE_BYTES + 1) == msgspec.json.encode({text: [text]})
 
@@ -100,7 +99,7 @@ def test_no_text_beyond_the_bound_is_decoded_at_once_but_a_string(
             decoded.append(bytes(memoryview(text)))
             return msgspec.json.decode(text)
 
-    monkeypatch.setattr(large_json, "_ANY", Decoder())
+    monkeypatch.setattr("streamnorm._core.json._ANY", Decoder())
     long = "x" * (2 * PIECE_BYTES)
     body = {"messages": [{"content": [{"text": "y" * 1000}] * 400}] * 2, "system": long}
     assert decode_pieces(json.dumps(body).encode()) == body
@@ -124,7 +123,7 @@ def test_small_text_and_a_string_are_not_split(text: bytes) -> None:
 def test_nesting_is_split_eight_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each level scans the rest of the text again, which a hundred levels would pay for."""
     splits = 0
-    splitter = large_json._SPLITTER
+    splitter = json._SPLITTER
 
     class Splitter:
         def decode(self, text: bytes) -> Any:
@@ -132,7 +131,7 @@ def test_nesting_is_split_eight_times_at_most(monkeypatch: pytest.MonkeyPatch) -
             splits += 1
             return splitter.decode(text)
 
-    monkeypatch.setattr(large_json, "_SPLITTER", Splitter())
+    monkeypatch.setattr("streamnorm._core.json._SPLITTER", Splitter())
     decode_pieces(b"[" * 50 + b'"%s"' % (b"a" * PIECE_BYTES) + b"]" * 50)
     assert splits == 8
 

@@ -36,7 +36,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
 from streamnorm.validation import validate
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnorm._core.ordering import BlockOrder
+from streamnorm._core.grammar import BlockOrder
 
 
 def held_behind(order: BlockOrder, first: int, *others: int) -> list[int]:

@@ -18,7 +18,7 @@ from support.streams.corpus import each_recording_of, payloads
 from support.streams.mutations import chunked
 
 from streamnorm import BlockStart, Event, ToolCall, Transcoder
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording
 

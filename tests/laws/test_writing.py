@@ -32,7 +32,7 @@ from streamnorm import (
     RedactedReasoning,
     SignatureDelta,
 )
-from streamnorm._core.ids import read_carrier
+from streamnorm._core.text import read_carrier
 from streamnorm.codec import encoder
 from streamnorm.recording import Recording
 from streamnorm.validation import validate

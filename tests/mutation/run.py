@@ -30,7 +30,7 @@ from mutants import Mutant, mutants, mutated, unchanged
 _ROOT = Path(__file__).parents[2]
 _COPIED = ("streamnorm", "tests", "recordings", "docs", "pyproject.toml", "README.md")
 _DEFAULT = (
-    *("streamnorm/_core/codec", "streamnorm/_core/ordering.py", "streamnorm/_core/ordering.py"),
+    *("streamnorm/_core/codec", "streamnorm/_core/grammar.py", "streamnorm/_core/grammar.py"),
     *("streamnorm/_core/gate.py", "streamnorm/_core/accumulate.py", "streamnorm/_transcoder.py"),
     *sorted(
         f"streamnorm/dialects/{room.name}"

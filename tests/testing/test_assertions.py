@@ -18,7 +18,7 @@ from streamnorm import (
     ToolCall,
     Usage,
 )
-from streamnorm._core.ids import mint_id
+from streamnorm._core.text import mint_id
 from streamnorm.testing import assert_grammatical, assert_same_message
 
 WHOLE = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamnorm import decode_request, encode_request
-from streamnorm._core.ids import (
+from streamnorm._core.text import (
     SignatureCarrier,
     tag_redacted_reasoning,
     tag_signature,

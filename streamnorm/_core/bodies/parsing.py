@@ -14,13 +14,14 @@ from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
     clean_tree,
+    decode_pieces,
     decode_refused,
     dumps,
+    has_more_values,
     is_object,
     lone_surrogate_path,
     too_deep,
 )
-from streamnorm._core.large_json import decode_pieces, has_more_values
 from streamnorm._core.limits import Limits
 from streamnorm._core.tools import CustomTool, Tool
 

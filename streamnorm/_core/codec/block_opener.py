@@ -10,8 +10,8 @@ from msgspec import Struct, field, structs
 from streamnorm._core.blocks import Block, ServerToolCall, ToolCall
 from streamnorm._core.events import BlockStart, Event
 from streamnorm._core.failures import store_bytes, too_large
-from streamnorm._core.ids import mint_id
 from streamnorm._core.limits import Limits, StoredBytes, text_bytes, value_bytes
+from streamnorm._core.text import mint_id
 
 
 class BlockOpener(Struct):

@@ -16,8 +16,8 @@ from streamnorm._core.events import (
     delta_factory,
     part_of,
 )
+from streamnorm._core.grammar import Sequencer
 from streamnorm._core.limits import Limits
-from streamnorm._core.ordering import Sequencer
 
 
 class StreamWriter:

@@ -13,11 +13,11 @@ from msgspec import Struct, field, structs
 from streamnorm._core.blocks import Citation, Reasoning, Refusal, Text
 from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import MessageStart, MessageStop, Usage
+from streamnorm._core.grammar import BlockOrder
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
-from streamnorm._core.ordering import BlockOrder
 from streamnorm._core.text import TextBuffer
 from streamnorm.partial_json import check_arguments
 

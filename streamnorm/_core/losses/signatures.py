@@ -12,10 +12,10 @@ from msgspec import structs
 
 from streamnorm._core.blocks import Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.events import BlockStart, BlockStop, Event, SignatureDelta
-from streamnorm._core.ids import SignatureCarrier, read_carrier, write_carrier
 from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
+from streamnorm._core.text import SignatureCarrier, read_carrier, write_carrier
 
 
 class SignatureCarriers:

@@ -10,12 +10,11 @@ from msgspec import Struct, structs
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
 from streamnorm._core.errors import ArgumentsError
 from streamnorm._core.events import BlockStart, BlockStop, MessageStop, StreamError
-from streamnorm._core.ids import mint_id
 from streamnorm._core.json import is_object
 from streamnorm._core.limits import StoredBytes, text_bytes
 from streamnorm._core.losses.capabilities import Capabilities
 from streamnorm._core.losses.loss import Losses
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import TextBuffer, mint_id
 from streamnorm.partial_json import decode_arguments
 
 

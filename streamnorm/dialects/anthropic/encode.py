@@ -36,8 +36,8 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
+from streamnorm._core.text import Signed
 from streamnorm.dialects.anthropic.capabilities import CAPABILITIES
 from streamnorm.dialects.anthropic.citations import citation_to_wire
 from streamnorm.dialects.anthropic.errors import error_to_wire

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import RedactedReasoning
-from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import clean
+from streamnorm._core.text import Signed, tag_signature, untag_signature
 
 SIGNING_SERVERS = frozenset({"deepseek", "kimi"})
 """Servers that issue signatures themselves; all others relay Anthropic's."""

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
-from streamnorm._core.ids import escape_id, unescape_id
 from streamnorm._core.json import FAST_ERRORS, InvalidJSON, clean, compact, decode_any, string_of
 from streamnorm._core.limits import Limits
+from streamnorm._core.text import escape_id, unescape_id
 from streamnorm.dialects.anthropic import wire
 
 _dumps_sorted = msgspec.json.Encoder(order="deterministic").encode

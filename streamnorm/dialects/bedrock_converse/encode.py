@@ -35,8 +35,8 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps, is_object
+from streamnorm._core.text import Signed
 from streamnorm.dialects.bedrock_converse import wire
 from streamnorm.dialects.bedrock_converse.capabilities import CAPABILITIES
 from streamnorm.dialects.bedrock_converse.citations import citation_to_wire

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from streamnorm._core.blocks import ServerToolCall, ServerToolResult, ToolCall
-from streamnorm._core.ids import escape_id, mint_id, unescape_id
 from streamnorm._core.json import clean, string_of
+from streamnorm._core.text import escape_id, mint_id, unescape_id
 from streamnorm.dialects.bedrock_converse.wire import malformed, unknown_fields
 
 TOOL_USE = "toolUse"

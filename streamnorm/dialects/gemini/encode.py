@@ -43,10 +43,9 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
 from streamnorm._core.limits import OBJECT_BYTES
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import citations_to_wire
 from streamnorm.dialects.gemini.errors import error_to_wire

@@ -12,7 +12,7 @@ import re
 from base64 import b64decode, b64encode
 
 from streamnorm._core.blocks import RedactedReasoning
-from streamnorm._core.ids import (
+from streamnorm._core.text import (
     Signed,
     tag_redacted_reasoning,
     tag_signature,

@@ -28,9 +28,8 @@ from streamnorm._core.events import (
     TextDelta,
 )
 from streamnorm._core.failures import Fatal
-from streamnorm._core.ids import Signed, untag_signature, unwrap_base64
 from streamnorm._core.json import clean, compact, is_array, is_object, rejoin, string_of
-from streamnorm._core.text import TextOffsets
+from streamnorm._core.text import Signed, TextOffsets, untag_signature, unwrap_base64
 from streamnorm.dialects.gemini_interactions.citations import citation_from_wire
 from streamnorm.dialects.gemini_interactions.wire import (
     DIALECT,

@@ -34,9 +34,9 @@ from streamnorm._core.events import (
     TextDelta,
 )
 from streamnorm._core.failures import Fatal
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import clean, compact, rejoin
 from streamnorm._core.limits import OBJECT_BYTES, value_bytes
+from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat.citations import citation_from_wire
 from streamnorm.dialects.openai_chat.open_calls import (
     HeldText,

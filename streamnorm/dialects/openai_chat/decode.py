@@ -20,7 +20,6 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.failures import Fatal, find_error, named_error, too_large
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import (
     FAST_ERRORS,
     InvalidJSON,
@@ -32,6 +31,7 @@ from streamnorm._core.json import (
     is_object,
     objects_of,
 )
+from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.delta_run import ChatRun

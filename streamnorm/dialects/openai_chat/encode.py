@@ -29,8 +29,8 @@ from streamnorm._core.events import (
     TextDelta,
     Usage,
 )
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import count_of, dumps
+from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_chat.citations import Annotations
 from streamnorm.dialects.openai_chat.errors import error_to_wire

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import is_object, string_of
+from streamnorm._core.text import Signed, tag_signature, untag_signature
 from streamnorm.dialects.openai_chat.wire import Delta
 
 _ISSUERS = {

@@ -14,10 +14,9 @@ from msgspec import Struct
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.events import Event, JSONDelta, StreamError
 from streamnorm._core.failures import Fatal, too_large
-from streamnorm._core.ids import Signed, tag_signature, untag_signature
 from streamnorm._core.json import clean, compact, is_json, is_object
 from streamnorm._core.limits import StoredBytes, text_bytes
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import Signed, TextBuffer, tag_signature, untag_signature
 from streamnorm.dialects.openai_chat import wire
 
 

@@ -36,9 +36,9 @@ from streamnorm._core.events import (
     TextDelta,
     UsageUpdate,
 )
-from streamnorm._core.ids import Signed, escape_id
 from streamnorm._core.json import dumps, is_array, is_object
 from streamnorm._core.limits import USUAL_FIELDS_BYTES, text_bytes
+from streamnorm._core.text import Signed, escape_id
 from streamnorm.dialects.openai_responses import opaque
 from streamnorm.dialects.openai_responses.capabilities import CAPABILITIES
 from streamnorm.dialects.openai_responses.encode_items import (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import RedactedReasoning
-from streamnorm._core.ids import (
+from streamnorm._core.json import string_of
+from streamnorm._core.text import (
     Signed,
     tag_redacted_reasoning,
     tag_signature,
     untag_redacted_reasoning,
     untag_signature,
 )
-from streamnorm._core.json import string_of
 
 # Issuers by OpenRouter's `format`, which names the vendor whose reasoning it forwards.
 _ISSUER_BY_FORMAT = {

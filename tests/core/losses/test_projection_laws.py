@@ -10,7 +10,7 @@ from support.streams.event_strategies import event_streams
 from support.streams.signatures import carried_back
 
 from streamnorm import Block, BlockStart, BlockStop, Event, Message, Reasoning, accumulate, project
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
 from streamnorm.validation import validate
 
 

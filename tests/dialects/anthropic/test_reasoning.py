@@ -18,7 +18,7 @@ from streamnorm import (
     RedactedReasoning,
     SignatureDelta,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 from streamnorm.codec import encoder
 
 

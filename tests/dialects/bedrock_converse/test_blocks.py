@@ -47,7 +47,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 
 BLOB = b64encode(b"EtkECk").decode()
 

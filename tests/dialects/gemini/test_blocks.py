@@ -24,7 +24,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
+from streamnorm._core.text import tag_redacted_reasoning, tag_signature
 
 CALL = {"functionCall": {"id": "c1", "name": "tide"}}
 SEALED = base64.b64encode(tag_redacted_reasoning("c2ln", "anthropic").encode()).decode()

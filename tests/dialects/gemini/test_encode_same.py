@@ -34,7 +34,7 @@ from streamnorm import (
     accumulate,
     project,
 )
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
 from streamnorm.codec import decoder
 from streamnorm.dialects.gemini.decode import GeminiDecoder
 from streamnorm.dialects.gemini.encode import GeminiEncoder

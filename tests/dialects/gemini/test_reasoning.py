@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from streamnorm import RedactedReasoning
-from streamnorm._core.ids import Signed
+from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini.reasoning import (
     redacted_from_wire,
     redacted_to_wire,

@@ -25,7 +25,7 @@ from streamnorm import (
     Text,
     TextDelta,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 
 OWN = "gemini_interactions"
 

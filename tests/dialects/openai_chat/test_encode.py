@@ -33,7 +33,7 @@ from streamnorm import (
     Usage,
     UsageUpdate,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 from streamnorm.codec import encoder
 
 FIRST = {"role": "assistant", "content": None}

@@ -16,7 +16,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import mint_id
+from streamnorm._core.text import mint_id
 
 END = chunk({}, "tool_calls") + DONE
 A, B = '{"a":1}', '{"b":2}'

@@ -30,7 +30,7 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm._core.ids import Signed, tag_signature
+from streamnorm._core.text import Signed, tag_signature
 from streamnorm.codec import encoder
 from streamnorm.dialects.openai_chat.reasoning import ReasoningDetails
 

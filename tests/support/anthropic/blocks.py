@@ -19,7 +19,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 from support.draws import Draws
 from support.streams.generated import cut_units
 

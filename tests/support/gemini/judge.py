@@ -24,7 +24,7 @@ from streamnorm import (
     ToolCall,
     Usage,
 )
-from streamnorm._core.ids import tag_redacted_reasoning, tag_signature, untag_signature
+from streamnorm._core.text import tag_redacted_reasoning, tag_signature, untag_signature
 from support.gemini import reader as gemini_reader
 
 __all__ = ["assert_reads_as"]

@@ -21,7 +21,7 @@ from streamnorm import (
     Text,
     ToolCall,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 from support.draws import Draws
 from support.gemini.arguments import partial_arguments
 from support.gemini.sources import make_sources

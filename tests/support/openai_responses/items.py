@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamnorm import Block, Citation, Reasoning, Refusal, Text
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 from support.draws import Draws
 from support.openai_responses.calls import (
     make_custom,

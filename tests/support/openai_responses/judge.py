@@ -22,8 +22,8 @@ from streamnorm import (
     ToolCall,
     Usage,
 )
-from streamnorm._core.ids import escape_id, tag_redacted_reasoning, tag_signature
 from streamnorm._core.json import is_object
+from streamnorm._core.text import escape_id, tag_redacted_reasoning, tag_signature
 from support.openai_responses import reader as responses_reader
 
 __all__ = ["assert_reads_as"]

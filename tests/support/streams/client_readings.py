@@ -31,7 +31,7 @@ from streamnorm import (
     Usage,
     accumulate,
 )
-from streamnorm._core.ids import escape_id, tag_signature
+from streamnorm._core.text import escape_id, tag_signature
 from support.anthropic import reader as anthropic_reader
 from support.gemini import judge as gemini_judge
 from support.gemini import reader as gemini_reader

@@ -36,8 +36,8 @@ from streamnorm import (
     project,
 )
 from streamnorm._core.context_overflow import context_overflow
-from streamnorm._core.ids import escape_id
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
+from streamnorm._core.text import escape_id
 from streamnorm._registry import framing_of
 from streamnorm.codec import decoder, encoder
 from streamnorm.validation import validate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamnorm import Event, JSONDelta, ReasoningDelta, RefusalDelta, TextDelta
-from streamnorm._core.ordering import Sequencer
+from streamnorm._core.grammar import Sequencer
 from streamnorm.codec import encoder
 from support.draws import Draws
 from support.streams.content import ENCODER_OPTIONS

@@ -52,9 +52,9 @@ from streamnorm._core.bodies.request import (
     unchanged_source,
 )
 from streamnorm._core.errors import EncodeError
-from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, object_in, string_of
 from streamnorm._core.losses import Losses
+from streamnorm._core.text import escape_id
 
 _MAX_KIND_CHARS = 40
 # Blocks that offer tools in the middle of a conversation.  The request lists these tools as well,

@@ -13,9 +13,9 @@ from msgspec import structs
 from streamnorm._core.blocks import InputBlock, Reasoning, RedactedReasoning, Text, ToolCall
 from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import InputMessage, Source, same_parts
-from streamnorm._core.ids import SignatureCarrier, read_carrier
 from streamnorm._core.json import dumps
 from streamnorm._core.losses import Losses
+from streamnorm._core.text import SignatureCarrier, read_carrier
 
 # A tagged signature as text, or in Base64: `c24x` encodes `sn1`.
 _TAG = re.compile(rb'"(?:sn1[.-]|c24x)')

@@ -47,8 +47,8 @@ from streamnorm._core.bodies.table import (
 )
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
-from streamnorm._core.ids import Signed, escape_id, unescape_id
 from streamnorm._core.json import compact, is_array, is_object, json_value, string_of
+from streamnorm._core.text import Signed, escape_id, unescape_id
 from streamnorm.dialects.anthropic.citations import citation_from_wire, citation_to_wire
 from streamnorm.dialects.anthropic.reasoning import (
     redacted_from_wire,

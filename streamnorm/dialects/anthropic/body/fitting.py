@@ -14,8 +14,8 @@ from typing import Any
 from streamnorm._core.blocks import ToolCall
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import EncodeError
-from streamnorm._core.ids import escape_id
 from streamnorm._core.json import compact, is_array, is_object, objects_of, string_of
+from streamnorm._core.text import escape_id
 from streamnorm.dialects.anthropic.tool_calls import CALL_TYPES
 
 _Body = dict[str, Any]

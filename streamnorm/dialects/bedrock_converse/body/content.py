@@ -43,8 +43,8 @@ from streamnorm._core.bodies.table import unknown_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.failures import Fatal
-from streamnorm._core.ids import Signed, unescape_id
 from streamnorm._core.json import compact, is_object, json_value
+from streamnorm._core.text import Signed, unescape_id
 from streamnorm.dialects.bedrock_converse.body.files import (
     as_extra,
     file_to_wire,

@@ -43,9 +43,9 @@ from streamnorm._core.bodies.files import base64_of
 from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.failures import Fatal
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, is_object, json_value, objects_of, string_of
 from streamnorm._core.limits import Limits, StoredBytes
+from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini.reasoning import (
     is_decodable,
     redacted_from_wire,

@@ -35,10 +35,10 @@ from streamnorm._core.events import (
     UsageUpdate,
 )
 from streamnorm._core.failures import FailedAnswer
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import compact, dumps
 from streamnorm._core.losses import Losses, Projector
 from streamnorm._core.messages import Message
+from streamnorm._core.text import Signed
 from streamnorm.dialects.gemini.capabilities import CAPABILITIES
 from streamnorm.dialects.gemini.citations import citations_to_wire, merge_citations, merge_metadata
 from streamnorm.dialects.gemini.decode import GeminiDecoder

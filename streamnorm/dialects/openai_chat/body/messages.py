@@ -41,9 +41,9 @@ from streamnorm._core.codec import WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError
 from streamnorm._core.events import BlockStop, Event
 from streamnorm._core.failures import Fatal
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import InvalidJSON, compact, convert
 from streamnorm._core.limits import Limits
+from streamnorm._core.text import Signed
 from streamnorm.dialects.openai_chat import wire
 from streamnorm.dialects.openai_chat.blocks import ChoiceBlocks
 from streamnorm.dialects.openai_chat.body.content import (

@@ -38,8 +38,8 @@ from streamnorm._core.bodies.fields import (
 from streamnorm._core.bodies.request import InputMessage, Role, Source, unchanged_source
 from streamnorm._core.bodies.tool_calls import mark_error, unmark_error
 from streamnorm._core.codec import WriteContext
-from streamnorm._core.ids import read_carrier, tag_signature
 from streamnorm._core.json import compact, is_object, object_in, string_of
+from streamnorm._core.text import read_carrier, tag_signature
 from streamnorm._core.tools import AnyTool
 from streamnorm.dialects.openai_responses.body.content import (
     Extra,

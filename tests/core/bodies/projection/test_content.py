@@ -38,7 +38,7 @@ from streamnorm import (
     Video,
 )
 from streamnorm._core.bodies.request import Source
-from streamnorm._core.ids import SignatureCarrier, write_carrier
+from streamnorm._core.text import SignatureCarrier, write_carrier
 
 PNG = Image("image/png", "aGk=")
 

@@ -21,7 +21,7 @@ from streamnorm import (
     Text,
 )
 from streamnorm._core.blocks import InputBlock
-from streamnorm._core.ids import tag_redacted_reasoning
+from streamnorm._core.text import tag_redacted_reasoning
 
 SEALED = b64encode(tag_redacted_reasoning("data", "anthropic").encode()).decode()
 CODE_TEXT = '{"language":"PYTHON","code":"1"}'

@@ -23,7 +23,7 @@ from streamnorm import (
 )
 from streamnorm._core.blocks import InputBlock
 from streamnorm._core.bodies.request import InputMessage, Request
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 
 PLACEHOLDER = "skip_thought_signature_validator"
 

@@ -21,7 +21,7 @@ from streamnorm import (
     ToolCall,
     ToolResult,
 )
-from streamnorm._core.ids import tag_signature
+from streamnorm._core.text import tag_signature
 
 
 def function(id: str = "c1", name: str = "f", arguments: str = '{"t":1}', **more: Any) -> Any:

@@ -30,7 +30,7 @@ from streamnorm import (
     StreamError,
     Transcoder,
 )
-from streamnorm._core.ids import tag_redacted_reasoning, tag_signature
+from streamnorm._core.text import tag_redacted_reasoning, tag_signature
 
 ITEM_ADDED = added(0, "reasoning", id="rs_1", summary=[])
 STARTED = BlockStart(0, Reasoning(), extra={"item_id": "rs_1"})
