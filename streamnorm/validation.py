@@ -18,8 +18,7 @@ from typing import overload
 from streamnorm._core import grammar
 from streamnorm._core.bodies.parsing import Body, body_object, lone_surrogate_in
 from streamnorm._core.codec import MAX_PROBLEMS, Checker, Finding, RequestFacts, RequestViolation
-from streamnorm._core.codec.framing import Framing
-from streamnorm._core.codec.layout import StrictReader
+from streamnorm._core.codec.framing import Framing, StrictReader
 from streamnorm._core.events import Event
 from streamnorm._core.grammar import Violation
 from streamnorm._core.limits import Limits

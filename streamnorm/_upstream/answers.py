@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from streamnorm._bodies import decode_message, encoded_message
 from streamnorm._core.accumulate import accumulate
 from streamnorm._core.bodies.request import Reply
-from streamnorm._core.codec.cloud import Cloud
+from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UpstreamError
 from streamnorm._core.events import Completed, MessageStop, StreamError
 from streamnorm._core.failures import (

@@ -23,7 +23,7 @@ from streamnorm._core.codec import (
     RequestedOperation,
     read_no_json,
 )
-from streamnorm._core.codec.cloud import Cloud
+from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.events import Event, StreamError
 from streamnorm._core.failures import Fatal, body_kind, find_error

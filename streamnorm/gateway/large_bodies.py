@@ -10,14 +10,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from anyio import to_thread
 
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm.aio.transcoding import TranscodePump
-from streamnorm.gateway.network import UpstreamResponse
+
+if TYPE_CHECKING:
+    from streamnorm.gateway.network import UpstreamResponse
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from streamnorm._core.codec import Dialect
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.framing import Framing
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import broken_connection

@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.codec.cloud import Cloud
+from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.codec.framing import SSE, Framing
 
 PlaybackEnd: TypeAlias = Literal["eof", "reset", "timeout"]

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from streamnorm._bodies import decode_message, encode_message
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.codec import Dialect, Encoder, RequestViolation, StreamWriter
-from streamnorm._core.codec.cloud import Cloud
+from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.errors import DecodeError, EncodeError, UnrecordedRequest
 from streamnorm._core.events import Event, Failed, MessageStart, StreamError, Truncated
 from streamnorm._core.failures import NOT_A_STREAM

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnorm._core import json as core_json
 from streamnorm._core.json import (
     PIECE_BYTES,
     decode_pieces,
@@ -123,7 +124,7 @@ def test_small_text_and_a_string_are_not_split(text: bytes) -> None:
 def test_nesting_is_split_eight_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each level scans the rest of the text again, which a hundred levels would pay for."""
     splits = 0
-    splitter = json._SPLITTER
+    splitter = core_json._SPLITTER
 
     class Splitter:
         def decode(self, text: bytes) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm import StreamError
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._upstream.answers import encode_error_response
 from streamnorm._upstream.passthrough import prepare_passthrough

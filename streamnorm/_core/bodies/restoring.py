@@ -29,7 +29,7 @@ from streamnorm._core.losses import Losses
 
 if TYPE_CHECKING:
     from streamnorm._core.codec.delta_run import TextSinks
-    from streamnorm._core.codec.stream_writer import StreamWriter
+    from streamnorm._core.codec.encoder import StreamWriter
 
 
 _LIMIT = "max_accumulated_bytes"

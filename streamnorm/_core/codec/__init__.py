@@ -6,13 +6,6 @@ error bodies, frames without JSON, notes and the end of a stream; a subclass rea
 """
 
 from streamnorm._core.codec.block_opener import BlockOpener
-from streamnorm._core.codec.body import (
-    BodyCodec,
-    CountCodec,
-    ReadContext,
-    WriteContext,
-    Written,
-)
 from streamnorm._core.codec.body_format import BodyFormat, FormatReader, FormatSniffer
 from streamnorm._core.codec.checker import (
     ANY,
@@ -28,17 +21,21 @@ from streamnorm._core.codec.checker import (
 from streamnorm._core.codec.decoder import ALL_EVENTS, DONE, Decoder, read_no_json
 from streamnorm._core.codec.delta_run import DeltaForwarder, DeltaRun
 from streamnorm._core.codec.dialect import (
+    BodyCodec,
+    CountCodec,
     DecodeOptions,
     Dialect,
     DialectOptions,
     EncodeOptions,
     Feed,
+    ReadContext,
+    WriteContext,
+    Written,
     on_first_use,
 )
-from streamnorm._core.codec.encoder import Encoder
+from streamnorm._core.codec.encoder import Encoder, StreamWriter
 from streamnorm._core.codec.endpoints import Endpoints, Operation, RequestedOperation, Route
-from streamnorm._core.codec.passthrough import Passthrough, as_utf8
-from streamnorm._core.codec.stream_writer import StreamWriter
+from streamnorm._core.codec.framing import Passthrough, as_utf8
 from streamnorm._core.events import Delta
 
 __all__ = [

@@ -16,8 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from streamnorm._core.codec.framing import Framing
-from streamnorm._core.codec.message_layout import MessageLayout, PlainContent
-from streamnorm._core.codec.strict_messages import StrictMessages
+from streamnorm._core.codec.message_layout import MessageLayout, PlainContent, StrictMessages
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
 from streamnorm._core.json import object_in, string_of

@@ -27,8 +27,7 @@ from streamnorm._core.codec.event_messages import (
     malformed,
 )
 from streamnorm._core.codec.framing import Framing
-from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout
-from streamnorm._core.codec.strict_messages import StrictChunks
+from streamnorm._core.codec.message_layout import ChunkContent, MessageLayout, StrictChunks
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import NOT_A_STREAM, Fatal
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in

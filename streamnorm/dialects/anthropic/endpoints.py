@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Endpoints, Route
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 
 OVERLOADED_STATUS = 529

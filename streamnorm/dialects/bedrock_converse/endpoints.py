@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from streamnorm._core.codec import Endpoints, Route
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 
 # Ids of models hold colons, and ARNs slashes.  The atomic group searches the path once, however
 # often it repeats `/model/`.

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.event_messages import (
     CONVERSE_EXCEPTIONS,
     exception_error,

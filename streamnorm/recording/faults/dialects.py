@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamnorm._core.codec import Dialect
-from streamnorm._core.codec.cloud import Cloud
+from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.events import StreamError
 from streamnorm._core.json import compact, object_in
 from streamnorm._registry import DEFAULT_ERROR_DIALECT, DIALECTS, detect, encoder

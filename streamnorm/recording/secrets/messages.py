@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from streamnorm._core.codec.layout import Rewriter
+from streamnorm._core.codec.framing import Rewriter
 from streamnorm.eventstream import EventStreamDecoder
 
 # Bytes behind a wrong message that are searched at once: base64 in them has no known end.

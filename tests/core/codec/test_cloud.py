@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streamnorm import StreamError
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 
 
 @pytest.mark.parametrize(

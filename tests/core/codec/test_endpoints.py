@@ -7,7 +7,7 @@ import re
 import pytest
 
 from streamnorm._core.codec import Endpoints, Operation, RequestedOperation, Route
-from streamnorm._core.codec.cloud import BEDROCK
+from streamnorm._core.codec.endpoints import BEDROCK
 from streamnorm._core.codec.invoke_chunks import INVOKE_CHUNKS
 from streamnorm._registry import DIALECTS
 

@@ -10,7 +10,7 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 
-from streamnorm._core.codec.layout import LINES, Rewriter, StreamLayout
+from streamnorm._core.codec.framing import LINES, Rewriter, StreamLayout
 from streamnorm._core.codec.message_layout import ChunkContent
 from streamnorm._core.limits import Limits
 from streamnorm.codec import EVENTSTREAM, INVOKE_CHUNKS, SSE
