@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, note
+from msgspec.structs import replace
 from support.bodies.samples import any_body, make_source
 from support.draws import Draws, draws
 from support.openai_chat.strategies import agrees
@@ -16,6 +17,7 @@ from support.streams.client_readings import assert_client_has, ends_in_error
 from support.streams.content import (
     DIALECTS,
     ENCODER_OPTIONS,
+    StreamContent,
     content_of,
     decode,
     expected_outcome,
@@ -28,7 +30,15 @@ from support.streams.corpus import each_recording_of
 from support.streams.generated import has_same_messages
 from support.streams.mutations import chunked, cut_anywhere
 
-from streamnorm import Completed, ServerToolCall, ToolCall, accumulate, message_events
+from streamnorm import (
+    Completed,
+    Failed,
+    Message,
+    ServerToolCall,
+    ToolCall,
+    accumulate,
+    message_events,
+)
 from streamnorm.recording import Recording
 
 SMALL_BYTES = 3_000
@@ -102,8 +112,22 @@ def assert_commutes(pieces: list[bytes], source: str, target: str, options: dict
             assert with_sorted_blocks(got) == with_sorted_blocks(wanted)
         assert got.messages[0].tool_calls == wanted.messages[0].tool_calls
         return
+    if isinstance(transcoder.outcome, Failed) and target == "openai_chat":
+        # A call is read from its first argument on: one that had none yet is not there.
+        got, wanted = (_without_empty_calls(each) for each in (got, wanted))
     assert got == wanted
     assert_client_has(out, passed, target, extras=source == target, **options)
+
+
+def _without_empty_calls(content: StreamContent) -> StreamContent:
+    def shortened(message: Message) -> Message:
+        kept = [
+            block for block in message.blocks if not isinstance(block, ToolCall) or block.arguments
+        ]
+        return replace(message, blocks=tuple(kept))
+
+    messages = {choice: shortened(message) for choice, message in content.messages.items()}
+    return replace(content, messages=messages)
 
 
 @each_recording_of(*DIALECTS, arrays=True)
