@@ -33,7 +33,7 @@ from streamnorm import (
     decode_message,
     translate_message,
 )
-from streamnorm._core.losses.tool_calls import CLIENT_KINDS
+from streamnorm._core.losses.reducers import CLIENT_KINDS
 
 _SAMPLE = 100
 _DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")

@@ -5,8 +5,15 @@ what the dialect cannot carry.  Encoders write only what a projector returns, so
 an encoder and of `project` are the same by construction.
 """
 
-from streamnorm._core.losses.capabilities import Capabilities, ReasoningField
-from streamnorm._core.losses.loss import Loss, Losses, Note, OnLoss, OnNote
+from streamnorm._core.losses.loss import (
+    Capabilities,
+    Loss,
+    Losses,
+    Note,
+    OnLoss,
+    OnNote,
+    ReasoningField,
+)
 from streamnorm._core.losses.projection import Projector
 
 __all__ = [

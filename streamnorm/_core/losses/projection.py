@@ -1,4 +1,10 @@
-"""The projector: reduces a stream to what one dialect can carry, event by event."""
+"""The projection of events onto what a target can say.
+
+Some vendors sign tool calls and texts, and require the signature of a call to be sent back
+with it.  For a dialect that can sign only reasoning, an empty reasoning block carries the
+signature: before a call, after a text.  It names its call, since clients move reasoning before
+all calls.  A dialect that can sign calls and texts gets the signature back on the block itself.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +40,17 @@ from streamnorm._core.events import (
 from streamnorm._core.grammar import Grammar
 from streamnorm._core.json import compact
 from streamnorm._core.limits import OBJECT_BYTES, StoredBytes, text_bytes
-from streamnorm._core.losses.capabilities import Capabilities
-from streamnorm._core.losses.loss import Losses
+from streamnorm._core.losses.loss import Capabilities, Losses
 from streamnorm._core.losses.reducers import (
     Boundaries,
     Citations,
+    DroppedCalls,
     MessageMetadata,
+    ToolCalls,
     VendorFields,
     WholeArguments,
 )
-from streamnorm._core.losses.signatures import SignatureCarriers
-from streamnorm._core.losses.tool_calls import DroppedCalls, ToolCalls
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import SignatureCarrier, TextBuffer, read_carrier, write_carrier
 
 _CUT_SHORT = ("max_tokens", "refusal")  # stop reasons that explain an incomplete call
 
@@ -459,3 +464,112 @@ class Projector:
             state.dropped or not state.started or isinstance(state.start.block, _HIDDEN)
             for state in states
         )
+
+
+class SignatureCarriers:
+    """Move signatures to carriers, and from carriers back to their blocks.
+
+    Args:
+        capabilities: Capabilities of the target.
+        losses: Counter of `signature`: carried signatures whose call does not follow.
+        stored: Counter of signatures that wait for their block, or for its end.
+    """
+
+    def __init__(self, capabilities: Capabilities, losses: Losses, stored: StoredBytes) -> None:
+        self._target = capabilities
+        self._losses = losses
+        self._stored = stored
+        carries = capabilities.reasoning and Reasoning in capabilities.signed
+        kinds = (Text, ToolCall) if carries else ()
+        self._carried_types = tuple(kind for kind in kinds if kind not in capabilities.signed)
+        # Redacted reasoning of any other issuer is written with a tag, and read back as such.
+        self._signature_issuer = capabilities.redacted_as_signature_of if carries else None
+        self._count = 0
+        self._open: dict[int, BlockStart] = {}  # blocks whose signature needs a carrier
+        # Carriers to emit at the stop of their block, each with its signature.
+        self._after: dict[int, tuple[list[Event], SignatureDelta]] = {}
+        self._found: dict[str, SignatureCarrier] = {}  # signatures of later calls, by call id
+
+    def push(self, event: Event) -> list[Event]:
+        """Return an event, and the carrier of its signature: a block with a negative index."""
+        match event:
+            case BlockStart(index, block):
+                if isinstance(block, self._carried_types) and self._has_choice(event):
+                    self._open[index] = event
+                if isinstance(block, ToolCall):
+                    return self._start_call(event, block)
+                # Google has no redacted thought: what is redacted for others is a signature there.
+                if isinstance(block, RedactedReasoning) and self._is_signature(block):
+                    start = structs.replace(event, block=Reasoning())
+                    return [start, SignatureDelta(index, block.data, block.issuer, block.id)]
+            case SignatureDelta(index) if index in self._open:
+                self._pop_carrier(index)
+                self._stored.add(text_bytes(event.signature))
+                self._after[index] = self._carrier(self._open[index], event), event
+                return []
+            case BlockStop(index) if index in self._open:
+                del self._open[index]
+                return [event, *self._pop_carrier(index)]
+            case _:
+                pass
+        return [event]
+
+    def unwrap(self, event: SignatureDelta) -> SignatureCarrier | None:
+        """Return the signature in a carrier, if the target can sign the block it belongs to."""
+        # Only signatures without an issuer can be our carriers: those of vendors are not read.
+        carried = read_carrier(event.signature) if event.issuer is None else None
+        if carried is None or (ToolCall if carried.id else Text) not in self._target.signed:
+            return None
+        if carried.id:
+            self._stored.add(text_bytes(carried.signature))
+            self._found[carried.id] = carried
+        return carried
+
+    def _pop_carrier(self, index: int) -> list[Event]:
+        """Remove and return the carrier for a block; [] if it has none."""
+        if index not in self._after:
+            return []
+        carrier, signed = self._after.pop(index)
+        self._stored.release(text_bytes(signed.signature))
+        return carrier
+
+    def end(self) -> None:
+        """Count carried signatures whose call did not follow as lost."""
+        for _ in range(len(self._found)):
+            self._losses.add("signature", "ToolCall", "dropped")
+        self._found.clear()
+
+    def _start_call(self, event: BlockStart, call: ToolCall) -> list[Event]:
+        found = self._found.pop(call.id, None)
+        if found is not None:
+            self._stored.release(text_bytes(found.signature))
+        signed = (
+            None if found is None else SignatureDelta(event.index, found.signature, found.issuer)
+        )
+        if call.signature is not None:
+            signed = SignatureDelta(event.index, call.signature, call.issuer)
+            call = structs.replace(call, signature=None, issuer=None)
+            event = structs.replace(event, block=call)
+        if signed is None:
+            return [event]
+        return (
+            [*self._carrier(event, signed), event] if event.index in self._open else [event, signed]
+        )
+
+    def _carrier(self, start: BlockStart, signed: SignatureDelta) -> list[Event]:
+        id = start.block.id if isinstance(start.block, ToolCall) else ""
+        carried = SignatureCarrier(signed.signature, signed.issuer, id)
+        self._count += 1
+        index = -self._count
+        return [
+            BlockStart(index, Reasoning(), start.choice),
+            SignatureDelta(index, write_carrier(carried), None),
+            BlockStop(index),
+        ]
+
+    def _is_signature(self, block: RedactedReasoning) -> bool:
+        """Return whether the target writes redacted reasoning as a signature."""
+        return bool(block.data) and block.issuer == self._signature_issuer is not None
+
+    def _has_choice(self, start: BlockStart) -> bool:
+        return self._target.choices or not start.choice

@@ -26,7 +26,7 @@ from streamnorm._core.bodies.capabilities import BodyCapabilities
 from streamnorm._core.bodies.request import InputMessage, is_same_dialect, same_parts
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.losses import Losses
-from streamnorm._core.losses.tool_calls import CLIENT_KINDS
+from streamnorm._core.losses.reducers import CLIENT_KINDS
 
 RepairPolicy: TypeAlias = Literal["error", "fill"]
 """Policy for missing and misplaced tool results: an error, or the missing ones are filled in and
