@@ -32,7 +32,7 @@ from streamnorm._core.json import clean, compact, is_object, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Losses
 from streamnorm._core.messages import Message
-from streamnorm._core.schemas.validation import ArgumentsChecker
+from streamnorm._core.schemas.strict import ArgumentsChecker
 from streamnorm._core.tools import AnyTool, Tool, qualified_name
 from streamnorm.partial_json import PartialJSON
 

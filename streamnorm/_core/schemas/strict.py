@@ -1,4 +1,4 @@
-"""Schemas within a provider's rules: for schemas that it accepts, and that it enforces.
+"""Strict schemas, and the validation of values by a schema.
 
 `fit_needs` edits a schema so that the server accepts it, `fit_enforced` so that the server can
 enforce it (`strict`).  The result depends on the schema alone, so that the encoding of a tool
@@ -8,6 +8,8 @@ never changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -15,8 +17,12 @@ from msgspec import Struct
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.losses import Losses
 from streamnorm._core.schemas.keywords import Edit, children, rewrite_schema, subschemas, types_of
-from streamnorm._core.schemas.references import define_targets, pointer_to
-from streamnorm._core.schemas.simplify import object_root, simplify_schema
+from streamnorm._core.schemas.simplify import (
+    define_targets,
+    object_root,
+    pointer_to,
+    simplify_schema,
+)
 
 _NOTES = frozenset({"$defs", "default", "description"})
 
@@ -45,6 +51,8 @@ SchemaNeed: TypeAlias = Literal[
 _TYPED = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
 _LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
 _DEFINITIONS = frozenset({"$defs", "definitions"})
+
+_MAX_ERRORS = 100
 
 
 def fit_needs(
@@ -424,3 +432,46 @@ def _is_recursive(schema: dict[str, Any]) -> bool:
 def _references(schema: dict[str, Any]) -> list[str]:
     found = [node.get("$ref") for node in subschemas(schema)]
     return [reference for reference in found if isinstance(reference, str)]
+
+
+class ArgumentsChecker:
+    """Validate arguments with jsonschema (extra `schemas`).
+
+    References within the schema are resolved; nothing is fetched.  A malicious schema can make
+    validation take forever, for example with a regular expression: use only schemas of authors
+    whose code you would run.
+
+    Args:
+        schema: JSON Schema of the arguments.
+
+    Raises:
+        ImportError: jsonschema is missing.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        try:
+            jsonschema: Any = import_module("jsonschema")
+            referencing: Any = import_module("referencing")
+        except ImportError as exc:
+            raise ImportError(
+                "no jsonschema, expected the extra `schemas`: pip install '.[schemas]' in a clone"
+            ) from exc
+        self._schema = schema
+        self._jsonschema = jsonschema
+        # Without a registry jsonschema fetches the URLs in a schema.
+        self._registry = referencing.Registry()
+        self._validator: Any = None
+
+    def problem(self, arguments: dict[str, object]) -> str | None:
+        """Return the path and text of the most relevant problem; None if there is none.
+
+        Raises:
+            Exception: The schema is invalid; jsonschema raises exceptions of several types.
+        """
+        if self._validator is None:
+            default = self._jsonschema.Draft202012Validator
+            kind = self._jsonschema.validators.validator_for(self._schema, default=default)
+            self._validator = kind(self._schema, registry=self._registry)
+        errors = self._validator.iter_errors(arguments)
+        error = self._jsonschema.exceptions.best_match(islice(errors, _MAX_ERRORS))
+        return None if error is None else f"{error.json_path}: {error.message}"

@@ -16,7 +16,7 @@ from msgspec import field
 from streamnorm._core.bodies.field_paths import fields_at, parse_path
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
-from streamnorm._core.schemas.references import MISSING, resolve_pointer
+from streamnorm._core.schemas.simplify import MISSING, resolve_pointer
 from streamnorm.profiles.rules.checks import CheckBase, Word, is_one_of
 from streamnorm.profiles.rules.schema_nodes import (
     PLACES,

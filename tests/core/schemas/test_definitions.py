@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import EncodeError
-from streamnorm._core.schemas.references import MISSING, define_targets, pointer_to, resolve_pointer
+from streamnorm._core.schemas.simplify import MISSING, define_targets, pointer_to, resolve_pointer
 
 NOTES = frozenset({"$defs", "default", "description"})
 TEXT = {"type": "string"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamnorm._core.schemas.validation import ArgumentsChecker
+from streamnorm._core.schemas.strict import ArgumentsChecker
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -11,7 +11,7 @@ from support.draws import Draws, draws
 
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.errors import ProfileError
-from streamnorm._core.schemas.references import MISSING, resolve_pointer
+from streamnorm._core.schemas.simplify import MISSING, resolve_pointer
 from streamnorm.profiles.rules import read_request_rules, shipped_rules
 from streamnorm.profiles.rules.schema_nodes import (
     SchemaNode,
