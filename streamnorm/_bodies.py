@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 
 from streamnorm._core.accumulate import accumulate, message_events
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.fields import Body, body_object, check_bounds
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.parsing import Body, body_object, check_bounds
 from streamnorm._core.bodies.projection import (
     FilledCalls,
     MissingTools,
@@ -26,8 +26,7 @@ from streamnorm._core.bodies.request import (
     is_all_same_dialect,
     is_same_dialect,
 )
-from streamnorm._core.bodies.restoring import ToolCallRestorer
-from streamnorm._core.bodies.tool_calls import ArgumentsPolicy
+from streamnorm._core.bodies.tool_calls import ArgumentsPolicy, ToolCallRestorer
 from streamnorm._core.bodies.wire_fields import endpoint_path, fit_fields
 from streamnorm._core.codec import BodyCodec, ReadContext, WriteContext
 from streamnorm._core.errors import DecodeError, EncodeError, UnknownDialect, UpstreamError

@@ -23,7 +23,7 @@ from streamnorm._bodies import (
     request_of,
     target_of,
 )
-from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.fields import Body, body_object
 from streamnorm._core.bodies.projection import RepairPolicy
 from streamnorm._core.bodies.request import Request, Source, is_same_dialect
 from streamnorm._core.bodies.token_count import TokenCount

@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 from msgspec import structs
 
 from streamnorm._bodies import Encoded, codec_of, error_in
+from streamnorm._core.bodies.fields import Body, body_object
 from streamnorm._core.bodies.models import ModelInfo, ModelPage, ModelsCodec, apply_model_map
-from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.wire_fields import path_segment
 from streamnorm._core.errors import DecodeError, UnknownDialect
 from streamnorm._core.limits import Limits

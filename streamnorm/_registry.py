@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Unpack
 
-from streamnorm._core.bodies.parsing import Body, body_object
+from streamnorm._core.bodies.fields import Body, body_object
 from streamnorm._core.codec import Checker, DecodeOptions, Decoder, Dialect, DialectOptions, Encoder
 from streamnorm._core.codec.event_messages import EVENTSTREAM
 from streamnorm._core.codec.framing import SSE, Framing

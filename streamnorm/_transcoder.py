@@ -29,7 +29,7 @@ from streamnorm.sse import RawFrame, is_whole
 
 if TYPE_CHECKING:
     from streamnorm._core.bodies.request import Reply
-    from streamnorm._core.bodies.restoring import RestoringSinks, ToolCallRestorer
+    from streamnorm._core.bodies.tool_calls import RestoringSinks, ToolCallRestorer
 
 
 Ordering = Literal["sequential", "interleaved"]
@@ -358,7 +358,7 @@ class Transcoder:
 
     def _restore(self, reply: Reply, limits: Limits) -> None:
         """Restore calls between the decoder and the accumulator."""
-        from streamnorm._core.bodies.restoring import RestoringSinks, ToolCallRestorer
+        from streamnorm._core.bodies.tool_calls import RestoringSinks, ToolCallRestorer
 
         def note(kind: str, where: str) -> None:
             self._decoder.note(kind, where)  # detection replaces the decoder

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from streamnorm._bodies import Encoded, codec_of, encode_request, target_of
 from streamnorm._core.blocks import Text
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.limits import Limits

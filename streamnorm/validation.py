@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import overload
 
 from streamnorm._core import grammar
-from streamnorm._core.bodies.parsing import Body, body_object, lone_surrogate_in
+from streamnorm._core.bodies.fields import Body, body_object, lone_surrogate_in
 from streamnorm._core.codec import MAX_PROBLEMS, Checker, Finding, RequestFacts, RequestViolation
 from streamnorm._core.codec.framing import Framing, StrictReader
 from streamnorm._core.events import Event

@@ -11,7 +11,7 @@ from msgspec import structs
 from streamnorm._core.accumulate import Accumulator
 from streamnorm._core.blocks import Block, InputBlock, ToolCall, ToolResult
 from streamnorm._core.bodies.request import InputMessage, Reply, Source
-from streamnorm._core.bodies.restoring import ToolCallRestorer
+from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.codec import Decoder
 from streamnorm._core.errors import EncodeError, LocalProtocolError, TruncatedStream
 from streamnorm._core.events import Event, StreamError

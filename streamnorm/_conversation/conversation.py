@@ -12,8 +12,8 @@ from streamnorm._conversation.answers import OpenCalls, StreamedAnswer, answer_m
 from streamnorm._conversation.stored import Stored, stored_from_json, stored_to_json
 from streamnorm._core.accumulate import message_events
 from streamnorm._core.blocks import CacheMark, ResultBlock, Text, ToolCall, ToolResult
+from streamnorm._core.bodies.fields import Body, body_object
 from streamnorm._core.bodies.memo import EncodingMemo
-from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.projection import MissingTools, RepairPolicy
 from streamnorm._core.bodies.request import InputMessage, Reply, Request
 from streamnorm._core.bodies.tool_calls import ArgumentsPolicy

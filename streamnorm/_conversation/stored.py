@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from streamnorm._core.bodies.fields import conversion_error
-from streamnorm._core.bodies.parsing import Body, body_object, check_bounds
+from streamnorm._core.bodies.fields import Body, body_object, check_bounds, conversion_error
 from streamnorm._core.bodies.request import InputMessage, Request, Source
 from streamnorm._core.errors import DecodeError
 from streamnorm._core.json import InvalidJSON, compact, convert

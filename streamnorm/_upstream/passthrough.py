@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Raw, Struct
 
 from streamnorm._bodies import Encoded, codec_of, encode_request, request_of, target_of
-from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.bodies.wire_fields import path_segment
 from streamnorm._core.codec import (

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from streamnorm._bodies import codec_of, encode_request, request_of
-from streamnorm._core.bodies.parsing import body_object
+from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.projection import MissingTools
 from streamnorm._core.bodies.request import Reply, Request
 from streamnorm._core.codec import Dialect, RequestedOperation

@@ -226,7 +226,7 @@ def read_body(source: Source) -> tuple[bytes, dict[str, Any]]:
     Raises:
         DecodeError: They are no JSON object.
     """
-    from streamnorm._core.bodies.parsing import body_object
+    from streamnorm._core.bodies.fields import body_object
 
     data = source.read_body(_LIMITS.max_event_bytes)
     return data, body_object(data, _LIMITS)

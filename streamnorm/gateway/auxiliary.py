@@ -11,8 +11,8 @@ import aiohttp
 from msgspec import Struct, structs
 
 from streamnorm._bodies import Encoded
+from streamnorm._core.bodies.fields import body_object
 from streamnorm._core.bodies.models import ModelInfo
-from streamnorm._core.bodies.parsing import body_object
 from streamnorm._core.codec import Dialect, RequestedOperation
 from streamnorm._core.errors import (
     CredentialsError,

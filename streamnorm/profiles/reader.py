@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.field_paths import parse_path
+from streamnorm._core.bodies.fields import parse_path
 from streamnorm._core.bodies.request import OutputFormat, Request, Role
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._core.json import is_object

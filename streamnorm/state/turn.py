@@ -10,14 +10,15 @@ from uuid import uuid4
 from msgspec import structs
 
 from streamnorm._core.bodies.fields import (
+    Body,
     as_object,
+    body_object,
     get_bool,
     get_str,
     prefix_path,
     require_str,
     unexpected,
 )
-from streamnorm._core.bodies.parsing import Body, body_object
 from streamnorm._core.bodies.request import Reply
 from streamnorm._core.errors import DecodeError, LocalProtocolError, StateError
 from streamnorm._core.json import compact, dumps, is_array, string_of

@@ -1,21 +1,55 @@
-"""Typed access to the fields of a decoded JSON object.
+"""Bodies and their fields: parsing, typed reading, and paths in errors.
 
 Each `get_…` returns None for a field that is absent or null; `require_…` raises `DecodeError`
 for it.  Both raise `DecodeError` for a field of another type.  The path of the error starts at
 the object; `prefix_path` puts the path of the object before it.  Objects have passed
 `parsing.body_object`, so no text has a lone surrogate.
+
+A path is names separated by dots, such as `tools.strict`.  A name leads to a field of an object,
+or of every element of an array.  `tools[type=mcp_toolset]` selects the elements, or the object,
+whose field `type` has that value, which may be a pattern as in a shell (`fnmatch`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
-from typing import Any, TypeVar
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence, Set
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from streamnorm._core.blocks import ToolCall, ToolResult
+from streamnorm._core.bodies.request import InputMessage, Request
 from streamnorm._core.errors import DecodeError
-from streamnorm._core.json import InvalidJSON, count_of, is_array, is_object
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean_tree,
+    count_of,
+    decode_pieces,
+    decode_refused,
+    dumps,
+    has_more_values,
+    is_array,
+    is_object,
+    lone_surrogate_path,
+    too_deep,
+)
+from streamnorm._core.limits import Limits
 from streamnorm._core.shapes import found
+from streamnorm._core.tools import CustomTool, Tool
 
 T = TypeVar("T")
+
+_STEP = re.compile(r"([^.\[\]=]+)(?:\[([^.\[\]=]+)=([^\[\]=]+)\])?(?:\.(?=.)|\Z)")
+_WILDCARDS = frozenset("*?[")
+
+Body: TypeAlias = "dict[str, Any] | bytes | str"
+"""A request or response: JSON text, or the decoded object."""
+
+# The escape of half a surrogate pair.
+_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def unexpected(value: object, expected: str, path: str) -> DecodeError:
@@ -176,3 +210,283 @@ def unknown_fields(
         for name, item in value.items()
         if name not in known or (with_nulls and item is None)
     }
+
+
+class Step(NamedTuple):
+    """One name of a path.
+
+    Attributes:
+        name: Name of a field.
+        field: Field that selects values or elements; "" if all are selected.
+        pattern: Pattern that the value of `field` matches.
+        is_exact: Whether the pattern has no wildcard.
+    """
+
+    name: str
+    field: str = ""
+    pattern: str = ""
+    is_exact: bool = True
+
+    def matches(self, value: Any) -> bool:
+        """Return whether the step selects a value."""
+        if not is_object(value):
+            return False
+        if not self.field:
+            return True
+        found = value.get(self.field)
+        if self.is_exact or not isinstance(found, str):
+            return bool(found == self.pattern)
+        return fnmatchcase(found, self.pattern)
+
+    def positions(self, values: list[Any]) -> list[int]:
+        """Return the positions of the elements that the step selects."""
+        # A body may have thousands of messages: one comparison each, without a call.
+        if self.field and self.is_exact:
+            field, value = self.field, self.pattern
+            return [
+                position
+                for position, item in enumerate(values)
+                if is_object(item) and item.get(field) == value
+            ]
+        return [position for position, item in enumerate(values) if self.matches(item)]
+
+
+FieldPath: TypeAlias = Sequence[Step]
+Edit: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
+
+
+@lru_cache(maxsize=1024)
+def parse_path(text: str) -> FieldPath:
+    """Parse a path.
+
+    Raises:
+        ValueError: The text is no path.
+    """
+    steps: list[Step] = []
+    position = 0
+    while (found := _STEP.match(text, position)) is not None and found.end() > position:
+        name, field, pattern = found[1], found[2] or "", found[3] or ""
+        steps.append(Step(name, field, pattern, _WILDCARDS.isdisjoint(pattern)))
+        position = found.end()
+    if not steps or position < len(text):
+        raise ValueError(f"no path of a field at character {position}, expected names and dots")
+    return tuple(steps)
+
+
+def has_field(value: dict[str, Any], path: FieldPath) -> bool:
+    """Return whether an object has a field at a path."""
+
+    def stop(holder: dict[str, Any], name: str) -> dict[str, Any]:
+        return {}
+
+    return edit_fields(value, path, stop) is not value
+
+
+def fields_at(body: dict[str, Any], path: FieldPath) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of each field that `path` selects.
+
+    Yielded paths have the positions of elements: `tools[2].strict`.
+    """
+    yield from _fields_at(body, path, 0, "")
+
+
+def _fields_at(
+    holder: dict[str, Any], path: FieldPath, at: int, where: str
+) -> Iterator[tuple[str, Any]]:
+    step = path[at]
+    if step.name not in holder:
+        return
+    value = holder[step.name]
+    here = f"{where}.{step.name}" if where else step.name
+    is_last = at + 1 == len(path)
+    if is_last and not step.field:
+        yield here, value
+        return
+    found = [(here, value)] if step.matches(value) else []
+    if is_array(value):
+        found = [(f"{here}[{position}]", value[position]) for position in step.positions(value)]
+    for place, item in found:
+        if is_last:
+            yield place, item
+        else:
+            yield from _fields_at(item, path, at + 1, place)
+
+
+def edit_fields(body: dict[str, Any], path: FieldPath, edit: Edit) -> dict[str, Any]:
+    """Return an object with an edit of every field that a path selects; the same if none is.
+
+    An array or object that an edit leaves empty is removed, with the object that held the array:
+    it has no meaning without elements.
+
+    Args:
+        body: The object, which is not changed.
+        path: Path of the fields.
+        edit: Function that returns an object with one of its fields edited.  Where the last step
+            selects elements, its argument is an object with the element as the only field,
+            named by the value that selected it.
+    """
+    return _edit(body, path, 0, edit)
+
+
+def _edit(holder: dict[str, Any], path: FieldPath, at: int, edit: Edit) -> dict[str, Any]:
+    step = path[at]
+    if step.name not in holder:
+        return holder
+    is_last = at + 1 == len(path)
+    if is_last and not step.field:
+        return edit(holder, step.name)
+    value = holder[step.name]
+    if is_array(value):
+        changed: dict[int, Any] = {}
+        for position in step.positions(value):
+            new = _edit_item(value[position], path, at, edit)
+            if new is not value[position]:
+                changed[position] = new
+        if not changed:
+            return holder
+        after = [changed.get(position, item) for position, item in enumerate(value)]
+        items = [item for position, item in enumerate(after) if item or position not in changed]
+        if not items and at:
+            return {}
+        return _replace_field(holder, step.name, items)
+    new = _edit_item(value, path, at, edit) if step.matches(value) else value
+    return holder if new is value else _replace_field(holder, step.name, new)
+
+
+def _edit_item(value: Any, path: FieldPath, at: int, edit: Edit) -> Any:
+    """Return a selected value, edited; {} if the edit removes it."""
+    step = path[at]
+    if at + 1 < len(path):
+        return _edit(value, path, at + 1, edit)
+    name = value[step.field]
+    return edit({name: value}, name).get(name, {})
+
+
+def _replace_field(holder: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    if value:
+        return {**holder, name: value}
+    return {key: other for key, other in holder.items() if key != name}
+
+
+def body_object(body: Body, limits: Limits) -> dict[str, Any]:
+    """Return a body as a decoded object.
+
+    Raises:
+        DecodeError: The body is no JSON object, or exceeds a bound.
+    """
+    if isinstance(body, dict):
+        value: object = body
+    else:
+        size = len(body)
+        if size > limits.max_event_bytes:
+            raise DecodeError(f"{size} bytes, expected at most {limits.max_event_bytes}")
+        _check_count(body, limits.max_json_values)
+        value = _decode(body, limits)
+    if not is_object(value):
+        raise DecodeError("no JSON object, expected one")
+    if too_deep(value, limits.max_json_depth):
+        raise DecodeError(f"nested deeper than {limits.max_json_depth}, expected at most that")
+    return _check_encodable(value) if value is body else value
+
+
+def _check_count(body: bytes | str, most: int) -> None:
+    # `,{}` is the densest text: three bytes that count as four values.  Most bodies are too
+    # small for the bound, and need not be searched.
+    if 4 * len(body) <= 3 * most:
+        return
+    if has_more_values(body if isinstance(body, bytes) else body.encode("utf-8", "replace"), most):
+        raise DecodeError(f"more than {most} JSON values, expected at most that (max_json_values)")
+
+
+def _check_encodable(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a decoded object without lone surrogates; the same object if it has none."""
+    try:
+        dumps(value)
+    except UnicodeEncodeError:  # Python's own JSON decoder lets lone surrogates pass
+        cleaned: dict[str, Any] = clean_tree(value)
+        return cleaned
+    except (TypeError, ValueError) as exc:
+        raise DecodeError("a value that JSON does not have, expected decoded JSON") from exc
+    return value
+
+
+def _decode(body: bytes | str, limits: Limits) -> object:
+    try:
+        return decode_pieces(body)
+    except FAST_ERRORS:
+        pass
+    try:
+        text = body.decode() if isinstance(body, bytes) else body
+        return decode_refused(text, max_depth=limits.max_json_depth)
+    except UnicodeDecodeError as exc:
+        raise DecodeError(f"byte {exc.start} is not UTF-8, expected JSON") from exc
+    except InvalidJSON as exc:
+        raise DecodeError(f"{exc}, expected a JSON object") from exc
+
+
+def lone_surrogate_in(body: Body) -> str | None:
+    """Return the path of the first text with a lone surrogate; None if there is none.
+
+    Args:
+        body: A body that `body_object` accepts.
+    """
+    if isinstance(body, dict):
+        try:
+            dumps(body)
+        except UnicodeEncodeError:
+            return lone_surrogate_path(body)
+        return None
+    text = body.decode() if isinstance(body, bytes) else body
+    if _ESCAPE.search(text) is None and lone_surrogate_path(text) is None:
+        return None
+    return lone_surrogate_path(json.loads(text))
+
+
+def check_bounds(request: Request, limits: Limits) -> None:
+    """Check the bounds on names, ids, blocks and tool calls of a request.
+
+    Raises:
+        DecodeError: A message has too many blocks or calls, or a name or an id is too long.
+    """
+    _check_name(request.model, "model", limits)
+    _check_item_count(request.choices or 0, limits.max_choices, "choices", "choices")
+    for number, tool in enumerate(request.tools):
+        if isinstance(tool, Tool | CustomTool):
+            _check_name(tool.name, f"tools[{number}].name", limits)
+    for number, message in enumerate(request.messages):
+        try:
+            _check_message(message, limits)
+        except DecodeError as exc:
+            raise prefix_path(exc, f"$.messages[{number}]") from None
+
+
+def _check_message(message: InputMessage, limits: Limits) -> None:
+    calls, most_chars = 0, limits.max_id_chars
+    if len(message.blocks) > limits.max_blocks:
+        _check_item_count(len(message.blocks), limits.max_blocks, "blocks", "blocks")
+    for block in message.blocks:
+        if isinstance(block, ToolCall):
+            calls += 1
+            if len(block.id) > most_chars or len(block.name) > most_chars:
+                _check_name(max(block.id, block.name, key=len), "blocks", limits)
+        elif isinstance(block, ToolResult):
+            if len(block.tool_call_id) > most_chars:
+                _check_name(block.tool_call_id, "blocks", limits)
+            if len(block.content) > limits.max_blocks:
+                _check_item_count(
+                    len(block.content), limits.max_blocks, "blocks of a result", "blocks"
+                )
+    if calls > limits.max_tool_calls:
+        _check_item_count(calls, limits.max_tool_calls, "tool calls", "blocks")
+
+
+def _check_name(name: str, path: str, limits: Limits) -> None:
+    if len(name) > limits.max_id_chars:
+        raise DecodeError(
+            f"{len(name)} characters, expected at most {limits.max_id_chars}", path=f"$.{path}"
+        )
+
+
+def _check_item_count(count: int, most: int, what: str, path: str) -> None:
+    if count > most:
+        raise DecodeError(f"{count} {what}, expected at most {most}", path=f"$.{path}")

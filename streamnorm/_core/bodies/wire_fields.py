@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
-from streamnorm._core.bodies.field_paths import Edit, FieldPath, edit_fields, has_field, parse_path
+from streamnorm._core.bodies.fields import Edit, FieldPath, edit_fields, has_field, parse_path
 from streamnorm._core.errors import EncodeError
 from streamnorm._core.json import clean, is_array, is_object
 from streamnorm._core.losses import Losses

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from streamnorm._core.bodies.field_paths import fields_at, parse_path
+from streamnorm._core.bodies.fields import fields_at, parse_path
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
 

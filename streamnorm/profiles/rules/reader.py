@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamnorm._core.bodies.field_paths import parse_path
+from streamnorm._core.bodies.fields import parse_path
 from streamnorm._core.codec import Finding, RequestCheck, RequestFacts
 from streamnorm._core.errors import ProfileError, UnknownDialect
 from streamnorm._registry import lookup

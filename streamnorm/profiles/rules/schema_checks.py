@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import field
 
-from streamnorm._core.bodies.field_paths import fields_at, parse_path
+from streamnorm._core.bodies.fields import fields_at, parse_path
 from streamnorm._core.codec import Finding, RequestFacts
 from streamnorm._core.json import is_array, is_object
 from streamnorm._core.schemas.simplify import MISSING, resolve_pointer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnorm._core.bodies.field_paths import (
+from streamnorm._core.bodies.fields import (
     Step,
     edit_fields,
     fields_at,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamnorm import DecodeError, Limits
-from streamnorm._core.bodies.parsing import body_object, lone_surrogate_in
+from streamnorm._core.bodies.fields import body_object, lone_surrogate_in
 
 FEW = Limits(max_event_bytes=12, max_json_depth=2)
 

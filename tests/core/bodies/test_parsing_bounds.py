@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm import DecodeError, InputMessage, Limits, Request, Text, Tool, ToolCall, ToolResult
-from streamnorm._core.bodies.parsing import check_bounds
+from streamnorm._core.bodies.fields import check_bounds
 from streamnorm.tools import CustomTool, MCPServer
 
 

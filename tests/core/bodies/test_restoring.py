@@ -30,7 +30,7 @@ from streamnorm import (
     accumulate,
 )
 from streamnorm._core.bodies.request import ToolName
-from streamnorm._core.bodies.restoring import ToolCallRestorer
+from streamnorm._core.bodies.tool_calls import ToolCallRestorer
 from streamnorm._core.losses import Losses
 from streamnorm.validation import validate
 

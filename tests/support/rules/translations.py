@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamnorm import DecodeError, EncodeError, translate_request
-from streamnorm._core.bodies.field_paths import fields_at, parse_path
+from streamnorm._core.bodies.fields import fields_at, parse_path
 from streamnorm.profiles.rules import VENDOR, shipped_rules
 from streamnorm.validation import validate_request
 

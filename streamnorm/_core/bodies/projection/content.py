@@ -39,9 +39,9 @@ from streamnorm._core.bodies.projection.history import (
     holds_tags,
     is_signed_for,
     is_verified,
+    project_media,
     restore_signatures,
 )
-from streamnorm._core.bodies.projection.media import project_media
 from streamnorm._core.bodies.projection.results import check_last_result
 from streamnorm._core.bodies.projection.tools import ToolNames
 from streamnorm._core.bodies.request import (

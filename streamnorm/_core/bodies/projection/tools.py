@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import structs
 
 from streamnorm._core.bodies.capabilities import BodyCapabilities
+from streamnorm._core.bodies.projection.options import ToolSchemas
 from streamnorm._core.bodies.projection.reasoning_options import is_reasoning
-from streamnorm._core.bodies.projection.schemas import ToolSchemas
 from streamnorm._core.bodies.request import (
     Request,
     ToolName,
