@@ -3,7 +3,7 @@
 Each `get_…` returns None for a field that is absent or null; `require_…` raises `DecodeError`
 for it.  Both raise `DecodeError` for a field of another type.  The path of the error starts at
 the object; `prefix_path` puts the path of the object before it.  Objects have passed
-`parsing.body_object`, so no text has a lone surrogate.
+`body_object`, so no text has a lone surrogate.
 
 A path is names separated by dots, such as `tools.strict`.  A name leads to a field of an object,
 or of every element of an array.  `tools[type=mcp_toolset]` selects the elements, or the object,

@@ -1,6 +1,6 @@
 """Framings of streams: how events are split, passed through, and laid out in recordings.
 
-Decoders read a stream as it arrives and need none of this; recordings, faults and reports do.
+A layout serves recordings, faults and reports; decoders read a stream as it arrives.
 
 Every dialect is defined on server-sent events, and its decoder and encoder know no other form.
 Another framing turns its bytes into the lines of such events, and back:

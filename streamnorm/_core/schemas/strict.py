@@ -1,4 +1,4 @@
-"""Strict schemas, and the validation of values by a schema.
+"""Schemas that a server accepts and can enforce, and the validation of values by a schema.
 
 `fit_needs` edits a schema so that the server accepts it, `fit_enforced` so that the server can
 enforce it (`strict`).  The result depends on the schema alone, so that the encoding of a tool

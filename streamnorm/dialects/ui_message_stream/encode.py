@@ -37,9 +37,8 @@ from streamnorm._core.events import (
     StreamError,
     TextDelta,
 )
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import dumps
-from streamnorm._core.text import TextBuffer
+from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
 from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
 from streamnorm.dialects.ui_message_stream.citations import citation_to_wire

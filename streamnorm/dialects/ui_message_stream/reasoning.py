@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamnorm._core.blocks import RedactedReasoning
-from streamnorm._core.ids import Signed
 from streamnorm._core.json import clean, is_object, string_of
+from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.wire import OWN
 
 _ANTHROPIC, _OPENAI, _GEMINI = "anthropic", "openai", "gemini"

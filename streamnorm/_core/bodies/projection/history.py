@@ -1,7 +1,7 @@
 """Histories at a target: blocks of other vendors, and media that it does not take.
 
 A client whose dialect can sign only reasoning receives the signatures of calls and texts on
-empty reasoning blocks (see `losses.signatures`), and sends these carriers back.
+empty reasoning blocks (see `losses.projection`), and sends these carriers back.
 """
 
 from __future__ import annotations
