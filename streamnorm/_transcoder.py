@@ -154,8 +154,6 @@ class Transcoder:
         self._frame_writer: FrameWriter | None = None
         if to_framing.writer is not None:
             self._frame_writer = to_framing.writer()
-            # A check in each `feed` would cost all other streams some of their time.
-            self.feed = self._feed_framed  # type: ignore[method-assign]
         self._framing = framing
         self._keeps_framing = framing is to_framing
         self._keeps_messages = self._keeps_framing and framing is not SSE
@@ -175,6 +173,9 @@ class Transcoder:
         self._undecided = b""  # original bytes before the source dialect was known
         if self._decoder.dialect:
             self._decide()
+        if self._frame_writer is not None and self._passthrough is None:
+            # A check in each `feed` would cost all other streams some of their time.
+            self.feed = self._feed_framed  # type: ignore[method-assign]
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the bytes known after `data`, as one piece, or nothing.

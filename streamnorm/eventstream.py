@@ -13,7 +13,7 @@ the size of the reads.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from zlib import crc32
 
@@ -39,7 +39,7 @@ _OVERHEAD = _PRELUDE_SIZE + _CHECKSUM_SIZE
 _MAX_HEADERS_BYTES = 128 * 1024
 # Messages of a stream have some hundred lengths, since a few letters of text are in each.
 _MAX_KNOWN = 1024
-_UNKNOWN = -1, 0  # length and checksum of a message with other headers
+_MAX_KNOWN_HEAD = 512  # bytes; Bedrock's have less than 100
 _TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
 _UUID_BYTES = 16
 # Numbers by the type of their header: 8, 16, 32 and 64 bits, and a timestamp.
@@ -94,19 +94,22 @@ class EventStreamDecoder:
         messages: How many messages were returned.
         offset: Bytes of the messages that were returned.
         failure: Why the stream cannot be read any further; None while it can.
+        last_payload: Payload of the last read, if `read_only_message` read it.
     """
 
     def __init__(self, *, max_message_bytes: int = Limits().max_event_bytes) -> None:
         self.messages = 0
         self.offset = 0
         self.failure: StreamError | None = None
+        self.last_payload: bytes | None = None
         self._max_message_bytes = max_message_bytes
-        self._held = bytearray()  # the beginning of a message
+        self._held: bytes | bytearray = b""  # the beginning of a message
         self._needed = _PRELUDE_SIZE  # bytes of it that the next step takes
         # Nearly all messages of a stream have the same headers.
         self._last_head = b""
         self._last_headers: dict[str, HeaderValue] = {}
-        # Their lengths, and the checksums of prelude and headers, by their preludes.
+        self._payload_at = 0  # bytes before the payload of a message with these headers
+        # Their lengths, and the checksums of prelude and headers, by prelude and headers.
         self._known: dict[bytes, tuple[int, int]] = {}
 
     def feed(self, data: bytes) -> list[Message]:
@@ -138,9 +141,10 @@ class EventStreamDecoder:
         self.offset += start
         self.messages += len(messages)
         if self.failure is not None:
+            self._last_head = b""  # nothing is read like the messages before
             self._known.clear()
         elif start < size:
-            self._held += data[start:]
+            self._held = data[start:]
         return messages
 
     def feed_same_headers(self, data: bytes) -> list[bytes]:
@@ -152,11 +156,11 @@ class EventStreamDecoder:
         payloads: list[bytes] = []
         if self.failure is not None or (self._held and not (data := self._with_held(data))):
             return payloads
-        known, head = self._known, self._last_head
+        known, payload_at = self._known, self._payload_at
         start, size, self._needed = 0, len(data), _PRELUDE_SIZE
-        while size - start >= _PRELUDE_SIZE:
-            prelude = data[start : start + _PRELUDE_SIZE]
-            learned = known.get(prelude) or self._learn(prelude)
+        while start < size:
+            before = data[start : start + payload_at]
+            learned = known.get(before) or self._learn(before)
             if learned is None:
                 break
             total, checksum = learned
@@ -164,10 +168,8 @@ class EventStreamDecoder:
             if end > size:
                 self._needed = total
                 break
-            stop, head_at = end - _CHECKSUM_SIZE, start + _PRELUDE_SIZE
-            if not data.startswith(head, head_at):
-                break
-            payload = data[head_at + len(head) : stop]
+            stop = end - _CHECKSUM_SIZE
+            payload = data[start + payload_at : stop]
             if crc32(payload, checksum) != _read_checksum(data, stop)[0]:
                 break
             payloads.append(payload)
@@ -175,26 +177,43 @@ class EventStreamDecoder:
         self.offset += start
         self.messages += len(payloads)
         if start < size:
-            self._held += data[start:]
+            self._held = data[start:]
         return payloads
 
-    def payload_of(self, data: bytes) -> bytes | None:
-        """Return the payload of a read that is one message, as `feed_same_headers` reads it.
+    def read_only_message(self, data: bytes, decode: Callable[[bytes], str | None]) -> str | None:
+        """Return what `decode` returns for the payload of a read that ends exactly one message.
 
-        None if it is not.  The message is still to be read, or skipped.
+        The message has the headers of the last one that `feed` returned.  None for any other read,
+        and if `decode` returns None: then nothing changes, and the same bytes are still to be read.
+
+        Args:
+            data: The bytes of the read.
+            decode: Reads a payload.
         """
-        size, head = len(data), self._last_head
-        total, checksum = self._known.get(data[:_PRELUDE_SIZE], _UNKNOWN)
-        if self._held or total != size or not data.startswith(head, _PRELUDE_SIZE):
+        if held := self._held:
+            if len(held) + len(data) != self._needed:
+                return None
+            data = bytes(held) + data
+        payload_at = self._payload_at
+        before = data[:payload_at]
+        learned = self._known.get(before) or self._learn(before)
+        if learned is None:
             return None
-        stop = size - _CHECKSUM_SIZE
-        payload = data[_PRELUDE_SIZE + len(head) : stop]
-        return payload if crc32(payload, checksum) == _read_checksum(data, stop)[0] else None
-
-    def skip(self, data: bytes) -> None:
-        """Count a message whose payload `payload_of` returned as read."""
-        self.messages += 1
-        self.offset += len(data)
+        total, checksum = learned
+        if total != len(data):
+            return None
+        stop = total - _CHECKSUM_SIZE
+        payload = data[payload_at:stop]
+        if crc32(payload, checksum) != _read_checksum(data, stop)[0]:
+            return None
+        text = decode(payload)
+        if text is not None:
+            self.messages += 1
+            self.offset += total
+            self.last_payload = payload
+            if held:
+                self._held = b""
+        return text
 
     @property
     def has_unread_message(self) -> bool:
@@ -204,23 +223,34 @@ class EventStreamDecoder:
     def _with_held(self, data: bytes) -> bytes:
         """Return the held bytes and those of a read, or none if they complete nothing."""
         held = self._held
-        held += data
-        if len(held) < self._needed:
+        if len(held) + len(data) < self._needed:
+            if isinstance(held, bytes):
+                # A message of many reads is joined once: time is linear in its bytes.
+                held = self._held = bytearray(held)
+            held += data
             return b""
-        data = bytes(held)
-        held.clear()
-        return data
+        self._held = b""
+        return bytes(held) + data
 
-    def _learn(self, prelude: bytes) -> tuple[int, int] | None:
-        """Return what is known of a message by its prelude; None if it has other headers."""
-        total, headers_size, checksum = _read_prelude(prelude)
-        may_match = headers_size == len(self._last_head) > 0
+    def _learn(self, before: bytes) -> tuple[int, int] | None:
+        """Return length and checksum of the messages with some prelude and headers.
+
+        None if the headers are other ones than the last, or not whole.
+        """
+        head = self._last_head
+        if len(before) < _PRELUDE_SIZE or not 0 < len(head) <= _MAX_KNOWN_HEAD:
+            return None
+        total, headers_size, checksum = _read_prelude(before)
         is_sound = headers_size + _OVERHEAD <= total <= self._max_message_bytes
-        if not (may_match and is_sound and crc32(prelude[:_LENGTHS_SIZE]) == checksum):
+        if headers_size != len(head) or not is_sound or crc32(before[:_LENGTHS_SIZE]) != checksum:
+            return None
+        if len(before) < self._payload_at:  # a read that ends within the headers
+            return int(total), 0
+        if before[_PRELUDE_SIZE:] != head:
             return None
         if len(self._known) == _MAX_KNOWN:
             self._known.clear()
-        learned = self._known[prelude] = int(total), crc32(self._last_head, crc32(prelude))
+        learned = self._known[before] = int(total), crc32(before)
         return learned
 
     @property
@@ -240,6 +270,7 @@ class EventStreamDecoder:
             _check_headers_size(headers_size, end - start)
             head = data[head_at:payload_at]
             self._last_headers, self._last_head = _read_headers(head), head
+            self._payload_at = _PRELUDE_SIZE + headers_size
             self._known.clear()
         return Message(self._last_headers, data[payload_at:checksum_at], data[start:end])
 

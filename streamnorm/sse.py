@@ -60,7 +60,11 @@ class Fragment(Struct, frozen=True, gc=False):
 
 
 RawFrame: TypeAlias = bytes | Fragment
-"""The lines of one whole event, separated by LF, without the blank line; or a fragment."""
+"""The lines of one whole event, separated by LF, without the blank line; or a fragment.
+
+A framing without lines has the payload of an event of the delta run in their place, and fragments
+that are whole events.
+"""
 
 
 def is_whole(raw: RawFrame) -> bool:
@@ -188,10 +192,10 @@ class SSEDecoder:
             self.frames -= 1
         return out
 
-    def read_only_event(
-        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> str | None:
-        """Return None: a read behind the beginning of an event is not exactly one."""
+    def payload_reader(
+        self, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> Callable[[bytes], str | None] | None:
+        """Return None: events are lines."""
         return None
 
     def as_event_stream(self, data: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from struct import pack
 from typing import NamedTuple
@@ -167,15 +168,21 @@ alike = st.lists(
 ).map(b"".join)
 
 
+def _note_in(payloads: list[bytes]) -> Callable[[bytes], str]:
+    def note(payload: bytes) -> str:
+        payloads.append(payload)
+        return ""
+
+    return note
+
+
 def read_alike(data: bytes, size: int) -> Reading:
     """Read bytes in pieces as a splitter does: messages alike first, then any other."""
     reader, found = EventStreamDecoder(), list[Message]()
     for start in range(0, len(data), size):
         piece = data[start : start + size]
-        if (payload := reader.payload_of(piece)) is not None:
-            reader.skip(piece)
-            payloads = [payload]
-        else:
+        payloads = list[bytes]()
+        if reader.read_only_message(piece, _note_in(payloads)) is None:
             payloads = reader.feed_same_headers(piece)
         found += [Message(found[-1].headers, payload, b"") for payload in payloads]
         if reader.has_unread_message:
@@ -200,15 +207,38 @@ CHUNK = encode_message(TEXTS, b"snow")
 
 def test_read_of_one_message_alike() -> None:
     reader, _ = read(CHUNK)
-    assert reader.payload_of(CHUNK) is None  # its length is known once it was read as one alike
-    assert reader.feed_same_headers(CHUNK) == [b"snow"]
-    assert reader.payload_of(CHUNK) == b"snow"
-    assert reader.payload_of(CHUNK + CHUNK) is None
-    assert reader.payload_of(CHUNK[:-1] + b"!") is None
-    assert reader.payload_of(CHUNK[:20] + b"!" + CHUNK[21:]) is None
+    for damaged in (CHUNK + CHUNK, CHUNK[:-1] + b"!", CHUNK[:20] + b"!" + CHUNK[21:], CHUNK[:30]):
+        assert reader.read_only_message(damaged, bytes.decode) is None
+    assert reader.read_only_message(CHUNK, lambda payload: None) is None
+    assert (reader.messages, reader.offset) == (1, len(CHUNK))
+    assert reader.read_only_message(CHUNK, bytes.decode) == "snow"
     assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
-    reader.feed_same_headers(CHUNK[:5])
-    assert reader.payload_of(CHUNK) is None
+    assert reader.feed_same_headers(CHUNK) == [b"snow"]
+
+
+@pytest.mark.parametrize("cut", range(1, len(CHUNK)))
+def test_read_that_ends_one_message_alike(cut: int) -> None:
+    reader, _ = read(CHUNK)
+    assert reader.feed_same_headers(CHUNK[:cut]) == []
+    assert not reader.has_unread_message
+    assert reader.read_only_message(CHUNK, bytes.decode) is None
+    assert reader.read_only_message(CHUNK[cut:], lambda payload: None) is None
+    # The length of the message is known with its prelude alone.
+    text = reader.read_only_message(CHUNK[cut:], bytes.decode)
+    assert text == ("snow" if cut >= 12 else None)
+    assert reader.unfinished_bytes == (0 if text else cut)
+    assert text or reader.feed_same_headers(CHUNK[cut:]) == [b"snow"]
+    assert (reader.messages, reader.offset) == (2, 2 * len(CHUNK))
+
+
+def test_long_headers_are_not_stored_with_every_length() -> None:
+    """A peer may send headers of 128 KiB."""
+    long = [encode_message({"a": "x" * 60_000}, bytes(size)) for size in range(300)]
+    reader = EventStreamDecoder()
+    assert peak(lambda: [reader.feed_same_headers(each) or reader.feed(b"") for each in long]) < (
+        2_000_000
+    )
+    assert reader.messages == 300
 
 
 def test_nothing_is_alike_before_the_first_message_or_behind_a_failure() -> None:
@@ -219,7 +249,8 @@ def test_nothing_is_alike_before_the_first_message_or_behind_a_failure() -> None
     assert reader.feed_same_headers(CHUNK) == [b"snow"]
     reader.feed(b"\x00" * 16)
     assert reader.failure is not None
-    assert (reader.feed_same_headers(CHUNK), reader.payload_of(CHUNK)) == ([], None)
+    assert reader.feed_same_headers(CHUNK) == []
+    assert reader.read_only_message(CHUNK, bytes.decode) is None
     assert not reader.has_unread_message
 
 

@@ -116,7 +116,7 @@ class Decoder(ABC):
                 run.append_events(text, events)
         if run is not None:
             # Most servers write one event at a time, and a read is what they wrote.
-            run.reads_are_events = len(frames) == 1
+            run.reads_are_events = len(frames) == 1 or (run.joins_reads and not frames)
         return events
 
     def read_raw(self, raw: RawFrame) -> list[Event]:
@@ -402,7 +402,7 @@ class Decoder(ABC):
         self.split = self.framing.split
         if self._delta_run is not None and self.offers_run:
             self.run = self._delta_run
-            self.run.framing = self.framing
+            self.run.read_from(self.framing)
 
     def _split_body(self, body: Body, data: bytes) -> list[RawFrame]:
         """Buffer a body; split it once it is known to be a stream in another format."""

@@ -32,6 +32,7 @@ from streamnorm.sse import RawFrame, SSEDecoder
 _NO_FRAMING = SSEDecoder()
 _LF, _CR = 10, 13
 
+_Decode: TypeAlias = Callable[[bytes], str | None]
 _Append: TypeAlias = Callable[[str], None]
 _Write: TypeAlias = Callable[[str], bytes | None]
 _Sinks: TypeAlias = tuple[Delta, _Append, _Write | None]  # and the delta of their block and part
@@ -50,8 +51,12 @@ class DeltaRun(ABC):
             frame is read in full.
         reports_usage: Whether frames of the run may report usage.
         reads_are_events: Whether the last read was exactly one event, as the next may be.
+        joins_reads: Whether `text_of_read` decodes an event whose beginning was in reads before.
         framing: The reading half of the stream's framing; one that never starts if the body has
             another format.
+        text_of: Decodes a whole event as the framing's `split` returns it.
+        text_of_read: Decodes a read that ends exactly one event, without splitting it.  Called
+            only if `reads_are_events`.
         idle_frames: Number of frames that gave no text.
     """
 
@@ -61,7 +66,10 @@ class DeltaRun(ABC):
     reports_usage: bool = False
 
     def __init__(self) -> None:
+        self.text_of: _Decode = self._text_of_lines
+        self.text_of_read: _Decode = self._text_of_read_lines
         self.reads_are_events = False
+        self.joins_reads = False
         self.idle_frames = 0
         self._made: Delta | None = None  # the delta that `_make` belongs to
         self._make: Callable[[str], Delta]
@@ -77,8 +85,15 @@ class DeltaRun(ABC):
             payload: JSON of the frame, on one line.
         """
 
-    def text_of(self, raw: bytes) -> str | None:
-        """Decode a whole event as `SSEDecoder.split` returns it."""
+    def read_from(self, framing: Splitter) -> None:
+        """Read the events of a framing from now on."""
+        self.framing = framing
+        reader = framing.payload_reader(self.prefix, self.decode)
+        if reader is not None:
+            self.text_of, self.text_of_read, self.joins_reads = self.decode, reader, True
+
+    def _text_of_lines(self, raw: bytes) -> str | None:
+        """Decode the lines of an event."""
         start = len(self.prefix)
         payload = raw[start:]
         # A second line could be another field, which only the slow path knows.
@@ -86,14 +101,11 @@ class DeltaRun(ABC):
             return None
         return self.decode(payload)
 
-    def text_of_read(self, data: bytes) -> str | None:
-        """Decode a read that is exactly one event, without splitting it.
-
-        Called only if `reads_are_events`.
-        """
+    def _text_of_read_lines(self, data: bytes) -> str | None:
+        """Decode a read that is exactly the lines of an event."""
         framing, prefix = self.framing, self.prefix
         if framing.carries or len(data) > framing.safe_bytes:
-            return framing.read_only_event(data, prefix, self.decode)
+            return None
         start = len(prefix)
         if data[-2:] == b"\n\n":
             payload = data[start:-2]
@@ -203,7 +215,7 @@ class DeltaForwarder:
             The index of the first frame that must be read in full.
         """
         run = self.run
-        run.reads_are_events = len(frames) == 1
+        run.reads_are_events = len(frames) == 1 or (run.joins_reads and not frames)
         text_of = run.text_of
         delta, append, write = self._delta, self._append, self._write
         # No slice: where every other frame must be read in full, all slices would be quadratic.

@@ -33,6 +33,7 @@ from streamnorm.sse import Fragment, Frame, RawFrame, StrayLine
 
 _FAILED = Fragment(b"")  # has the decoder look at `failure`
 _DATA = b"\ndata: "
+_EVENT_END = b"\n\n"
 _LINE_END = re.compile(r"[\r\n]")
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 
@@ -139,8 +140,10 @@ class MessageSplitter(ABC):
         self.strays = []
         self._messages = EventStreamDecoder(max_message_bytes=limits.max_event_bytes)
         self._last_headers: dict[str, HeaderValue] | None = None  # of the last event
+        self._run_prefix: bytes | None = None  # lines of the events that the delta run reads
         self._last_line = b""  # the name of the last event, and the start of its data
-        self._last: list[RawFrame] = []  # the events of the last read
+        self._is_on_run = False  # whether the delta run reads messages with the last headers
+        self._last: list[RawFrame] = []  # the events that `split` returned last
 
     @property
     def unfinished_bytes(self) -> int:
@@ -153,19 +156,22 @@ class MessageSplitter(ABC):
         return self.frames + (self.failure is not None and self.failure.kind == "upstream")
 
     def split(self, data: bytes) -> list[RawFrame]:
-        """Return the events in the messages that `data` completes, each as its lines."""
+        """Return the events in the messages that `data` completes.
+
+        An event that the delta run may read is its payload, any other a fragment with its lines.
+        """
         frames: list[RawFrame] = []
-        self._last = frames
+        self._last, self._messages.last_payload = frames, None
         if self.failure is not None:
             return frames
         reader = self._messages
         try:
-            self._append_lines(reader.feed_same_headers(data), frames)
+            self._append_events(reader.feed_same_headers(data), frames)
             if reader.has_unread_message:
                 for message in reader.feed(b""):
                     if message.headers is not self._last_headers:
                         self._check_headers(message)
-                    self._append_lines([message.payload], frames)
+                    self._append_events([message.payload], frames)
             self.failure = reader.failure
         except Fatal as exc:
             self.failure = exc.error
@@ -174,36 +180,57 @@ class MessageSplitter(ABC):
             frames.append(_FAILED)
         return frames
 
-    @abstractmethod
-    def read_only_event(
-        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> str | None:
-        """Return the text of a read that is exactly one event; see `Splitter`."""
+    def payload_reader(
+        self, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> Callable[[bytes], str | None]:
+        """Return the reader of a read that is exactly one event; see `Splitter`."""
+        self._run_prefix = prefix
+        self._is_on_run = self._last_line == prefix
+        read_only_message, decode_message = self._messages.read_only_message, self._decoder(decode)
 
-    def _skip_event(self, data: bytes, lines: bytes) -> None:
-        """Count a read that is one event, of some lines, as split."""
-        self._messages.skip(data)
-        self.frames += 1
-        self._last = [lines]
+        def read(data: bytes) -> str | None:
+            if not self._is_on_run or (text := read_only_message(data, decode_message)) is None:
+                return None
+            self.frames += 1
+            return text
+
+        return read
+
+    @abstractmethod
+    def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
+        """Return the decoder of the payload of a message; None for what `decode` cannot read."""
+
+    @abstractmethod
+    def _event_of(self, payload: bytes) -> bytes:
+        """Return the event in the payload of a message that was read."""
 
     def parse(self, raw: RawFrame) -> list[Frame | StrayLine]:
         """Return the frame of an event that `split` returned."""
-        if isinstance(raw, Fragment):
+        lines = self._lines_of(raw)
+        if not lines:
             self.overflowed = True  # all events before the failure are read
             return []
-        name, _, payload = raw.partition(_DATA)
+        name, _, payload = lines.partition(_DATA)
         text = payload.decode(errors="replace")
         return [Frame(name.removeprefix(b"event: ").decode(), text)]
 
     def as_event_stream(self, data: bytes) -> bytes:
         """Return the events of the last read as server-sent events."""
+        payload = self._messages.last_payload
+        events = self._last if payload is None else [self._event_of(payload)]
         written: list[bytes] = []
-        for raw in self._last:
-            if isinstance(raw, bytes):
-                line, _, payload = raw.partition(_DATA)
+        for lines in map(self._lines_of, events):
+            if lines:
+                line, _, payload = lines.partition(_DATA)
                 # The line ends of JSON stand between its values, where a space does as well.
                 written += (line, _DATA, _LINE_ENDS.sub(b" ", payload), b"\n\n")
         return b"".join(written)
+
+    def _lines_of(self, raw: RawFrame) -> bytes:
+        """Return the lines of an event; none for the failure behind the last one."""
+        if isinstance(raw, Fragment):
+            return raw.data.removesuffix(_EVENT_END)
+        return (self._run_prefix or b"") + raw
 
     def unterminated(self) -> Frame | None:
         """Return None: half a message cannot be checked, and is a cut."""
@@ -232,8 +259,8 @@ class MessageSplitter(ABC):
         """
 
     @abstractmethod
-    def _append_lines(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
-        """Append the events in the payloads of messages, each as its lines.
+    def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
+        """Append the events in the payloads of messages with the last headers.
 
         Raises:
             Fatal: The stream ends here.
@@ -255,8 +282,11 @@ class MessagePassthrough:
         self._messages = 0  # before it
 
     def take_event(self, data: bytes) -> bytes:
-        """Return a read that is exactly one message."""
+        """Return the message that a read ends."""
         self._messages += 1
+        if self._held:
+            data = b"".join([*self._held, data])
+            self._held.clear()
         return data
 
     def take(self, data: bytes, unread: int = 0) -> bytes:
@@ -297,24 +327,26 @@ def _end_of(data: bytes, count: int) -> int:
 class EventMessageSplitter(MessageSplitter):
     """Cuts a stream into messages that are one event each."""
 
-    def read_only_event(
-        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> str | None:
-        payload = self._messages.payload_of(data)
-        if payload is None or prefix != self._last_line or (text := decode(payload)) is None:
-            return None
-        self._skip_event(data, prefix + payload)
-        return text
+    def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
+        return decode
+
+    def _event_of(self, payload: bytes) -> bytes:
+        return payload
 
     def _check_event_type(self, name: str) -> None:
         # Another line in the name would be another field of the event.
         if not name or _LINE_END.search(name):
             raise malformed(f"an event type of {len(name)} characters, expected a name")
         self._last_line = b"event: %b\ndata: " % name.encode()
+        self._is_on_run = self._last_line == self._run_prefix
 
-    def _append_lines(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
-        line = self._last_line
-        frames += [line + payload for payload in payloads]
+    def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
+        # Nothing at all would be taken for no event.
+        if self._is_on_run and b"" not in payloads:
+            frames += payloads
+        else:
+            line = self._last_line
+            frames += [Fragment(line + payload + _EVENT_END) for payload in payloads]
 
 
 # All 5,887 events in recordings of Bedrock have these headers, in this order.

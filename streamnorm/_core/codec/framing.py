@@ -304,17 +304,17 @@ class Splitter(Protocol):
         """Return the events that `data` completes, each once, in order."""
         ...
 
-    def read_only_event(
-        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> str | None:
-        """Return what `decode` returns for the payload of a read that is exactly one event.
+    def payload_reader(
+        self, prefix: bytes, decode: Callable[[bytes], str | None]
+    ) -> Callable[[bytes], str | None] | None:
+        """Return a function that decodes a read which ends exactly one event, without `split`.
 
-        None if the read is no such event, or `decode` returns None: then nothing changes, and
-        `split` reads the same bytes.
+        It returns None for any other read, and if `decode` returns None: then nothing changes, and
+        `split` reads the same bytes.  From now on, `split` returns events of the delta run as their
+        payloads alone.  None, and nothing changes, if events are lines.
 
         Args:
-            data: The bytes of the read.
-            prefix: What precedes the payload in the lines of such an event.
+            prefix: What precedes the payload in the lines of an event of the delta run.
             decode: Reads a payload.
         """
         ...

@@ -33,7 +33,7 @@ from streamnorm._core.failures import NOT_A_STREAM, Fatal
 from streamnorm._core.json import FAST_ERRORS, dumps, object_in
 from streamnorm._core.limits import Limits
 from streamnorm.eventstream import encode_message
-from streamnorm.sse import Frame, RawFrame, SSEDecoder
+from streamnorm.sse import Fragment, Frame, RawFrame, SSEDecoder
 
 _TYPE = re.compile(rb'\{"type":"([a-z_]{1,64})"')
 
@@ -72,48 +72,50 @@ class InvokeChunksSplitter(MessageSplitter):
         super().__init__(limits)
         self._last_start: bytes | tuple[()] = ()  # of an event, with its type
 
-    def read_only_event(
-        self, data: bytes, prefix: bytes, decode: Callable[[bytes], str | None]
-    ) -> str | None:
-        payload = self._messages.payload_of(data)
-        if payload is None or prefix != self._last_line:
-            return None
-        try:
-            event = _decode_chunk(payload).data
-        except FAST_ERRORS:
-            return None
-        if not event.startswith(self._last_start) or (text := decode(event)) is None:
-            return None
-        self._skip_event(data, prefix + event)
-        return text
+    def _decoder(self, decode: Callable[[bytes], str | None]) -> Callable[[bytes], str | None]:
+        def decode_event(payload: bytes) -> str | None:
+            try:
+                event = _decode_chunk(payload).data
+            except FAST_ERRORS:
+                return None
+            return decode(event) if event.startswith(self._last_start) else None
+
+        return decode_event
+
+    def _event_of(self, payload: bytes) -> bytes:
+        return _decode_chunk(payload).data
 
     def _check_event_type(self, name: str) -> None:
         if name != "chunk":
             raise malformed(f"an event {name!r:.64}, expected chunk")
 
-    def _append_lines(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
-        start, line = self._last_start, self._last_line
+    def _append_events(self, payloads: list[bytes], frames: list[RawFrame]) -> None:
+        start = self._last_start
         try:
             for payload in payloads:
                 event = _decode_chunk(payload).data
-                if event.startswith(start):  # nearly all events are of one type
-                    frames.append(line + event)
+                if not event.startswith(start):  # nearly all events are of one type
+                    self._read_type(event)
+                    start = self._last_start
+                if self._is_on_run:
+                    frames.append(event)
                 else:
-                    frames.append(self._lines_of(event))
-                    start, line = self._last_start, self._last_line
+                    frames.append(Fragment(self._last_line + event + b"\n\n"))
         except FAST_ERRORS as exc:
             raise malformed("a chunk that holds no event, expected base64 of JSON") from exc
 
-    def _lines_of(self, event: bytes) -> bytes:
-        """Return an event as lines, the first of which names its type."""
+    def _read_type(self, event: bytes) -> None:
+        """Read the type of an event, which its lines begin with."""
         if named := _TYPE.match(event):
-            self._last_start, self._last_line = named[0], b"event: %b\ndata: " % named[1]
-            return self._last_line + event
-        name = (_decode_type(event).type or "").encode()
-        if not name or b"\n" in name or b"\r" in name:
-            _refuse_foreign(event)
-            name = b"message"
-        return b"event: %b\ndata: %b" % (name, event)
+            self._last_start, name = named[0], named[1]
+        else:
+            self._last_start = ()
+            name = (_decode_type(event).type or "").encode()
+            if not name or b"\n" in name or b"\r" in name:
+                _refuse_foreign(event)
+                name = b"message"
+        self._last_line = b"event: %b\ndata: " % name
+        self._is_on_run = self._last_line == self._run_prefix
 
 
 def _refuse_foreign(event: bytes) -> None:

@@ -104,14 +104,12 @@ class MessageBlocks:
 
     Attributes:
         has_client_call: Whether the message contains a client tool call.
-        may_split_pairs: Whether the current payload may hold halves of surrogate pairs.
         opener: Opener of the blocks, and counter of stored bytes.
         open: The open blocks by `contentBlockIndex`.
     """
 
     def __init__(self, limits: Limits, note: Callable[[str, str], None]) -> None:
         self.has_client_call = False
-        self.may_split_pairs = False
         self.opener = BlockOpener(limits, note)
         self._note = note
         self.open: dict[int | None, OpenBlock | HeldBlock] = {}
@@ -122,10 +120,6 @@ class MessageBlocks:
     def is_empty(self) -> bool:
         """Whether no block has begun."""
         return not self.open and not self._indexes
-
-    def is_held(self, wire_index: int) -> bool:
-        """Return whether the block at an index waits for its stop."""
-        return isinstance(self.open.get(wire_index), HeldBlock)
 
     def start(self, wire_index: int | None, start: dict[str, Any], events: list[Event]) -> None:
         """Begin the block of a `contentBlockStart`.
@@ -210,7 +204,7 @@ class MessageBlocks:
         self._append_to(block, text, events)
 
     def _append_to(self, block: OpenBlock, text: str, events: list[Event]) -> None:
-        if text and (self.may_split_pairs or block.carry):
+        if text:
             text, block.carry = rejoin(block.carry, text)
         if text:
             block.has_text = True

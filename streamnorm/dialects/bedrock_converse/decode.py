@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias, Unpack
 
-from streamnorm._core.blocks import Reasoning, Text
 from streamnorm._core.codec import DecodeOptions, Decoder, read_no_json
 from streamnorm._core.events import Completed, Event, MessageStart, MessageStop, Usage, UsageUpdate
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import FAST_ERRORS, InvalidJSON, decode_any, is_object, string_of
+from streamnorm._core.json import InvalidJSON, decode_any, is_object, string_of
 from streamnorm._core.shapes import found
 from streamnorm.dialects.bedrock_converse import wire
 from streamnorm.dialects.bedrock_converse.blocks import MessageBlocks
@@ -45,37 +44,15 @@ class ConverseDecoder(Decoder):
     def __init__(self, **options: Unpack[DecodeOptions]) -> None:
         super().__init__(**options)
         self._blocks = MessageBlocks(self._limits, self.note)
-        self._delta_run = ConverseRun(self._blocks)
+        self._delta_run = self._converse_run = ConverseRun(self._blocks)
         self._has_started = False
         self._stop: _Value | None = None  # `messageStop`
         self._usage: Usage | None = None  # of `metadata`
         self._metadata: _Value = {}  # its other fields
 
     def read(self, frame: Frame, events: list[Event]) -> None:
-        if frame.event != wire.BLOCK_DELTA or self._stop is not None:
-            self._read_any(frame, events)
-            return
-        try:
-            event = wire.decode_delta(frame.data)
-        except FAST_ERRORS:
-            self._read_any(frame, events)
-            return
-        index, blocks = event.content_block_index, self._blocks
-        if blocks.is_held(index):
-            self._read_any(frame, events)
-            return
-        match event.delta:
-            case wire.Delta(str(text), None, None):
-                self._begin_message(events)
-                blocks.append_text(index, Text, text, events)
-            case wire.Delta(None, wire.ToolInput(text), None):
-                self._begin_message(events)
-                blocks.append_input(index, text, events)
-            case wire.Delta(None, None, wire.ReasoningText(text)):
-                self._begin_message(events)
-                blocks.append_text(index, Reasoning, text, events)
-            case _:
-                self._read_any(frame, events)
+        self._read(frame, events)
+        self._converse_run.expect(events)
 
     @property
     def lacks_only_terminal(self) -> bool:
@@ -90,8 +67,7 @@ class ConverseDecoder(Decoder):
 
     # Frames
 
-    def _read_any(self, frame: Frame, events: list[Event]) -> None:
-        """Read a frame other than a plain delta."""
+    def _read(self, frame: Frame, events: list[Event]) -> None:
         if (error := error_from_wire(frame)) is not None:
             raise Fatal(error)
         try:
@@ -113,10 +89,7 @@ class ConverseDecoder(Decoder):
             raise self.malformed(f"{frame.event} after messageStop, expected metadata")
         if frame.event != wire.MESSAGE_START:
             self._begin_message(events)
-        # Payloads with lone surrogates are read here, since `wire.decode_delta` rejects them.
-        self._blocks.may_split_pairs = True
         read(self, value, events)
-        self._blocks.may_split_pairs = False
 
     def _begin_message(self, events: list[Event]) -> None:
         """Start the message of a server that sends no `messageStart`, which says nothing."""

@@ -9,7 +9,7 @@ Nearly every payload of Amazon's has padding, `p`, which is no content.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -62,10 +62,22 @@ def malformed(message: str) -> Fatal:
 
 
 # A union has one member: a delta with any other field is read in full.
-class ToolInput(Struct, gc=False, forbid_unknown_fields=True):
+class TextDelta(Struct, gc=False, forbid_unknown_fields=True):
+    """A delta of text."""
+
+    text: str
+
+
+class ToolInput(Struct, gc=False, rename={"text": "input"}, forbid_unknown_fields=True):
     """A piece of a tool's input."""
 
-    input: str
+    text: str
+
+
+class ToolInputDelta(Struct, gc=False, rename={"member": "toolUse"}, forbid_unknown_fields=True):
+    """A delta of a tool's input."""
+
+    member: ToolInput
 
 
 class ReasoningText(Struct, gc=False, forbid_unknown_fields=True):
@@ -74,20 +86,31 @@ class ReasoningText(Struct, gc=False, forbid_unknown_fields=True):
     text: str
 
 
-class Delta(Struct, gc=False, rename="camel", forbid_unknown_fields=True):
-    """A delta of text, tool input or reasoning."""
+class ReasoningDelta(
+    Struct, gc=False, rename={"member": "reasoningContent"}, forbid_unknown_fields=True
+):
+    """A delta of reasoning."""
 
-    text: str | None = None
-    tool_use: ToolInput | None = None
-    reasoning_content: ReasoningText | None = None
+    member: ReasoningText
 
 
-class ContentBlockDelta(Struct, gc=False, rename="camel"):
-    """A `contentBlockDelta` with text, tool input or reasoning."""
+_Delta = TypeVar("_Delta")
+
+
+class ContentBlockDelta(Struct, Generic[_Delta], gc=False, rename="camel"):
+    """A `contentBlockDelta` with one kind of delta."""
 
     content_block_index: int
-    delta: Delta
+    delta: _Delta
 
 
-_DELTA: msgspec.json.Decoder[ContentBlockDelta] = msgspec.json.Decoder(ContentBlockDelta)
-decode_delta = _DELTA.decode
+_TEXT: msgspec.json.Decoder[ContentBlockDelta[TextDelta]] = msgspec.json.Decoder(
+    ContentBlockDelta[TextDelta]
+)
+_INPUT: msgspec.json.Decoder[ContentBlockDelta[ToolInputDelta]] = msgspec.json.Decoder(
+    ContentBlockDelta[ToolInputDelta]
+)
+_REASONING: msgspec.json.Decoder[ContentBlockDelta[ReasoningDelta]] = msgspec.json.Decoder(
+    ContentBlockDelta[ReasoningDelta]
+)
+decode_text, decode_input, decode_reasoning = _TEXT.decode, _INPUT.decode, _REASONING.decode

@@ -11,12 +11,27 @@ from support.bedrock_converse.reader import read
 from support.operation_counts import peak
 from support.streams.content import decode
 
-from streamnorm import Completed, Failed, Limits, StreamError, TextDelta
+from streamnorm import (
+    Completed,
+    Failed,
+    Limits,
+    Outcome,
+    StreamError,
+    TextDelta,
+    Transcoder,
+)
 from streamnorm.codec import EVENTSTREAM, decoder
 from streamnorm.eventstream import encode_message
 from streamnorm.sse import Frame
 
 WHOLE = b"".join((START, text(0, "It snows."), stop(0), end()))
+
+
+def pass_on(reads: list[bytes]) -> tuple[bytes, Outcome | None]:
+    """Return what a passthrough writes, and the outcome."""
+    transcoder = Transcoder("bedrock_converse", "bedrock_converse")
+    pieces = [piece for data in reads for piece in transcoder.feed(data)]
+    return b"".join([*pieces, *transcoder.close()]), transcoder.outcome
 
 
 def failure(data: bytes) -> StreamError:
@@ -101,6 +116,27 @@ def test_other_read_is_split() -> None:
         events = reader.feed(message)
     assert events == []
     assert len(reader.feed(stop(0))) == 1
+
+
+@pytest.mark.parametrize("name", ["contentBlockDelta", "newer"])
+def test_event_without_payload_is_no_event_that_passes(name: str) -> None:
+    """It was read before the one that is malformed, and behind it nothing passes."""
+    body = START + text(0, "a") + text(0, "b")
+    wrong = event("contentBlockDelta", contentBlockIndex=0, delta={"text": 1})
+    for behind in (b"", payload(name, b""), text(0, "c")):
+        written, outcome = pass_on([body + wrong + behind])
+        assert written.startswith(body)
+        assert isinstance(outcome, Failed)
+        assert read(written).error == "modelStreamErrorException"
+        assert len(read(written).events) == 3
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 200])
+def test_messages_pass_as_they_are_in_reads_of_any_size(size: int) -> None:
+    body = START + b"".join(text(0, "x" * n) for n in range(1, 30)) + stop(0) + end()
+    written, outcome = pass_on([body[n : n + size] for n in range(0, len(body), size)])
+    assert written == body
+    assert isinstance(outcome, Completed)
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=30), st.integers(1, 99))

@@ -80,6 +80,12 @@ def test_other_kinds_are_read_in_full() -> None:
     assert read_chunks("bedrock_converse", START, held, text(0, "a")).on_run[2] == 0
 
 
+def test_delta_of_another_kind_than_its_block_is_read_in_full() -> None:
+    begun = (START, text(0, "a"), tool(1) + tool_input(1, "{"), tool_input(1, "}"))
+    reading = read_chunks("bedrock_converse", *begun, tool_input(0, "x"))
+    assert reading.on_run == [0, 0, 0, 1, 0]
+
+
 def test_half_a_character_ends_the_run() -> None:
     half = payload("contentBlockDelta", b'{"contentBlockIndex":0,"delta":{"text":"\\ud83d"}}')
     rest = payload("contentBlockDelta", b'{"contentBlockIndex":0,"delta":{"text":"\\ude00"}}')
