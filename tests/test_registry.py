@@ -91,7 +91,10 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 @pytest.mark.usefixtures("mute")
 def test_missing_codec_error_lists_the_dialects_that_have_it() -> None:
     every = "openai_responses, anthropic, openai_chat, gemini, bedrock_converse"
-    read = "openai_responses, anthropic, openai_chat, gemini, gemini_interactions, bedrock_converse"
+    read = (
+        "openai_responses, anthropic, openai_chat, gemini, gemini_interactions, bedrock_converse,"
+        " ui_message_stream"
+    )
     for make, part, known in [
         (decoder, "decoder", read),
         (encoder, "encoder", f"{every}, ui_message_stream"),
@@ -118,7 +121,7 @@ def test_stream_of_a_dialect_that_is_not_read_ends_as_malformed() -> None:
     frames = frame("-- --- .-. ... .")
     message = (
         "no decoder of dialect 'morse', expected one of openai_responses, anthropic,"
-        " openai_chat, gemini, gemini_interactions, bedrock_converse"
+        " openai_chat, gemini, gemini_interactions, bedrock_converse, ui_message_stream"
     )
     for body in (frames, frames.rstrip()):
         assert decode(body, dialect=None).events == [StreamError("malformed", message)]

@@ -61,7 +61,7 @@ LACKS = {
     },
     "openai_responses": {"blocks", "tool_calls", "options"},  # the first two in `items`
     "ui_message_stream": {
-        *("decode", "blocks", "delta_run", "options", "endpoints", "body", "validate"),
+        *("options", "endpoints", "body", "validate"),
     },
 }
 

@@ -14,6 +14,7 @@ DIALECT = Dialect(
     aliases=("ai_sdk", "vercel"),
     recognises=recognises,
     is_terminal=is_terminal,
+    decoder=on_first_use("streamnorm.dialects.ui_message_stream.decode", "UIMessageDecoder"),
     encoder=on_first_use("streamnorm.dialects.ui_message_stream.encode", "UIMessageEncoder"),
     capabilities=CAPABILITIES,
 )

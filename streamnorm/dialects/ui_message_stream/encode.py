@@ -38,6 +38,7 @@ from streamnorm._core.events import (
     TextDelta,
 )
 from streamnorm._core.json import dumps
+from streamnorm._core.limits import OBJECT_BYTES, text_bytes
 from streamnorm._core.text import Signed, TextBuffer
 from streamnorm.dialects.ui_message_stream import wire
 from streamnorm.dialects.ui_message_stream.capabilities import CAPABILITIES
@@ -95,6 +96,7 @@ class UIMessageEncoder(Encoder):
         self._open: dict[int, _WrittenBlock] = {}
         self._next_id = 0
         self._sources = 0
+        self._call_ids: set[str] = set()
 
     def delta_writer(self, index: int) -> Callable[[str], bytes]:
         block = self._open[index]
@@ -137,10 +139,10 @@ class UIMessageEncoder(Encoder):
                 return self._start_call(event.index, call)
             case RedactedReasoning() as block:
                 return self._write_redacted(block)
-            case ServerToolResult() as block:
-                return chunk(server_result_to_wire(block))
-            case ToolResult() as block:
-                return result_to_wire(block)
+            case ServerToolResult(id, kind) as block:
+                return self._call_of_result(id, kind) + chunk(server_result_to_wire(block))
+            case ToolResult(id) as block:
+                return self._call_of_result(id, block.name or "tool") + result_to_wire(block)
             case Image() | Document() as block:
                 return chunk(file_to_wire(block))
             case _ as block:
@@ -156,12 +158,28 @@ class UIMessageEncoder(Encoder):
         return chunk({"type": f"{kind}-start", "id": id})
 
     def _start_call(self, index: int, call: Chunk) -> bytes:
+        self._add_call_id(call["toolCallId"])
         fields = dumps({"type": "tool-input-delta", "toolCallId": call["toolCallId"]})
         head = b'data: %b,"inputTextDelta":' % fields[:-1]
         self._open[index] = _WrittenBlock(
             "tool-input", "", head, call=call, arguments=TextBuffer("", self._stored)
         )
         return chunk({"type": "tool-input-start", **call})
+
+    def _call_of_result(self, id: str, name: str) -> bytes:
+        """Return the call of a result, if none of its id was written.
+
+        The client fails at the result of an unknown call.  OpenAI's results of a shell name an id
+        that their call has beside its own.
+        """
+        if id in self._call_ids:
+            return b""
+        self._add_call_id(id)
+        return input_to_wire({"toolCallId": id, "toolName": name, "providerExecuted": True}, "")
+
+    def _add_call_id(self, id: str) -> None:
+        self._stored.add(text_bytes(id) + OBJECT_BYTES)
+        self._call_ids.add(id)
 
     def _write_redacted(self, block: RedactedReasoning) -> bytes:
         id, self._next_id = f"{self._next_id}:0", self._next_id + 1

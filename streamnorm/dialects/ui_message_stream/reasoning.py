@@ -14,11 +14,11 @@ from streamnorm._core.json import clean, is_object, string_of
 from streamnorm._core.text import Signed
 from streamnorm.dialects.ui_message_stream.wire import OWN
 
-_ANTHROPIC, _OPENAI, _GEMINI = "anthropic", "openai", "gemini"
+_ANTHROPIC, _OPENAI, _GEMINI = "anthropic", "openai", "google"
 # Vertex AI's provider writes the same field under its own name.
 _GOOGLE = ("google", "vertex", "googleVertex")
 _PYDANTIC = "pydantic_ai"
-_ISSUERS = {"google": _GEMINI, "google-gla": _GEMINI, "google-vertex": _GEMINI}
+_ISSUERS = {"google-gla": _GEMINI, "google-vertex": _GEMINI}
 
 
 def signature_to_wire(signed: Signed) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import base64
 import re
 from typing import Any
 
-from streamnorm._core.blocks import Document, Image, ServerToolResult, Text, ToolResult
-from streamnorm._core.json import compact, dumps, is_json
+from streamnorm._core.blocks import Document, Image, ServerToolResult, Text, ToolResult, file_block
+from streamnorm._core.json import clean, compact, dumps, is_json, is_object
 from streamnorm.dialects.ui_message_stream.wire import Chunk, chunk
 
 BROKEN = "the arguments of the call are no JSON"
@@ -70,7 +70,7 @@ def result_from_wire(id: str, output: Any) -> ToolResult:
     if isinstance(output, str):
         return ToolResult(id, (Text(output),))
     text = compact(output)
-    return ToolResult(id, (Text(text),), value=text if isinstance(output, dict) else None)
+    return ToolResult(id, (Text(text),), value=text if is_object(output) else None)
 
 
 def file_to_wire(file: Image | Document) -> Chunk:
@@ -82,3 +82,14 @@ def file_to_wire(file: Image | Document) -> Chunk:
             data = base64.b64encode(data.encode("utf-8", "replace")).decode()
         url = f"data:{media_type};base64,{data}"
     return {"type": "file", "url": url or "", "mediaType": media_type}
+
+
+def file_from_wire(media_type: str, url: str) -> Image | Document | None:
+    """Return the image or document of a `file`; None if no block has its type."""
+    kind = clean(media_type)
+    if not url.startswith("data:"):
+        return file_block(kind, None, clean(url))
+    head, comma, data = url.partition(",")
+    if not comma or not head.endswith(";base64"):
+        return None
+    return file_block(kind, clean(data), None)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from streamnorm._core.events import StreamError
 from streamnorm._core.failures import Fatal
-from streamnorm._core.json import dumps
+from streamnorm._core.json import FAST_ERRORS, compact, dumps
 from streamnorm._core.shapes import found
 
 DIALECT = "ui_message_stream"
@@ -49,3 +52,54 @@ def text_field(value: Chunk, name: str) -> str:
 def malformed(message: str) -> Fatal:
     """Return the error that ends a stream which violates its protocol."""
     return Fatal(StreamError("malformed", message))
+
+
+# Only these have structs: nearly every chunk of a stream is one of them.
+class TextDelta(Struct, gc=False, tag="text-delta"):
+    """A piece of a text."""
+
+    id: str
+    delta: str
+    providerMetadata: Any = None  # noqa: N815 - the protocol's
+
+
+class ReasoningDelta(Struct, gc=False, tag="reasoning-delta"):
+    """A piece of reasoning."""
+
+    id: str
+    delta: str
+    providerMetadata: Any = None  # noqa: N815 - the protocol's
+
+
+class InputDelta(Struct, gc=False, tag="tool-input-delta"):
+    """A piece of the input of a call."""
+
+    toolCallId: str  # noqa: N815 - the protocol's
+    inputTextDelta: str  # noqa: N815 - the protocol's
+
+
+class _Input(Struct):
+    input: msgspec.Raw
+
+
+_DELTA: msgspec.json.Decoder[TextDelta | ReasoningDelta | InputDelta] = msgspec.json.Decoder(
+    TextDelta | ReasoningDelta | InputDelta
+)
+decode_delta = _DELTA.decode
+_INPUT: msgspec.json.Decoder[_Input] = msgspec.json.Decoder(_Input)
+
+DELTA_TEXT_FIELDS = frozenset({"delta", "inputTextDelta"})
+"""Fields whose text may end in half a surrogate pair."""
+
+
+def input_text(data: str, value: object) -> str:
+    """Return the JSON text of `input`, byte for byte.
+
+    Args:
+        data: The chunk.
+        value: Its decoded `input`.
+    """
+    try:
+        return bytes(_INPUT.decode(data).input).decode()
+    except FAST_ERRORS:  # a lone surrogate
+        return compact(value)

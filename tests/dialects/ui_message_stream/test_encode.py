@@ -172,14 +172,24 @@ def test_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> None:
     block = ServerToolCall("s", "web_search", kind="server_tool_use")
     first, _, last = call('{"q":1}', block)
     assert first["providerExecuted"] is last["providerExecuted"] is True
+
+
+def test_result_of_an_unknown_call_follows_a_call_which_the_client_needs() -> None:
     result = ServerToolResult("s", "web_search_tool_result", [{"url": "u"}])
     assert middle(BlockStart(0, result), BlockStop(0)) == [
+        {
+            "type": "tool-input-available",
+            "toolCallId": "s",
+            "toolName": "web_search_tool_result",
+            "providerExecuted": True,
+            "input": {},
+        },
         {
             "type": "tool-output-available",
             "toolCallId": "s",
             "output": [{"url": "u"}],
             "providerExecuted": True,
-        }
+        },
     ]
 
 
@@ -193,12 +203,13 @@ def test_tool_of_the_provider_says_so_on_every_chunk_of_the_call() -> None:
 )
 def test_result_of_a_tool_of_the_application(result: ToolResult, fields: dict[str, Any]) -> None:
     chunk = {"type": "tool-output-available", "toolCallId": "c", **fields}
-    assert middle(BlockStart(0, result), BlockStop(0)) == [chunk]
+    start = [BlockStart(0, ToolCall("c", "f")), BlockStop(0)]
+    assert middle(*start, BlockStart(1, result), BlockStop(1))[2:] == [chunk]
 
 
 def test_failed_result_is_an_output_error() -> None:
     block = ToolResult("c", (Text("no"),), is_error=True)
-    assert middle(BlockStart(0, block), BlockStop(0)) == [
+    assert middle(BlockStart(0, block), BlockStop(0))[1:] == [
         {"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}
     ]
 
@@ -209,7 +220,7 @@ def test_failed_result_is_an_output_error() -> None:
         ("anthropic", None, {"anthropic": {"signature": "s"}}),
         ("openai", None, {"openai": {"reasoningEncryptedContent": "s"}}),
         ("openai", "rs", {"openai": {"itemId": "rs", "reasoningEncryptedContent": "s"}}),
-        ("gemini", None, {"google": {"thoughtSignature": "s"}}),
+        ("google", None, {"google": {"thoughtSignature": "s"}}),
         ("xai", "i", {"streamnorm": {"signature": "s", "issuer": "xai", "id": "i"}}),
         (None, None, {"streamnorm": {"signature": "s"}}),
     ],
@@ -227,7 +238,7 @@ def test_signature_stands_at_the_end_of_its_part(
 
 
 def test_signature_of_a_call_stands_on_its_last_chunk() -> None:
-    signed = SignatureDelta(0, "s", "gemini")
+    signed = SignatureDelta(0, "s", "google")
     chunks = middle(BlockStart(0, ToolCall("c", "f")), JSONDelta(0, "{}"), signed, BlockStop(0))
     assert chunks[-1]["providerMetadata"] == {"google": {"thoughtSignature": "s"}}
 

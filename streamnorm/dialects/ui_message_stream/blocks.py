@@ -1,0 +1,425 @@
+"""The open parts of a message, and its calls: from chunks to unified events.
+
+Text and reasoning are found by their `id`, calls by their `toolCallId`.  An id of a text is free
+again after its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from streamnorm._core.blocks import (
+    Block,
+    Reasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from streamnorm._core.codec import BlockOpener, Delta
+from streamnorm._core.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Event,
+    JSONDelta,
+    ReasoningDelta,
+    SignatureDelta,
+    TextDelta,
+)
+from streamnorm._core.json import InvalidJSON, clean, decode_any, rejoin
+from streamnorm._core.limits import OBJECT_BYTES, Limits, text_bytes
+from streamnorm.dialects.ui_message_stream.citations import citation_from_wire
+from streamnorm.dialects.ui_message_stream.reasoning import redacted_from_wire, signature_from_wire
+from streamnorm.dialects.ui_message_stream.tool_calls import (
+    BROKEN,
+    file_from_wire,
+    result_from_wire,
+)
+from streamnorm.dialects.ui_message_stream.wire import (
+    Chunk,
+    input_text,
+    malformed,
+    text_field,
+)
+
+PartKind: TypeAlias = Literal["text", "reasoning"]
+
+# Summaries of one item are numbered so (`@ai-sdk/openai`).
+_SUMMARY = re.compile(r"(.*):([0-9]{1,6})", re.DOTALL)
+_CALL_FIELDS = ("type", "toolCallId", "toolName", "providerExecuted", "input", "errorText")
+
+
+class OpenPart(Struct):
+    """A text or reasoning that grows.
+
+    Attributes:
+        kind: Its kind.
+        delta: Empty delta of its block; None until the block has started.
+        metadata: Last `providerMetadata`.
+        carry: High surrogate at the end of the last delta.
+        extra: Fields of its start that no unified one stands for.
+        part: Number of the summary.
+    """
+
+    kind: PartKind
+    delta: Delta | None = None
+    metadata: object = None
+    carry: str = ""
+    extra: dict[str, Any] | None = None
+    part: int = 0
+
+
+class Call(Struct):
+    """A tool call.
+
+    Attributes:
+        delta: Empty delta of its block.
+        by_provider: Whether the provider executes it.
+        name: Name of the tool.
+        step: Number of its step.
+        fragments: Its arguments so far.
+        stored_bytes: Bytes counted for the arguments.
+        carry: High surrogate at the end of the last delta.
+        is_open: Whether its block is open.
+        has_result: Whether its final result has come.
+    """
+
+    delta: JSONDelta
+    by_provider: bool
+    name: str
+    step: int
+    fragments: list[str] = field(default_factory=list)
+    stored_bytes: int = 0
+    carry: str = ""
+    is_open: bool = True
+    has_result: bool = False
+
+
+class MessageBlocks:
+    """The open parts and the calls of one message.
+
+    Args:
+        limits: Bounds on blocks, calls and stored bytes.
+        note: Called with each deviation that is accepted.
+
+    Attributes:
+        opener: Opener of the blocks, and counter of stored bytes.
+        open: The open parts by kind and id.
+        calls: The last call of each `toolCallId`.
+        step: Number of the current step: an id of a call may be used again in a later one.
+        ended: A reasoning that has ended, unless the next chunk starts its next summary: its
+            id without the number, the number, and the part.
+    """
+
+    def __init__(self, limits: Limits, note: Callable[[str, str], None]) -> None:
+        self.opener = BlockOpener(limits, note)
+        self.open: dict[tuple[PartKind, str], OpenPart] = {}
+        self.calls: dict[str, Call] = {}
+        self.step = 0
+        self._has_unanswered_call = False  # whose id was used again
+        self.ended: tuple[str, int, OpenPart] | None = None
+        self._limits = limits
+        self._note = note
+
+    @property
+    def awaits_client(self) -> bool:
+        """Whether a call of the client has no result."""
+        return self._has_unanswered_call or any(map(_awaits_client, self.calls.values()))
+
+    # Text and reasoning
+
+    def start_part(self, kind: PartKind, value: Chunk, events: list[Event]) -> None:
+        """Open the part of a `text-start` or `reasoning-start`.
+
+        Raises:
+            Fatal: Its id is that of an open part, or a limit is exceeded.
+        """
+        id = text_field(value, "id")
+        self.opener.check_names(id)
+        if (kind, id) in self.open:
+            raise malformed(f"{kind}-start of an open id, expected another id")
+        if kind == "reasoning" and self._continue_summary(id, value):
+            return
+        self.flush(events)
+        metadata = value.get("providerMetadata")
+        extra = {name: item for name, item in value.items() if name not in ("type", "id")}
+        part = self.open[kind, id] = OpenPart(kind, metadata=metadata, extra=extra or None)
+        # Whether reasoning is redacted is known by its first text, or at its end.
+        if kind == "text":
+            self._start_block(part, events)
+
+    def _continue_summary(self, id: str, value: Chunk) -> bool:
+        summary = _SUMMARY.fullmatch(id)
+        if self.ended is None or summary is None:
+            return False
+        stem, number, part = self.ended
+        if summary[1] != stem or int(summary[2]) <= number or part.delta is None:
+            return False
+        self.ended = None
+        part.part = int(summary[2])
+        part.delta = ReasoningDelta(part.delta.index, "", part.part)
+        part.metadata = value.get("providerMetadata") or part.metadata
+        self.open["reasoning", id] = part
+        return True
+
+    def append(
+        self, kind: PartKind, id: str, text: str, metadata: object, events: list[Event]
+    ) -> None:
+        """Add a `text-delta` or `reasoning-delta` to its part.
+
+        Raises:
+            Fatal: No part of the id is open, as for the client.
+        """
+        self.flush(events)
+        part = self.open.get((kind, id))
+        if part is None:
+            raise malformed(f"{kind}-delta of no open id, expected a {kind}-start before it")
+        if metadata is not None:
+            part.metadata = metadata
+        text, part.carry = rejoin(part.carry, text)
+        if text:
+            delta = part.delta or self._start_block(part, events)
+            events.append(_extended(delta, text))
+
+    def end_part(self, kind: PartKind, value: Chunk, events: list[Event]) -> None:
+        """Close the part of a `text-end` or `reasoning-end`."""
+        self.flush(events)
+        id = text_field(value, "id")
+        part = self.open.pop((kind, id), None)
+        if part is None:
+            raise malformed(f"{kind}-end of no open id, expected a {kind}-start before it")
+        part.metadata = value.get("providerMetadata") or part.metadata
+        summary = _SUMMARY.fullmatch(id) if kind == "reasoning" else None
+        if summary is None or _is_signed(part.metadata):
+            self._stop_part(part, events)
+        else:
+            self._emit_carry(part, events)
+            self.ended = summary[1], int(summary[2]), part
+
+    def flush(self, events: list[Event]) -> None:
+        """Stop the reasoning that has ended: no summary of it follows."""
+        if self.ended is not None:
+            part, self.ended = self.ended[2], None
+            self._stop_part(part, events)
+
+    def cite(self, value: Chunk, events: list[Event]) -> bool:
+        """Append the citation of a source; False if no text is open that it could belong to."""
+        texts = [part for part in self.open.values() if part.kind == "text"]
+        if not texts or texts[-1].delta is None:
+            return False
+        events.append(CitationDelta(texts[-1].delta.index, citation_from_wire(value)))
+        return True
+
+    def _start_block(self, part: OpenPart, events: list[Event]) -> Delta:
+        block = Text() if part.kind == "text" else Reasoning()
+        extra = part.extra
+        if extra is not None and _is_signed(extra.get("providerMetadata")):
+            extra = {name: item for name, item in extra.items() if name != "providerMetadata"}
+        index = self.opener.open(block, events, extra=extra)
+        part.delta = TextDelta(index, "") if part.kind == "text" else ReasoningDelta(index, "")
+        return part.delta
+
+    def _stop_part(self, part: OpenPart, events: list[Event]) -> None:
+        redacted = redacted_from_wire(part.metadata) if part.kind == "reasoning" else None
+        self._emit_carry(part, events)
+        if part.delta is None and redacted is not None:
+            self.add_whole(redacted, events)
+            return
+        delta = part.delta or self._start_block(part, events)
+        signed = signature_from_wire(part.metadata)
+        if signed is not None:
+            events.append(SignatureDelta(delta.index, *signed))
+        events.append(BlockStop(delta.index))
+        if redacted is not None:
+            self.add_whole(redacted, events)
+
+    def _emit_carry(self, part: OpenPart, events: list[Event]) -> None:
+        if part.carry:
+            text, part.carry = clean(part.carry), ""
+            events.append(_extended(part.delta or self._start_block(part, events), text))
+
+    # Calls
+
+    def start_call(self, value: Chunk, events: list[Event]) -> Call:
+        """Open the call of a chunk that names its tool.
+
+        Raises:
+            Fatal: The call has no name, its id was used before, or a limit is exceeded.
+        """
+        self.flush(events)
+        id, name = clean(text_field(value, "toolCallId")), clean(text_field(value, "toolName"))
+        before = self.calls.get(id)
+        if before is not None and (before.step == self.step or before.is_open):
+            raise malformed("second call of one id in a step, expected another id")
+        self._has_unanswered_call |= before is not None and _awaits_client(before)
+        by_provider = value.get("providerExecuted") is True
+        extra = {key: item for key, item in value.items() if key not in _CALL_FIELDS}
+        if _is_signed(extra.get("providerMetadata")):
+            del extra["providerMetadata"]
+        block = ServerToolCall(id, name, kind=name) if by_provider else ToolCall(id, name)
+        self.opener.store(text_bytes(id) + text_bytes(name) + OBJECT_BYTES)
+        index = self.opener.open(block, events, extra=extra)
+        call = self.calls[id] = Call(JSONDelta(index, ""), by_provider, name, self.step)
+        return call
+
+    def append_input(self, id: str, text: str, events: list[Event]) -> None:
+        """Add a `tool-input-delta` to its call.
+
+        Raises:
+            Fatal: The call is not open, or a limit is exceeded.
+        """
+        self.flush(events)
+        call = self.calls.get(id)
+        if call is None or not call.is_open:
+            raise malformed("tool-input-delta of no open call, expected its start before it")
+        text, call.carry = rejoin(call.carry, text)
+        if text:
+            self.store_input(call, text)
+            events.append(JSONDelta(call.delta.index, text))
+
+    def store_input(self, call: Call, text: str) -> None:
+        """Store a fragment of the arguments, which the end of the call repeats."""
+        size = text_bytes(text) + OBJECT_BYTES
+        self.opener.store(size)
+        call.stored_bytes += size
+        call.fragments.append(text)
+
+    def complete_call(self, value: Chunk, data: str, events: list[Event]) -> None:
+        """Close the call of a `tool-input-available` or `tool-input-error`.
+
+        Args:
+            value: The chunk.
+            data: Its JSON text.
+            events: The list to append to.
+
+        Raises:
+            Fatal: The input is missing, or another one than the deltas had.
+        """
+        self.flush(events)
+        if "input" not in value:
+            raise malformed(f"{value['type']} without an input, expected one")
+        call = self.calls.get(clean(text_field(value, "toolCallId")))
+        if call is None or not call.is_open:
+            call = self.start_call(value, events)
+        elif value.get("providerExecuted") is True and not call.by_provider:
+            # The client would already have been asked to execute it.
+            raise malformed("providerExecuted at the end of a call alone, expected at its start")
+        is_error = value["type"] == "tool-input-error"
+        self._settle_input(call, value["input"], data, is_text=is_error, events=events)
+        signed = signature_from_wire(value.get("providerMetadata"))
+        if signed is not None and not call.by_provider:
+            events.append(SignatureDelta(call.delta.index, *signed))
+        self._stop_call(call, events)
+        error = clean(text_field(value, "errorText")) if is_error else BROKEN
+        if error != BROKEN:
+            id = clean(text_field(value, "toolCallId"))
+            call.has_result = True
+            failed = ServerToolResult(id, call.name, error)
+            block = ToolResult(id, (Text(error),), is_error=True)
+            self.add_whole(failed if call.by_provider else block, events)
+
+    def _settle_input(
+        self, call: Call, value: object, data: str, *, is_text: bool, events: list[Event]
+    ) -> None:
+        """Append the input unless deltas had it, with which it must agree."""
+        streamed = "".join(call.fragments)
+        if not streamed:
+            text = clean(value) if is_text and isinstance(value, str) else input_text(data, value)
+            if text:
+                self.store_input(call, text)
+                events.append(JSONDelta(call.delta.index, text))
+        elif value not in (streamed, self._json_of(streamed)):
+            raise malformed("input other than that of the deltas, expected the same")
+
+    def _json_of(self, text: str) -> object:
+        try:
+            # White space alone is no input, as no text is.
+            return decode_any(text.strip() or "{}", max_depth=self._limits.max_json_depth)
+        except InvalidJSON:
+            return text
+
+    def _stop_call(self, call: Call, events: list[Event]) -> None:
+        if call.carry:
+            events.append(JSONDelta(call.delta.index, clean(call.carry)))
+        call.is_open, call.carry, call.fragments = False, "", []
+        self.opener.stored.release(call.stored_bytes)
+        events.append(BlockStop(call.delta.index))
+
+    def add_output(self, value: Chunk, events: list[Event]) -> bool:
+        """Append the result of a call; False if another one of it follows.
+
+        Raises:
+            Fatal: There is no such call, as for the client.
+        """
+        self.flush(events)
+        id = clean(text_field(value, "toolCallId"))
+        call = self.calls.get(id)
+        if call is None:
+            raise malformed("output of an unknown call, expected its start before it")
+        if call.is_open:
+            self._note("missing_block_stop", "tool call")
+            self._stop_call(call, events)
+        if value.get("preliminary") is True or call.has_result:
+            return False
+        if value["type"] == "tool-output-error":
+            error = clean(text_field(value, "errorText"))
+            block = ToolResult(id, (Text(error),), is_error=True)
+        elif value["type"] == "tool-output-denied":
+            block = ToolResult(id, (Text("Tool call execution denied."),), is_error=True)
+        elif "output" not in value:
+            raise malformed("tool-output-available without an output, expected one")
+        else:
+            block = result_from_wire(id, value["output"])
+        output: object = value.get("output", value.get("errorText"))
+        # Google executes some calls of functions itself, which only the result says.
+        by_provider = call.by_provider or value.get("providerExecuted") is True
+        call.has_result = True
+        result = ServerToolResult(id, call.name, output) if by_provider else block
+        self.add_whole(result, events)
+        return True
+
+    # Whole blocks, and the end
+
+    def add_file(self, value: Chunk, events: list[Event]) -> bool:
+        """Append the image or document of a `file`; False if no block has its type."""
+        block = file_from_wire(text_field(value, "mediaType"), text_field(value, "url"))
+        if block is None:
+            return False
+        self.add_whole(block, events)
+        return True
+
+    def add_whole(self, block: Block, events: list[Event]) -> None:
+        """Append a block that is complete at its start."""
+        index = self.opener.next_index()
+        events += [BlockStart(index, block), BlockStop(index)]
+
+    def finish(self, events: list[Event]) -> None:
+        """Close all that is open at the end of the message."""
+        self.flush(events)
+        for part in self.open.values():
+            self._note("missing_block_stop", part.kind)
+            self._stop_part(part, events)
+        for call in self.calls.values():
+            if call.is_open:
+                self._note("unfinished_arguments", "tool call")
+                self._stop_call(call, events)
+
+
+def _extended(delta: Delta, text: str) -> Delta:
+    if isinstance(delta, ReasoningDelta):
+        return ReasoningDelta(delta.index, text, delta.part)
+    return TextDelta(delta.index, text)
+
+
+def _awaits_client(call: Call) -> bool:
+    return not call.by_provider and not call.has_result
+
+
+def _is_signed(metadata: object) -> bool:
+    return signature_from_wire(metadata) is not None or redacted_from_wire(metadata) is not None

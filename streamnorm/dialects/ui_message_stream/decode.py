@@ -1,0 +1,269 @@
+"""Decoder of the UI message stream: frames and the message level.
+
+npm `ai` 7.0.173, `src/ui/process-ui-message-stream.ts` (read 2026-11-23), the reducer of
+`useChat`.  `blocks.py` reads the parts.  The client takes a stream that ends without `finish`
+for success; here it is cut, since `[DONE]` proves only that the server closed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias, Unpack
+
+from streamnorm._core.codec import DONE, DecodeOptions, Decoder, read_no_json
+from streamnorm._core.events import (
+    Completed,
+    Event,
+    MessageStart,
+    MessageStop,
+    StreamError,
+    Usage,
+    UsageUpdate,
+)
+from streamnorm._core.failures import Fatal, find_error
+from streamnorm._core.json import (
+    FAST_ERRORS,
+    InvalidJSON,
+    clean,
+    decode_any,
+    is_object,
+    string_of,
+)
+from streamnorm._core.shapes import found
+from streamnorm.dialects.ui_message_stream import wire
+from streamnorm.dialects.ui_message_stream.blocks import MessageBlocks, PartKind
+from streamnorm.dialects.ui_message_stream.delta_run import UIMessageRun
+from streamnorm.dialects.ui_message_stream.errors import error_from_wire
+from streamnorm.dialects.ui_message_stream.opaque import chunk_from_wire
+from streamnorm.dialects.ui_message_stream.stop_reasons import (
+    ERROR,
+    INTERRUPTED,
+    stop_reason_from_wire,
+)
+from streamnorm.dialects.ui_message_stream.usage import usage_from_wire
+from streamnorm.sse import Frame
+
+_Value: TypeAlias = dict[str, Any]
+
+
+class UIMessageDecoder(Decoder):
+    """Decoder of the UI message stream.
+
+    Args:
+        options: See `Decoder`.
+    """
+
+    dialect = wire.DIALECT
+
+    def __init__(self, **options: Unpack[DecodeOptions]) -> None:
+        super().__init__(**options)
+        self._blocks = MessageBlocks(self._limits, self.note)
+        self._delta_run = UIMessageRun(self._blocks)
+        self._id: str | None = None  # None before the start
+        self._usage = Usage()
+        self._has_step = False
+        self._blocks_before_step = 0
+
+    def read(self, frame: Frame, events: list[Event]) -> None:
+        try:
+            chunk = wire.decode_delta(frame.data)
+        except FAST_ERRORS:
+            self._read_any(frame, events)
+            return
+        self._begin_message(events)
+        if isinstance(chunk, wire.InputDelta):
+            self._blocks.append_input(chunk.toolCallId, chunk.inputTextDelta, events)
+            return
+        kind: PartKind = "text" if isinstance(chunk, wire.TextDelta) else "reasoning"
+        self._blocks.append(kind, chunk.id, chunk.delta, chunk.providerMetadata, events)
+
+    def may_end_with(self, frame: Frame, value: Any) -> bool:
+        if not is_object(value):
+            return frame.data.startswith(DONE)
+        return value.get("type") in ("finish", "error", "abort")
+
+    def read_done(self, events: list[Event]) -> None:
+        pass  # `finish` is the end
+
+    # Chunks
+
+    def _read_any(self, frame: Frame, events: list[Event]) -> None:
+        """Read a chunk other than a plain delta."""
+        data = frame.data
+        try:
+            value = decode_any(
+                data, max_depth=self._limits.max_json_depth, pieces=wire.DELTA_TEXT_FIELDS
+            )
+        except InvalidJSON as problem:
+            read_no_json(self, frame, problem, events)
+            return
+        if not is_object(value):
+            raise self.malformed(f"chunk is {found(value)}, expected an object")
+        kind = string_of(value, "type")
+        if not kind:
+            raise Fatal(find_error(value) or StreamError("malformed", "chunk without a type"))
+        if kind == "error":
+            raise Fatal(error_from_wire(value))
+        if kind != "start":
+            self._begin_message(events)
+        read = self._READERS.get(kind)
+        if read is None:
+            self._blocks.flush(events)
+            self._add_opaque(value, events)
+        else:
+            read(self, value, data, events)
+
+    def _add_opaque(self, value: _Value, events: list[Event]) -> None:
+        self._blocks.opener.check_names(string_of(value, "type"))
+        events.append(chunk_from_wire(value))
+
+    def _begin_message(self, events: list[Event]) -> None:
+        if self._id is None:
+            self._id = ""
+            self.note("missing_start", "message")
+            events.append(MessageStart())
+
+    def _start(self, value: _Value, _: str, events: list[Event]) -> None:
+        id = clean(string_of(value, "messageId"))
+        if self._id is not None:
+            # The client begins a second message.
+            if id not in ("", self._id):
+                raise self.malformed("start of another message, expected one message")
+            self.note("repeated_message_start", "message")
+            return
+        metadata = value.get("messageMetadata")
+        rest: _Value = dict(metadata) if is_object(metadata) else {}
+        model = rest.pop("model", None)
+        model = clean(model) if isinstance(model, str) else ""
+        self._blocks.opener.check_names(id, model)
+        self._blocks.opener.seed = (id, model)
+        self._id = id
+        extra = {"messageMetadata": rest} if rest else None
+        events.append(MessageStart(id, model, extra))
+        self._read_usage(metadata, events)
+
+    def _start_step(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.flush(events)
+        self._blocks_before_step = self._blocks.opener.blocks
+        if self._has_step:  # another call of the model
+            self._blocks.step += 1
+            self._add_opaque(value, events)
+        self._has_step = True
+
+    def _finish_step(self, _value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.flush(events)
+
+    def _reset_step(self, _value: _Value, _: str, _events: list[Event]) -> None:
+        # Events that were returned cannot be taken back.
+        if self._blocks.opener.blocks > self._blocks_before_step:
+            message = "the server withdrew a part of its answer"
+            raise Fatal(StreamError("upstream", message, code="reset-step", retryable=True))
+
+    def _text_start(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.start_part("text", value, events)
+
+    def _text_delta(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._append("text", value, events)
+
+    def _text_end(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.end_part("text", value, events)
+
+    def _reasoning_start(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.start_part("reasoning", value, events)
+
+    def _reasoning_delta(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._append("reasoning", value, events)
+
+    def _reasoning_end(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.end_part("reasoning", value, events)
+
+    def _append(self, kind: PartKind, value: _Value, events: list[Event]) -> None:
+        id, text = wire.text_field(value, "id"), wire.text_field(value, "delta")
+        self._blocks.append(kind, id, text, value.get("providerMetadata"), events)
+
+    def _input_start(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.start_call(value, events)
+
+    def _input_delta(self, value: _Value, _: str, events: list[Event]) -> None:
+        id = clean(wire.text_field(value, "toolCallId"))
+        self._blocks.append_input(id, wire.text_field(value, "inputTextDelta"), events)
+
+    def _input_end(self, value: _Value, data: str, events: list[Event]) -> None:
+        self._blocks.complete_call(value, data, events)
+
+    def _output(self, value: _Value, _: str, events: list[Event]) -> None:
+        if not self._blocks.add_output(value, events):
+            self._add_opaque(value, events)
+
+    def _source(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.flush(events)
+        if not self._blocks.cite(value, events):
+            self._add_opaque(value, events)
+
+    def _file(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.flush(events)
+        if not self._blocks.add_file(value, events):
+            self._add_opaque(value, events)
+
+    def _metadata(self, value: _Value, _: str, events: list[Event]) -> None:
+        self._blocks.flush(events)
+        self._read_usage(value.get("messageMetadata"), events)
+        self._add_opaque(value, events)
+
+    def _read_usage(self, metadata: object, events: list[Event]) -> None:
+        counts = metadata.get("usage") if is_object(metadata) else None
+        usage = usage_from_wire(counts) if is_object(counts) else None
+        if usage is not None:
+            self._blocks.opener.store_usage(usage.extra)
+            self._usage = usage
+            events.append(UsageUpdate(usage))
+
+    # The end
+
+    def _abort(self, value: _Value, _: str, _events: list[Event]) -> None:
+        reason = clean(string_of(value, "reason"))
+        message = f"the answer was aborted: {reason}" if reason else "the answer was aborted"
+        raise Fatal(StreamError("truncated", message, code="abort"))
+
+    def _finish(self, value: _Value, _: str, events: list[Event]) -> None:
+        raw = string_of(value, "finishReason")
+        if raw == INTERRUPTED:
+            raise Fatal(StreamError("truncated", "the answer was interrupted", code=raw))
+        if raw == ERROR:
+            raise Fatal(StreamError("upstream", "the answer failed", code=raw))
+        self._blocks.finish(events)
+        metadata = value.get("messageMetadata")
+        self._read_usage(metadata, events)
+        rest: _Value = dict(metadata) if is_object(metadata) else {}
+        rest.pop("usage", None)
+        reason = stop_reason_from_wire(raw, has_open_call=self._blocks.awaits_client)
+        extra = {"messageMetadata": rest} if rest else None
+        events.append(MessageStop(reason, clean(raw) or None, extra=extra))
+        self.outcome = Completed(reason, self._usage)
+
+    _READERS: ClassVar[dict[str, Callable[[UIMessageDecoder, _Value, str, list[Event]], None]]] = {
+        "start": _start,
+        "start-step": _start_step,
+        "finish-step": _finish_step,
+        "reset-step": _reset_step,
+        "text-start": _text_start,
+        "text-delta": _text_delta,
+        "text-end": _text_end,
+        "reasoning-start": _reasoning_start,
+        "reasoning-delta": _reasoning_delta,
+        "reasoning-end": _reasoning_end,
+        "tool-input-start": _input_start,
+        "tool-input-delta": _input_delta,
+        "tool-input-available": _input_end,
+        "tool-input-error": _input_end,
+        "tool-output-available": _output,
+        "tool-output-error": _output,
+        "tool-output-denied": _output,
+        "source-url": _source,
+        "source-document": _source,
+        "file": _file,
+        "reasoning-file": _file,
+        "message-metadata": _metadata,
+        "abort": _abort,
+        "finish": _finish,
+    }
