@@ -86,6 +86,7 @@ class Call(Struct):
         fragments: Its arguments so far.
         stored_bytes: Bytes counted for the arguments.
         carry: High surrogate at the end of the last delta.
+        metadata: `providerMetadata` of its start, until its end.
         is_open: Whether its block is open.
         has_result: Whether its final result has come.
     """
@@ -97,6 +98,7 @@ class Call(Struct):
     fragments: list[str] = field(default_factory=list)
     stored_bytes: int = 0
     carry: str = ""
+    metadata: object = None
     is_open: bool = True
     has_result: bool = False
 
@@ -266,6 +268,7 @@ class MessageBlocks:
         self.opener.store(text_bytes(id) + text_bytes(name) + OBJECT_BYTES)
         index = self.opener.open(block, events, extra=extra)
         call = self.calls[id] = Call(JSONDelta(index, ""), by_provider, name, self.step)
+        call.metadata = value.get("providerMetadata")
         return call
 
     def append_input(self, id: str, text: str, events: list[Event]) -> None:
@@ -312,7 +315,8 @@ class MessageBlocks:
             raise malformed("providerExecuted at the end of a call alone, expected at its start")
         is_error = value["type"] == "tool-input-error"
         self._settle_input(call, value["input"], data, is_text=is_error, events=events)
-        signed = signature_from_wire(value.get("providerMetadata"))
+        signed = signature_from_wire(value.get("providerMetadata") or call.metadata)
+        call.metadata = None
         if signed is not None and not call.by_provider:
             events.append(SignatureDelta(call.delta.index, *signed))
         self._stop_call(call, events)

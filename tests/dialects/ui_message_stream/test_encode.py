@@ -24,6 +24,7 @@ from streamnorm import (
     Reasoning,
     ReasoningDelta,
     RedactedReasoning,
+    Refusal,
     ServerToolCall,
     ServerToolResult,
     SignatureDelta,
@@ -360,3 +361,17 @@ def test_error_before_the_stream_is_a_plain_sentence() -> None:
 
 def test_other_model_is_named_in_place_of_the_one_that_answered() -> None:
     assert written([START], model="mine")[0]["messageMetadata"] == {"model": "mine"}
+
+
+def test_fast_writer_writes_what_the_slow_one_does() -> None:
+    for block, delta in ((Text(), TextDelta(0, "a")), (ToolCall("c", "f"), JSONDelta(0, "1"))):
+        writer = encoder("ui_message_stream")
+        for event in (START, BlockStart(0, block)):
+            writer.encode(event)
+        text = delta.text if isinstance(delta, TextDelta) else delta.partial_json
+        assert writer.delta_writer(0)(text) == writer.encode(delta)
+
+
+def test_block_that_the_projection_withholds_is_refused() -> None:
+    with pytest.raises(AssertionError, match="Refusal passed the projection"):
+        encoder("ui_message_stream").render(BlockStart(0, Refusal()))

@@ -1,0 +1,505 @@
+"""What is read of each chunk; expectations by the reducer of `ai` 7.0.173."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streamnorm import (
+    BlockStart,
+    BlockStop,
+    Citation,
+    CitationDelta,
+    Completed,
+    Document,
+    Event,
+    Failed,
+    Image,
+    JSONDelta,
+    Limits,
+    MessageStart,
+    MessageStop,
+    Opaque,
+    Reasoning,
+    ReasoningDelta,
+    RedactedReasoning,
+    ServerToolCall,
+    ServerToolResult,
+    SignatureDelta,
+    StreamError,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    Truncated,
+    Usage,
+    UsageUpdate,
+    detect,
+)
+from streamnorm.codec import Decoder, decoder
+from streamnorm.dialects.ui_message_stream.detect import is_terminal, recognises
+from streamnorm.dialects.ui_message_stream.stop_reasons import stop_reason_from_wire
+from streamnorm.sse import Frame
+
+UI = "ui_message_stream"
+START = {"type": "start", "messageId": "m"}
+STEP = {"type": "start-step"}
+FINISH = {"type": "finish", "finishReason": "stop"}
+PM = {"anthropic": {"signature": "s"}}
+
+
+def read(*chunks: Any, **options: Any) -> tuple[list[Event], Decoder]:
+    reader = decoder(UI, **options)
+    frames = [each if isinstance(each, str) else json.dumps(each) for each in chunks]
+    events = reader.feed(b"".join(b"data: %b\n\n" % frame.encode() for frame in frames))
+    return events + reader.close(), reader
+
+
+def middle(*chunks: Any) -> list[Event]:
+    """Return the events between the start and the end of a complete message."""
+    events, reader = read(START, STEP, *chunks, FINISH, "[DONE]")
+    assert isinstance(reader.outcome, Completed), reader.outcome
+    return events[1:-1]
+
+
+def failure(*chunks: Any, **options: Any) -> StreamError:
+    events, reader = read(START, STEP, *chunks, **options)
+    assert isinstance(reader.outcome, Failed | Truncated)
+    assert isinstance(events[-1], StreamError)
+    return events[-1]
+
+
+def start(kind: str, id: str = "0", **fields: Any) -> dict[str, Any]:
+    return {"type": f"{kind}-start", "id": id, **fields}
+
+
+def delta(kind: str, text: str, id: str = "0", **fields: Any) -> dict[str, Any]:
+    return {"type": f"{kind}-delta", "id": id, "delta": text, **fields}
+
+
+def end(kind: str, id: str = "0", **fields: Any) -> dict[str, Any]:
+    return {"type": f"{kind}-end", "id": id, **fields}
+
+
+def tool(kind: str, id: str = "c", **fields: Any) -> dict[str, Any]:
+    named = {"toolName": "f"} if kind.startswith("input") and kind != "input-delta" else {}
+    return {"type": f"tool-{kind}", "toolCallId": id, **named, **fields}
+
+
+def test_message_with_text_and_usage() -> None:
+    metadata = {"usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5, "x": 1}, "a": 1}
+    finish = {**FINISH, "messageMetadata": metadata}
+    begin = {**START, "messageMetadata": {"model": "gpt", "b": 2}}
+    events, reader = read(
+        begin, STEP, start("text"), delta("text", "Hi"), delta("text", "!"), end("text"),
+        {"type": "finish-step"}, finish, "[DONE]",
+    )  # fmt: skip
+    usage = Usage(3, 2, extra={"x": 1})
+    assert events == [
+        MessageStart("m", "gpt", {"messageMetadata": {"b": 2}}),
+        BlockStart(0, Text()),
+        TextDelta(0, "Hi"),
+        TextDelta(0, "!"),
+        BlockStop(0),
+        UsageUpdate(usage),
+        MessageStop("end_turn", "stop", extra={"messageMetadata": {"a": 1}}),
+    ]
+    assert reader.outcome == Completed("end_turn", usage)
+
+
+def test_start_is_optional_and_may_be_repeated() -> None:
+    events, reader = read(start("text"), end("text"), START, FINISH)
+    assert events[0] == MessageStart()
+    assert isinstance(reader.outcome, Failed)
+    events, reader = read(START, START, {"type": "start"}, FINISH)
+    assert [note.kind for note in reader.notes] == ["repeated_message_start"]
+    assert events == [MessageStart("m"), MessageStop("end_turn", "stop")]
+    assert read({"type": "start", "messageMetadata": {"usage": {"x": 1}}})[0][0].extra
+
+
+def test_missing_start_is_a_note() -> None:
+    events, reader = read(start("text"), end("text"), {"type": "finish"})
+    assert events[-1] == MessageStop("end_turn")
+    assert [note.kind for note in reader.notes] == ["missing_start"]
+
+
+def test_ids_are_free_again_after_their_end() -> None:
+    chunks = (start("text"), end("text"), start("text"), delta("text", "b"), end("text"))
+    assert middle(*chunks)[2:] == [BlockStart(1, Text()), TextDelta(1, "b"), BlockStop(1)]
+
+
+def test_signature_stands_in_the_last_metadata() -> None:
+    assert middle(
+        start("reasoning"), delta("reasoning", "t"),
+        delta("reasoning", "", providerMetadata=PM), end("reasoning"),
+    ) == [
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "t"),
+        SignatureDelta(0, "s", "anthropic"),
+        BlockStop(0),
+    ]  # fmt: skip
+    signed = start("text", providerMetadata={"google": {"thoughtSignature": "g"}})
+    assert middle(signed, end("text")) == [
+        BlockStart(0, Text()),
+        SignatureDelta(0, "g", "google"),
+        BlockStop(0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "signed"),
+    [
+        ({"openai": {"itemId": "i", "reasoningEncryptedContent": "e"}}, ("e", "openai", "i")),
+        ({"vertex": {"thoughtSignature": "g"}}, ("g", "google", None)),
+        ({"streamnorm": {"signature": "s", "issuer": "xai", "id": "i"}}, ("s", "xai", "i")),
+        (
+            {"pydantic_ai": {"signature": "s", "provider_name": "google-gla", "id": "i"}},
+            ("s", "google", "i"),
+        ),
+    ],
+)
+def test_signatures_of_every_issuer(metadata: Any, signed: tuple[Any, ...]) -> None:
+    found = middle(
+        start("reasoning"), delta("reasoning", "t"), end("reasoning", providerMetadata=metadata)
+    )
+    assert found[2] == SignatureDelta(0, *signed)
+
+
+def test_redacted_reasoning_is_a_block_of_its_own() -> None:
+    metadata = {"anthropic": {"redactedData": "d"}}
+    redacted = RedactedReasoning("d", "anthropic")
+    whole = [BlockStart(0, redacted), BlockStop(0)]
+    assert middle(start("reasoning", providerMetadata=metadata), end("reasoning")) == whole
+    found = middle(
+        start("reasoning"), delta("reasoning", "t"), end("reasoning", providerMetadata=metadata)
+    )
+    assert found[-2:] == [BlockStart(1, redacted), BlockStop(1)]
+
+
+def test_numbered_reasoning_is_one_block_of_summaries() -> None:
+    chunks = (
+        start("reasoning", "r:0"), delta("reasoning", "a", "r:0"), end("reasoning", "r:0"),
+        start("reasoning", "r:1"), delta("reasoning", "b", "r:1"), delta("reasoning", "c", "r:1"),
+        end("reasoning", "r:1", providerMetadata=PM),
+    )  # fmt: skip
+    assert middle(*chunks) == [
+        BlockStart(0, Reasoning()),
+        ReasoningDelta(0, "a"),
+        ReasoningDelta(0, "b", 1),
+        ReasoningDelta(0, "c", 1),
+        SignatureDelta(0, "s", "anthropic"),
+        BlockStop(0),
+    ]
+    apart = (
+        start("reasoning", "r:0"),
+        end("reasoning", "r:0"),
+        start("reasoning", "x"),
+        end("reasoning", "x"),
+    )
+    assert [type(event) for event in middle(*apart)] == [BlockStart, BlockStop] * 2
+    other = (
+        *chunks[:3],
+        start("reasoning", "q:1"),
+        end("reasoning", "q:1"),
+        start("text"),
+        end("text"),
+    )
+    assert [event.index for event in middle(*other) if isinstance(event, BlockStart)] == [0, 1, 2]
+    assert middle(*chunks[:3], start("text"), delta("text", "x"), end("text"))[2] == BlockStop(0)
+
+
+def test_call_in_deltas_and_whole() -> None:
+    assert middle(
+        tool("input-start", dynamic=True),
+        tool("input-delta", inputTextDelta='{"a"'),
+        tool("input-delta", inputTextDelta=":1}"),
+        tool(
+            "input-available",
+            input={"a": 1},
+            providerMetadata={"google": {"thoughtSignature": "g"}},
+        ),
+    ) == [
+        BlockStart(0, ToolCall("c", "f"), extra={"dynamic": True}),
+        JSONDelta(0, '{"a"'),
+        JSONDelta(0, ":1}"),
+        SignatureDelta(0, "g", "google"),
+        BlockStop(0),
+    ]
+    chunk = '{"type":"tool-input-available","toolCallId":"c","toolName":"f","input":{"n": 1.50}}'
+    assert middle(chunk)[1] == JSONDelta(0, '{"n": 1.50}')
+    lone = chunk.replace("1.50", '"\\ud800"')
+    assert middle(lone)[1] == JSONDelta(0, '{"n":"\ufffd"}')
+
+
+def test_call_of_the_client_ends_with_tool_use_until_it_has_a_result() -> None:
+    call = tool("input-available", input={})
+    events, _ = read(START, call, FINISH)
+    assert events[-1] == MessageStop("tool_use", "stop")
+    events, _ = read(START, call, tool("output-available", output="ok"), FINISH)
+    assert events[-3:-1] == [BlockStart(1, ToolResult("c", (Text("ok"),))), BlockStop(1)]
+    assert events[-1] == MessageStop("end_turn", "stop")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "result"),
+    [
+        (
+            tool("output-available", output={"a": 1}),
+            ToolResult("c", (Text('{"a":1}'),), value='{"a":1}'),
+        ),
+        (tool("output-available", output=[1]), ToolResult("c", (Text("[1]"),))),
+        (tool("output-error", errorText="no"), ToolResult("c", (Text("no"),), is_error=True)),
+        (
+            tool("output-denied"),
+            ToolResult("c", (Text("Tool call execution denied."),), is_error=True),
+        ),
+    ],
+)
+def test_results(chunk: Any, result: ToolResult) -> None:
+    assert middle(tool("input-available", input={}), chunk)[-2] == BlockStart(1, result)
+
+
+def test_preliminary_and_repeated_results_are_opaque() -> None:
+    call = tool("input-start"), tool("output-available", output=1, preliminary=True)
+    found = middle(*call, tool("output-available", output=2), tool("output-available", output=3))
+    assert [type(event) for event in found] == [
+        *(BlockStart, BlockStop, Opaque, BlockStart, BlockStop, Opaque),
+    ]
+
+
+def test_tool_of_the_provider() -> None:
+    by_provider = {"providerExecuted": True}
+    found = middle(
+        tool("input-available", input={}, **by_provider),
+        tool("output-available", output=[1], **by_provider),
+    )
+    assert found[0] == BlockStart(0, ServerToolCall("c", "f", kind="f"))
+    assert found[3] == BlockStart(1, ServerToolResult("c", "f", [1]))
+
+
+def test_error_of_an_input_is_a_failed_result() -> None:
+    found = middle(tool("input-error", input='{"a', errorText="bad"))
+    assert found[1:4] == [
+        JSONDelta(0, '{"a'),
+        BlockStop(0),
+        BlockStart(1, ToolResult("c", (Text("bad"),), is_error=True)),
+    ]
+    ours = "the arguments of the call are no JSON"
+    deltas = tool("input-start"), tool("input-delta", inputTextDelta='{"a')
+    assert len(middle(*deltas, tool("input-error", input='{"a', errorText=ours))) == 3
+    found = middle(tool("input-error", input={}, errorText="bad", providerExecuted=True))
+    assert found[-2] == BlockStart(1, ServerToolResult("c", "f", "bad"))
+    assert middle(tool("input-error", input="", errorText="bad"))[1] == BlockStop(0)
+
+
+def test_id_of_a_call_may_be_used_again_in_a_later_step() -> None:
+    call = tool("input-available", input={})
+    found = middle(call, STEP, call, tool("output-available", output="x"))
+    assert [event.index for event in found if isinstance(event, BlockStart)] == [0, 1, 2]
+    events, _ = read(START, STEP, call, STEP, call, tool("output-available", output=1), FINISH)
+    assert events[-1] == MessageStop("tool_use", "stop")
+
+
+def test_sources_cite_the_open_text() -> None:
+    own = {
+        "streamnorm": {
+            "kind": "web",
+            "citedText": "q",
+            "startIndex": 0,
+            "endIndex": 1,
+            "extra": {"a": 1},
+        }
+    }
+    url = {"type": "source-url", "sourceId": "1", "url": "u"}
+    page = {"type": "source-document", "sourceId": "1", "mediaType": "x/y", "title": "T"}
+    found = middle(
+        start("text"), {**url, "title": "T", "providerMetadata": own},
+        {**url, "providerMetadata": {"openai": {}}}, page,
+        {**page, "providerMetadata": {"streamnorm": {"untitled": True}}}, end("text"), url,
+    )  # fmt: skip
+    assert found[1:5] == [
+        CitationDelta(0, Citation("web", "u", "T", "q", 0, 1, {"a": 1})),
+        CitationDelta(0, Citation("source-url", "u", extra={"providerMetadata": {"openai": {}}})),
+        CitationDelta(0, Citation("source-document", title="T")),
+        CitationDelta(0, Citation("source-document")),
+    ]
+    assert isinstance(found[-1], Opaque)
+
+
+def test_files() -> None:
+    def file(media_type: str, url: str) -> Any:
+        return {"type": "file", "url": url, "mediaType": media_type}
+
+    found = middle(
+        file("image/png", "data:image/png;base64,AA=="), file("application/pdf", "https://a"),
+        file("audio/wav", "data:audio/wav;base64,AA=="), file("image/png", "data:,x"),
+    )  # fmt: skip
+    assert found[0] == BlockStart(0, Image("image/png", "AA=="))
+    assert found[2] == BlockStart(1, Document("application/pdf", None, "https://a"))
+    assert [type(event) for event in found[4:]] == [Opaque, Opaque]
+
+
+def test_other_chunks_are_opaque() -> None:
+    metadata = {"type": "message-metadata", "messageMetadata": {"usage": {"outputTokens": 1}}}
+    assert middle({"type": "data-x", "data": 1}, STEP, metadata, {"type": "reset-step"}) == [
+        Opaque(UI, "data-x", '{"type":"data-x","data":1}'),
+        Opaque(UI, "start-step", '{"type":"start-step"}'),
+        UsageUpdate(Usage(output_tokens=1)),
+        Opaque(UI, "message-metadata", json.dumps(metadata).replace(" ", "")),
+    ]
+
+
+def test_halves_of_a_character_are_joined() -> None:
+    found = middle(
+        start("text"), '{"type":"text-delta","id":"0","delta":"\\ud83d"}',
+        '{"type":"text-delta","id":"0","delta":"\\ude00"}', end("text"),
+        start("reasoning", "r:0"), '{"type":"reasoning-delta","id":"r:0","delta":"\\ud83d"}',
+        end("reasoning", "r:0"), tool("input-start"),
+        '{"type":"tool-input-delta","toolCallId":"c","inputTextDelta":"\\ud83d"}',
+        tool("input-error", input="", errorText="e"),
+    )  # fmt: skip
+    assert [e for e in found if isinstance(e, TextDelta | ReasoningDelta | JSONDelta)] == [
+        TextDelta(0, "\U0001f600"),
+        ReasoningDelta(1, "\ufffd"),
+        JSONDelta(2, "\ufffd"),
+    ]
+
+
+def test_open_parts_are_closed_at_the_end() -> None:
+    events, reader = read(START, start("text"), tool("input-start"), FINISH)
+    assert events[-1] == MessageStop("tool_use", "stop")
+    assert [note.kind for note in reader.notes] == ["missing_block_stop", "unfinished_arguments"]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [delta("text", "x")],
+        [end("reasoning")],
+        [start("text"), start("text")],
+        [{"type": "text-start"}],
+        [tool("input-delta", inputTextDelta="x")],
+        [tool("input-start"), tool("input-start")],
+        [tool("input-available")],
+        [tool("input-start"), tool("input-available", input={}, providerExecuted=True)],
+        [
+            tool("input-start"),
+            tool("input-delta", inputTextDelta="[1]"),
+            tool("input-available", input=[2]),
+        ],
+        [tool("output-available", output=1)],
+        [tool("input-available", input={}), tool("output-available")],
+        [{"type": "start", "messageId": "other"}],
+        ["[]"],
+        ["{"],
+        ["{}"],
+    ],
+)
+def test_stream_that_the_client_fails_at_is_malformed(chunks: list[Any]) -> None:
+    assert failure(*chunks).kind == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kind", "message"),
+    [
+        ({"type": "error", "errorText": "boom"}, "upstream", "boom"),
+        ({"error": {"message": "boom"}}, "upstream", "boom"),
+        ({"type": "abort"}, "truncated", "the answer was aborted"),
+        ({"type": "abort", "reason": "stop"}, "truncated", "the answer was aborted: stop"),
+        (
+            {"type": "finish", "finishReason": "interrupted"},
+            "truncated",
+            "the answer was interrupted",
+        ),
+        ({"type": "finish", "finishReason": "error"}, "upstream", "the answer failed"),
+    ],
+)
+def test_failures(chunk: Any, kind: str, message: str) -> None:
+    found = failure(chunk)
+    assert (found.kind, found.message) == (kind, message)
+
+
+def test_withdrawn_step_fails_the_stream() -> None:
+    assert failure(start("text"), {"type": "reset-step"}).code == "reset-step"
+
+
+def test_done_without_finish_is_a_cut() -> None:
+    assert failure(start("text"), end("text"), "[DONE]").kind == "truncated"
+
+
+def test_end_needs_no_blank_line() -> None:
+    reader = decoder(UI)
+    events = reader.feed(b'data: {"type":"start"}\n\ndata: {"type":"finish"}')
+    assert (events + reader.close())[-1] == MessageStop("end_turn")
+    assert isinstance(reader.outcome, Completed)
+    cut = decoder(UI)
+    cut.feed(b'data: {"type":"start"}\n\ndata: [DONE]')
+    assert cut.close()[-1].kind == "truncated"  # type: ignore[union-attr]  # a StreamError
+
+
+def test_stored_input_is_bounded() -> None:
+    limits = Limits(max_accumulated_bytes=2000)
+    pieces = [tool("input-delta", inputTextDelta="x" * 40)] * 60
+    assert failure(tool("input-start"), *pieces, limits=limits).kind == "too_large"
+
+
+def test_run_reads_what_the_full_reading_reads() -> None:
+    found = middle(
+        start("text"), delta("text", "a"), delta("text", "b"),
+        delta("text", "c", providerMetadata=PM), delta("text", "d", "0"), delta("text", ""),
+        end("text"), tool("input-start"), tool("input-delta", inputTextDelta="{"),
+        tool("input-delta", inputTextDelta=""), tool("input-delta", inputTextDelta="}"),
+        tool("input-available", input={}),
+    )  # fmt: skip
+    assert [e for e in found if isinstance(e, TextDelta | JSONDelta)] == [
+        *(TextDelta(0, text) for text in "abcd"),
+        *(JSONDelta(1, text) for text in "{}"),
+    ]
+
+
+def test_frames_are_recognised_by_their_type() -> None:
+    known = decoder(None)
+    assert known.feed(b'data: {"type":"start"}\n\n') == [MessageStart()]
+    for data in ('{"type":"text-start"}', '{"type":"data-x"}', '{"type":"finish"}'):
+        assert detect(Frame("message", data)) == UI
+    assert detect(Frame("message", '{"type":"image"}')) is None
+    assert detect(Frame("message", '{"type":"error","errorText":"no"}')) is not None
+    assert detect(Frame("message", "{")) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [("[DONE]", True), ('{"type":"finish"}', True), ('{"type":"start"}', False), ("{", False)],
+)
+def test_terminal_is_finish_or_done(data: str, expected: bool) -> None:
+    assert is_terminal(Frame("message", data)) is expected
+
+
+def test_error_is_recognised_by_its_text() -> None:
+    assert recognises(Frame("message", '{"type":"error","errorText":"no"}'))
+    assert not recognises(Frame("message", '{"type":"error","message":"no"}'))
+
+
+def test_open_call_decides_between_the_reasons() -> None:
+    assert stop_reason_from_wire("length", has_open_call=True) == "max_tokens"
+    assert stop_reason_from_wire("tool-calls", has_open_call=False) == "end_turn"
+
+
+def test_delta_after_an_end_that_may_continue_is_read_in_full() -> None:
+    found = middle(
+        start("text"), delta("text", "a"), start("reasoning", "r:0"), end("reasoning", "r:0"),
+        delta("text", "b"), end("text"),
+    )  # fmt: skip
+    assert [e for e in found if isinstance(e, TextDelta)] == [TextDelta(0, "a"), TextDelta(0, "b")]
+
+
+def test_signature_at_the_start_of_a_call_holds_to_its_end() -> None:
+    start = tool("input-start", providerMetadata={"google": {"thoughtSignature": "g"}})
+    assert middle(start, tool("input-available", input={})) == [
+        BlockStart(0, ToolCall("c", "f")),
+        JSONDelta(0, "{}"),
+        SignatureDelta(0, "g", "google"),
+        BlockStop(0),
+    ]
