@@ -20,7 +20,7 @@ from msgspec import Struct
 from streamnorm._core.errors import LocalProtocolError, UnrecordedRequest
 from streamnorm.asgi.exchange import Exchange, Receive, Scope, Send, open_exchange
 from streamnorm.http.headers import reason_of
-from streamnorm.recording.exchange import Playback, Responder, WireRequest
+from streamnorm.recording.format import Playback, Responder, WireRequest
 from streamnorm.recording.library import ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recorder import Recorder

@@ -18,9 +18,8 @@ from streamnorm._core.errors import RecordingError, UnrecordedRequest, did_you_m
 from streamnorm.cli import console
 
 if TYPE_CHECKING:
-    from streamnorm.recording.exchange import Playback, Responder, WireRequest
     from streamnorm.recording.faults import Fault
-    from streamnorm.recording.format import End
+    from streamnorm.recording.format import End, Playback, Responder, WireRequest
 
 
 _STATUSES = {0: "ended by SIGTERM", 2: "wrong usage", 130: "ended by Ctrl-C"}

@@ -1,4 +1,4 @@
-"""The file format of a recording: one exchange as a body and its companions.
+"""Exchanges in memory, and their files: a body and its companions.
 
 `NAME.sse` is the exact body of a stream after content decoding, so that framing bugs
 reproduce, a person can read it, and `curl -N … > x.sse` is already a recording.  A body
@@ -50,18 +50,22 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
+from typing import Annotated, Any, BinaryIO, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from streamnorm._core.codec.endpoints import Cloud
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import RecordingError, did_you_mean
 from streamnorm._core.json import FAST_ERRORS, compact, too_deep
 from streamnorm._core.limits import Limits
 from streamnorm._registry import DIALECTS, FRAMINGS
+
+PlaybackEnd: TypeAlias = Literal["eof", "reset", "timeout"]
+"""How a playback ends: completely, by a broken connection, or by silence."""
 
 End: TypeAlias = Literal["eof", "reset", "timeout", "aborted", "incomplete"]
 """How a body ended."""
@@ -83,6 +87,83 @@ CONTENT_TYPES: dict[Suffix, str] = {
     ".body.bin": "application/octet-stream",
 }
 """Content type of a body by the suffix of its file."""
+
+
+class WireRequest(Struct, frozen=True):
+    """A request as it was sent, credentials included: it must never be stored or shown.
+
+    Attributes:
+        method: HTTP method.
+        url: The whole URL.
+        headers: Pairs of name and value, in order; a name may occur twice.
+        body: The whole body; None if it is not compared or recorded, as an upload.
+    """
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = b""
+
+    def __repr__(self) -> str:
+        return f"WireRequest({self.method!r}, …)"
+
+
+class Step(Struct, frozen=True, gc=False):
+    """One chunk of a body.
+
+    Attributes:
+        delay_s: Recorded seconds since the chunk before; divided by the speed.
+        data: The bytes.
+        stall_s: Seconds that a fault adds before the chunk.  At speed 0 no time passes: they
+            only decide whether the reader would have timed out.
+    """
+
+    delay_s: float
+    data: bytes
+    stall_s: float = 0.0
+
+
+class Playback(Struct, frozen=True):
+    """The answer to one request.
+
+    Attributes:
+        status: HTTP status.
+        headers: Headers by lower-case name.
+        steps: The chunks of the body.
+        end: How the body ends after the last chunk.
+        dialect: Name of the dialect; None if unknown.
+        framing: How events stand in the body, if it is a stream.
+        cloud: Cloud that answers, in whose form its errors are; None for the vendor.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    steps: tuple[Step, ...]
+    end: PlaybackEnd = "eof"
+    dialect: str | None = None
+    framing: Framing = SSE
+    cloud: Cloud | None = None
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        return b"".join([step.data for step in self.steps])
+
+
+class Responder(Protocol):
+    """Answers requests from recordings or a script.
+
+    Transports, the ASGI application and the command line's server pass requests to it.  Its
+    methods may be called from several threads.
+    """
+
+    def respond(self, request: WireRequest, /) -> Playback:
+        """Return the answer to a request.
+
+        Raises:
+            UnrecordedRequest: There is none.
+        """
+        ...
 
 
 class RecordedRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

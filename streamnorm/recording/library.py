@@ -16,9 +16,15 @@ from msgspec import Struct, structs
 
 from streamnorm._core.errors import RecordingError, UnrecordedRequest
 from streamnorm.http.urls import detect_url, dialect_of_url
-from streamnorm.recording.exchange import Playback, Responder, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
-from streamnorm.recording.format import CONTENT_TYPES, RecordedRequest, split_name
+from streamnorm.recording.format import (
+    CONTENT_TYPES,
+    Playback,
+    RecordedRequest,
+    Responder,
+    WireRequest,
+    split_name,
+)
 from streamnorm.recording.matching import (
     diff_requests,
     mask_secrets,

@@ -10,7 +10,7 @@ from typing import Self
 import anyio
 
 from streamnorm._core.errors import StreamnormError
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.format import Playback, PlaybackEnd, Step
 
 # `time.sleep` raises OverflowError for an infinite or very long time.
 _LONGEST_SLEEP_S = 86400.0

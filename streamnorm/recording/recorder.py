@@ -18,7 +18,6 @@ from streamnorm._core.codec.framing import SSE
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.limits import Limits
 from streamnorm.http.urls import dialect_of_url, path_of, server_of
-from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     MAX_STATUS,
     MIN_STATUS,
@@ -26,6 +25,7 @@ from streamnorm.recording.format import (
     End,
     RecordedRequest,
     RecordedResponse,
+    WireRequest,
     content_type_of,
     create_file,
     create_part,

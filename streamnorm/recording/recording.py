@@ -22,14 +22,16 @@ from streamnorm._core.limits import Limits
 from streamnorm._core.messages import Message
 from streamnorm.codec import decoder
 from streamnorm.http.urls import dialect_of_url
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.format import (
     CONTENT_TYPES,
     Companion,
+    Playback,
+    PlaybackEnd,
     Provenance,
     RecordedRead,
     RecordedRequest,
     RecordedResponse,
+    Step,
     Suffix,
     decode_companion,
     framing_name,

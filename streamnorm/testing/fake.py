@@ -17,8 +17,8 @@ from streamnorm._core.messages import Message
 from streamnorm._registry import encoder, lookup
 from streamnorm._upstream.requests import asks_for_usage
 from streamnorm.http.urls import detect_url, path_of
-from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import FaultQueue, ReplayFault
+from streamnorm.recording.format import Playback, WireRequest
 from streamnorm.recording.recording import Recording
 from streamnorm.recording.secrets.credentials import is_secret_header
 from streamnorm.testing.script import (

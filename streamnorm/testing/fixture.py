@@ -11,8 +11,7 @@ from uuid import uuid4
 import pytest
 
 from streamnorm._core.errors import RecordingError
-from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import split_name
+from streamnorm.recording.format import WireRequest, split_name
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder, RecordingWriter
 from streamnorm.recording.recording import Recording

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from streamnorm._core.errors import LocalProtocolError
-from streamnorm.recording.exchange import Playback
+from streamnorm.recording.format import Playback
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recording import Rechunk, Recording
 

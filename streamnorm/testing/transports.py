@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from streamnorm._core.errors import UnrecordedRequest
-from streamnorm.recording.exchange import Responder
+from streamnorm.recording.format import Responder
 from streamnorm.recording.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from streamnorm._core.json import compact
 from streamnorm._core.losses import Loss
 from streamnorm._registry import encoder, lookup
 from streamnorm._transcoder import Transcoder
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.format import Playback, PlaybackEnd, Step
 from streamnorm.recording.recording import Recording
 from streamnorm.validation import validate_request
 

@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType, TracebackType
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 
 # A larger request is an upload, and not compared.
 MAX_REQUEST_BYTES = 64 * 1024 * 1024

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Self, Unpack
 
-from streamnorm.recording.exchange import Playback, Responder
+from streamnorm.recording.format import Playback, Responder
 from streamnorm.recording.library import Library, ReplayOptions, open_responder
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
 from streamnorm.recording.recording import Recording

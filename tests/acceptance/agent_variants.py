@@ -19,8 +19,8 @@ from streamnorm import (
     TextDelta,
     ToolCall,
 )
-from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults.fault import Fault
+from streamnorm.recording.format import Playback
 from streamnorm.testing import faults
 
 __all__ = ["VARIANTS", "Variant"]

@@ -36,7 +36,7 @@ from streamnorm import (
 from streamnorm.asgi import ReplayApp
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording
-from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.recording.format import Playback, WireRequest
 from streamnorm.validation import validate
 
 pytestmark = [pytest.mark.anyio, pytest.mark.on_asyncio]

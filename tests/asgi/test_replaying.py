@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from streamnorm.asgi import ReplayApp
 from streamnorm.recording import UnrecordedRequest
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step, WireRequest
+from streamnorm.recording.format import Playback, PlaybackEnd, Step, WireRequest
 
 pytestmark = pytest.mark.anyio
 

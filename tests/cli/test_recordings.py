@@ -17,8 +17,7 @@ from support.http.tls import Authority
 from streamnorm.asgi import ReplayApp
 from streamnorm.cli import main
 from streamnorm.recording import RecordedRequest, RecordedResponse, Recording
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step, WireRequest
-from streamnorm.recording.format import Companion
+from streamnorm.recording.format import Companion, Playback, PlaybackEnd, Step, WireRequest
 
 STEPS = tuple(Step(0, data) for data in CHUNKS)
 BODY = b"".join(CHUNKS)

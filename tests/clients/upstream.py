@@ -25,8 +25,8 @@ from streamnorm import (
 )
 from streamnorm._core.accumulate import message_events
 from streamnorm.asgi import ReplayApp
-from streamnorm.recording.exchange import Playback, Step, WireRequest
 from streamnorm.recording.faults import FaultQueue
+from streamnorm.recording.format import Playback, Step, WireRequest
 from streamnorm.recording.recording import find_cut_points, split_at
 from streamnorm.testing import FakeProvider, FakeRequest, faults
 

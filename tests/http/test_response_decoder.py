@@ -13,7 +13,7 @@ from support.http.families import URL, recorded_in
 from support.streams.mutations import chunked
 
 from streamnorm.recording import Recording
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.recorder import Recorder
 from streamnorm.transports.recorded import decoding_writer
 

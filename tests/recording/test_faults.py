@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from streamnorm.recording import faults
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
 from streamnorm.recording.faults import Fault
+from streamnorm.recording.format import Playback, PlaybackEnd, Step
 from streamnorm.sse import Frame
 
 HEAD = {"content-type": "text/event-stream", "x-request-id": "r1"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamnorm.recording import faults
-from streamnorm.recording.exchange import Playback, Step
+from streamnorm.recording.format import Playback, Step
 
 HEAD = {"content-type": "text/event-stream", "x-request-id": "r1"}
 CHUNK = b'data: {"object":"chat.completion.chunk","choices":[]}\n\n'

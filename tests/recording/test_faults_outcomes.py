@@ -11,8 +11,8 @@ from streamnorm import Completed, Event, Failed, Outcome, Truncated
 from streamnorm._core.gate import Gate
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording, faults
-from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults import Fault
+from streamnorm.recording.format import Playback
 
 COMPLETE = [
     recording

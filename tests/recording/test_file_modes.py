@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamnorm.recording import Recording
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.importing.har import export_har
 from streamnorm.recording.recorder import Recorder
 

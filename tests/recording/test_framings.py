@@ -19,9 +19,8 @@ from streamnorm.recording import (
     UnrecordedRequest,
     faults,
 )
-from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import Fault
-from streamnorm.recording.format import Companion, RecordedRead
+from streamnorm.recording.format import Companion, Playback, RecordedRead, WireRequest
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder
 

@@ -22,8 +22,7 @@ from support.recording.libraries import (
 )
 
 from streamnorm.recording import Recording, RecordingError, UnrecordedRequest
-from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
+from streamnorm.recording.format import Companion, Playback, RecordedRequest, RecordedResponse, Step
 from streamnorm.recording.library import Library, open_responder
 
 

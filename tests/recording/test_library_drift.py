@@ -18,7 +18,7 @@ from support.recording.libraries import (
     write_script,
 )
 
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.library import DriftWarning, Library
 
 

@@ -10,7 +10,7 @@ import pytest
 from trio.testing import MockClock
 
 from streamnorm.recording import player
-from streamnorm.recording.exchange import Playback, PlaybackEnd, Step
+from streamnorm.recording.format import Playback, PlaybackEnd, Step
 from streamnorm.recording.player import (
     Pace,
     PlaybackReset,

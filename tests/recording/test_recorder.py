@@ -16,8 +16,7 @@ from msgspec import structs
 
 from streamnorm import Abandoned, Completed, Truncated
 from streamnorm.recording import Recording, RecordingError
-from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import End, RecordedRead
+from streamnorm.recording.format import End, RecordedRead, WireRequest
 from streamnorm.recording.library import Library
 from streamnorm.recording.recorder import Recorder
 
@@ -315,7 +314,7 @@ class TestBadDisk:
     def test_full_disk_leaves_an_incomplete_recording(self, tmp_path: Path, room: int) -> None:
         code = """
             import resource, sys
-            from streamnorm.recording.exchange import WireRequest
+            from streamnorm.recording.format import WireRequest
             from streamnorm.recording.recorder import Recorder
 
             recorder = Recorder(sys.argv[1])
@@ -353,7 +352,7 @@ def test_memory_does_not_grow_with_the_body(tmp_path: Path) -> None:
     """Neither bytes nor reads pile up: 40 MB in reads of 100 bytes."""
     code = """
         import resource, sys
-        from streamnorm.recording.exchange import WireRequest
+        from streamnorm.recording.format import WireRequest
         from streamnorm.recording.recorder import Recorder
 
         writer = Recorder(sys.argv[1]).start(WireRequest("GET", "https://api.example.com/v1/x"))

@@ -19,8 +19,7 @@ from streamnorm import (
     UnknownDialect,
 )
 from streamnorm.recording import RecordedRequest, RecordedResponse, Recording, RecordingError
-from streamnorm.recording.exchange import Step
-from streamnorm.recording.format import Companion, End, RecordedRead, Suffix, replace_file
+from streamnorm.recording.format import Companion, End, RecordedRead, Step, Suffix, replace_file
 from streamnorm.recording.recording import load_companion
 
 START = (

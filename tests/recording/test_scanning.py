@@ -15,8 +15,7 @@ from support.recording.secret_shapes import SHAPED
 
 from streamnorm.eventstream import encode_message
 from streamnorm.recording import RecordedRequest, Recording, scanning
-from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import Companion
+from streamnorm.recording.format import Companion, WireRequest
 from streamnorm.recording.recorder import Recorder
 from streamnorm.recording.scanning import Finding, find_files, scan_file
 

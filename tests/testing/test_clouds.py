@@ -16,8 +16,7 @@ from support.bedrock.signatures import KEY_ID, SECRET
 from streamnorm import StreamError
 from streamnorm.codec import INVOKE_CHUNKS, SSE
 from streamnorm.recording import RecordedResponse, Recording, faults
-from streamnorm.recording.exchange import Playback, WireRequest
-from streamnorm.recording.format import Companion
+from streamnorm.recording.format import Companion, Playback, WireRequest
 from streamnorm.recording.library import Library
 from streamnorm.testing import FakeProvider, tool_call
 from streamnorm.transports import httpx as of_httpx

@@ -36,8 +36,8 @@ from streamnorm import (
 )
 from streamnorm._core.codec import Endpoints
 from streamnorm.recording import UnrecordedRequest
-from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.faults import cut, http, truncate
+from streamnorm.recording.format import WireRequest
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call
 
 STREAMED = {"model": "asked-1", "stream": True, "messages": []}

@@ -28,7 +28,7 @@ from streamnorm import (
     UsageUpdate,
 )
 from streamnorm.codec import decoder
-from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.recording.format import Playback, WireRequest
 from streamnorm.testing import FakeProvider, FakeRequest, tool_call
 from streamnorm.validation import validate
 

@@ -11,8 +11,7 @@ import pytest
 import streamnorm
 from streamnorm import LocalProtocolError, Text, TruncatedStream, UpstreamError
 from streamnorm.recording import RecordedResponse, Recording, RecordingError
-from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.format import Companion, End, RecordedRead
+from streamnorm.recording.format import Companion, End, Playback, RecordedRead, Step
 from streamnorm.testing import ReplaySource, replay
 
 BODY = (

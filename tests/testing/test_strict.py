@@ -10,8 +10,8 @@ import pytest
 from support.http.provider_requests import PATHS, ask, chat, messages, post
 
 from streamnorm.recording import UnrecordedRequest
-from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.faults import http
+from streamnorm.recording.format import WireRequest
 from streamnorm.testing import FakeProvider
 from streamnorm.validation import RequestViolation
 

@@ -21,9 +21,14 @@ from streamnorm import (
 )
 from streamnorm.codec import decoder
 from streamnorm.recording import Recording, RecordingError, UnrecordedRequest
-from streamnorm.recording.exchange import Playback, WireRequest
 from streamnorm.recording.faults import cut, http, truncate
-from streamnorm.recording.format import Companion, RecordedRead, RecordedResponse
+from streamnorm.recording.format import (
+    Companion,
+    Playback,
+    RecordedRead,
+    RecordedResponse,
+    WireRequest,
+)
 from streamnorm.testing import FakeProvider
 from streamnorm.validation import validate
 

@@ -13,8 +13,15 @@ from support.http.families import READS, URL, FamilyUnderTest, each_family
 
 from streamnorm._core.errors import UnrecordedRequest
 from streamnorm.recording import Recording
-from streamnorm.recording.exchange import Playback, Step, WireRequest
-from streamnorm.recording.format import Companion, RecordedRead, RecordedRequest, RecordedResponse
+from streamnorm.recording.format import (
+    Companion,
+    Playback,
+    RecordedRead,
+    RecordedRequest,
+    RecordedResponse,
+    Step,
+    WireRequest,
+)
 
 
 class Script:

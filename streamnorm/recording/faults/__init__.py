@@ -43,15 +43,6 @@ from typing import TypedDict
 from msgspec import structs
 
 from streamnorm._core.codec import Dialect
-from streamnorm.recording.exchange import Playback, Step
-from streamnorm.recording.faults.dialects import (
-    encode_error,
-    encode_overload,
-    find_dialect,
-    find_overloaded_status,
-    find_terminals,
-    make_error,
-)
 from streamnorm.recording.faults.fault import (
     Fault,
     FaultQueue,
@@ -63,14 +54,21 @@ from streamnorm.recording.faults.fault import (
 from streamnorm.recording.faults.offsets import (
     Located,
     delay,
+    encode_error,
+    encode_overload,
     events_of,
+    find_dialect,
     find_event_boundary,
+    find_overloaded_status,
+    find_terminals,
     insert,
     insert_after,
     is_stream,
+    make_error,
     remove,
     split,
 )
+from streamnorm.recording.format import Playback, Step
 from streamnorm.recording.recording import Recording, split_at
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
-from streamnorm.recording.exchange import Playback
 from streamnorm.recording.faults.offsets import Located, events_of
+from streamnorm.recording.format import Playback
 from streamnorm.sse import Frame
 
 When: TypeAlias = Callable[[Frame], bool]

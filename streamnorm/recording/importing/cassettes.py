@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from streamnorm._core.json import InvalidJSON, convert, is_array, is_object
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.importing.entries import (
     ForeignExchange,
     Unreadable,

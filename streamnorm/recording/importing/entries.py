@@ -24,12 +24,12 @@ from streamnorm._core.json import (
 from streamnorm._core.limits import Limits
 from streamnorm.http.codings import CONTENT_ENCODING, CodingDecoder, CodingError, content_codings
 from streamnorm.http.urls import dialect_of_url, server_of
-from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     Companion,
     RecordedRead,
     RecordedResponse,
     Suffix,
+    WireRequest,
     content_type_of,
     framing_name,
     framing_of,

@@ -23,11 +23,11 @@ import streamnorm
 from streamnorm._core.errors import RecordingError
 from streamnorm._core.json import InvalidJSON, convert, is_object
 from streamnorm._core.limits import Limits
-from streamnorm.recording.exchange import WireRequest
 from streamnorm.recording.format import (
     CONTENT_TYPES,
     RecordedRead,
     RecordedRequest,
+    WireRequest,
     content_type_of,
     decode_companion,
     replace_file,

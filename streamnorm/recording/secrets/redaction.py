@@ -13,8 +13,7 @@ from msgspec import UNSET, structs
 from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.json import InvalidJSON, decode_any
 from streamnorm._core.limits import Limits
-from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.format import RecordedRequest, WireRequest
 from streamnorm.recording.secrets.bodies import Field, find_in_text, text_of
 from streamnorm.recording.secrets.credentials import (
     Position,

@@ -8,7 +8,7 @@ import zlib
 import pytest
 from support.http.content_codings import raw_deflate
 
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.importing.entries import (
     ForeignExchange,
     Unreadable,

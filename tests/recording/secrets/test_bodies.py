@@ -11,8 +11,7 @@ from urllib.parse import quote_plus
 import pytest
 from support.http.content_codings import raw_deflate
 
-from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.format import RecordedRequest, WireRequest
 from streamnorm.recording.secrets import Secrets, bodies
 
 MEBIBYTE = 1024 * 1024

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.secrets import Secrets
 from streamnorm.recording.secrets.credentials import find_in_header, find_in_json, find_in_url
 

@@ -12,7 +12,7 @@ from support.bedrock.chunks import EVENTS, chunk, exception, invoked
 from support.streams.corpus import needs_corpus
 
 from streamnorm.codec import INVOKE_CHUNKS
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.recording.secrets import Secrets, messages
 
 KEY = "sk-ant-api03-0123456789abcdefABCDEF"

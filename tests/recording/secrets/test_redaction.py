@@ -12,8 +12,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from streamnorm.recording.exchange import WireRequest
-from streamnorm.recording.format import RecordedRequest
+from streamnorm.recording.format import RecordedRequest, WireRequest
 from streamnorm.recording.secrets import Secrets
 
 URL = "https://api.example.com/v1/messages"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from streamnorm.recording.exchange import WireRequest
+from streamnorm.recording.format import WireRequest
 from streamnorm.testing import FakeProvider, tool_call
 
 __all__ = ["ANSWERS", "CITY", "MOMENTS", "TEXT", "Answer", "Moment"]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from streamnorm.recording import UnrecordedRequest
-from streamnorm.recording.exchange import Playback, WireRequest
+from streamnorm.recording.format import Playback, WireRequest
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.fake import FakeRequest
 from support.faults.upstream import Pause, Step, run_steps

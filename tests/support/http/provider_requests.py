@@ -7,7 +7,7 @@ from typing import Any
 
 from streamnorm import Message, accumulate
 from streamnorm.codec import decoder
-from streamnorm.recording.exchange import Playback, Responder, WireRequest
+from streamnorm.recording.format import Playback, Responder, WireRequest
 
 __all__ = ["PATHS", "ask", "chat", "message_in", "message_of", "messages", "post", "request_for"]
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from streamnorm.http.urls import detect_url
-from streamnorm.recording.exchange import Playback
+from streamnorm.recording.format import Playback
 from streamnorm.testing import FakeProvider
 from streamnorm.testing.script import Script
 from streamnorm.testing.writing import refusal_of

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from streamnorm.recording import Recording, UnrecordedRequest
-from streamnorm.recording.exchange import Playback, WireRequest
-from streamnorm.recording.format import Companion, RecordedRequest, RecordedResponse
+from streamnorm.recording.format import (
+    Companion,
+    Playback,
+    RecordedRequest,
+    RecordedResponse,
+    WireRequest,
+)
 from streamnorm.recording.library import Library
 
 CHAT = "https://api.example.com/v1/chat/completions"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamnorm import Outcome
 from streamnorm.codec import decoder
-from streamnorm.recording.exchange import Playback
+from streamnorm.recording.format import Playback
 
 __all__ = ["outcome"]
 
