@@ -12,9 +12,8 @@ It starts no task and sets no timeout, except for closing and draining a connect
 
 from streamnorm.aio.connecting import connect
 from streamnorm.aio.executing import run_tools
-from streamnorm.aio.reading import events, iter_events, tap
 from streamnorm.aio.stream import Stream, SyncStream
-from streamnorm.aio.transcoding import iter_transcode, transcode
+from streamnorm.aio.transcoding import events, iter_events, iter_transcode, tap, transcode
 
 __all__ = [
     "Stream",

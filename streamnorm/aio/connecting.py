@@ -16,10 +16,9 @@ from streamnorm._core.losses import OnLoss, OnNote, ReasoningField
 from streamnorm._registry import framing_of
 from streamnorm._transcoder import Ordering, TranscodeOptions
 from streamnorm.aio.pump import Errors, OnEnd, ReadOptions
-from streamnorm.aio.reading import EventPump
 from streamnorm.aio.sources import AsyncReader, AsyncResponse, AsyncSource
 from streamnorm.aio.stream import Stream
-from streamnorm.aio.transcoding import TranscodePump
+from streamnorm.aio.transcoding import EventPump, TranscodePump
 
 _READ_OPTIONS = {"errors", *ReadOptions.__annotations__} - {"on_end"}
 _TRANSCODE_OPTIONS = set(TranscodeOptions.__annotations__)

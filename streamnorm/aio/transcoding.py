@@ -1,12 +1,13 @@
-"""`transcode` and `iter_transcode`: bytes of one dialect in, bytes of another out."""
+"""Bytes in, events or bytes of another dialect out: `events` and `transcode` with their twins."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Unpack
 
 from streamnorm._core.context_overflow import context_overflow
-from streamnorm._core.events import Failed, StreamError, Truncated, Usage
-from streamnorm._core.failures import find_error
+from streamnorm._core.events import Completed, Event, Failed, StreamError, Truncated, Usage
+from streamnorm._core.failures import broken_connection, find_error
 from streamnorm._core.json import object_in
 from streamnorm._core.limits import Limits
 from streamnorm._core.losses import Loss
@@ -14,9 +15,213 @@ from streamnorm._core.messages import Message
 from streamnorm._registry import encoder, framing_of
 from streamnorm._transcoder import TranscodeOptions, Transcoder
 from streamnorm._upstream.passthrough import PassthroughStream
-from streamnorm.aio.pump import Head, OnEnd, Pump
+from streamnorm.aio.pump import DecodingPump, Errors, Head, OnEnd, Pump, ReadOptions
 from streamnorm.aio.sources import AsyncReader, AsyncSource, Reader, Source
 from streamnorm.aio.stream import Stream, SyncStream
+
+
+class EventPump(DecodingPump[Event]):
+    """The pump of `events` and `iter_events`: bytes in, events out."""
+
+    def __init__(
+        self,
+        head: Head,
+        dialect: str | None,
+        *,
+        errors: Errors,
+        **options: Unpack[ReadOptions],
+    ) -> None:
+        if errors not in ("raise", "yield"):
+            raise ValueError(f"errors is {errors!r}, expected 'raise' or 'yield'")
+        self._raises = errors == "raise"
+        super().__init__(head, dialect, **options)
+
+    def feed(self, data: bytes) -> Event | None:
+        if not self._open:
+            passed = self._gate_feed(data)
+            if passed is None:
+                return None
+            data = passed
+        events = self._decoder.feed(data)
+        accumulated = self._accumulator.take(events)
+        if self._decoder.outcome is not None or accumulated is not events:
+            self._finish(events, accumulated)
+            return None
+        if len(events) == 1:
+            return events[0]
+        self.pending = events[::-1]
+        return None
+
+    def _close(self) -> None:
+        self._end(self._decoder.close())
+
+    def _abort(self, cause: BaseException) -> None:
+        self._end(self._decoder.abort(cause))
+
+    def _refuse(self, error: StreamError) -> None:
+        self._refusal = error
+        self._finish([error], [error])
+
+    def _end(self, events: list[Event]) -> None:
+        self._finish(events, self._accumulator.take(events))
+
+    def _finish(self, events: list[Event], accumulated: list[Event]) -> None:
+        """End the stream with its last events.
+
+        Args:
+            events: The last events.
+            accumulated: Those within the accumulator's bound, and its error if not all are.
+        """
+        self.ended = True
+        if accumulated is not events and isinstance(last := accumulated[-1], StreamError):
+            self._refusal = last
+        if self._raises and accumulated and isinstance(last := accumulated[-1], StreamError):
+            self._fail(last)
+            accumulated = accumulated[:-1]
+        self.pending = accumulated[::-1]
+
+
+def events(
+    source: AsyncSource,
+    *,
+    dialect: str | None = None,
+    errors: Errors = "raise",
+    **options: Unpack[ReadOptions],
+) -> Stream[Event]:
+    """Return the events of a response, or of any iterable of byte chunks.
+
+        async with client.stream("POST", url, json=body) as response:
+            async for event in streamnorm.events(response):
+                ...
+
+    Args:
+        source: An httpx, httpx2 or aiohttp response, an `httpx_sse.EventSource`, or an
+            asynchronous iterable of bytes.  It is closed with the stream.
+        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        errors: `raise` raises a `StreamError` as its exception once the events before it
+            are delivered; `yield` delivers it as the last event.
+        **options: `server`: name of the server (for example `qianfan`), enables its quirks;
+            `think_tags`: read `<think>…</think>` at the start of an answer as reasoning;
+            `limits`: bounds of the decoder; `on_note`: called with each note as it happens;
+            `on_end`: called with the outcome, once, on every path.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+        TypeError: `source` is no source.
+    """
+    reader = AsyncReader(source)
+    return Stream(EventPump(reader, dialect, errors=errors, **options), reader)
+
+
+def iter_events(
+    source: Source,
+    *,
+    dialect: str | None = None,
+    errors: Errors = "raise",
+    **options: Unpack[ReadOptions],
+) -> SyncStream[Event]:
+    """Return the events of a synchronous source; the twin of `events`.
+
+    Args:
+        source: An httpx or httpx2 response, an `httpx_sse.EventSource`, or an iterable
+            of bytes.  It is closed with the stream.
+        dialect: As for `events`, like all that follow.
+        errors: `raise` or `yield`.
+        **options: Those of `events`.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+        TypeError: `source` is no source.
+    """
+    reader = Reader(source)
+    return SyncStream(EventPump(reader, dialect, errors=errors, **options), reader)
+
+
+class TapOptions(ReadOptions, total=False):
+    """The options of `tap`."""
+
+    keep_message: bool
+
+
+class TapPump(DecodingPump[bytes]):
+    """The pump of `tap`: passes bytes through, and their events to an observer."""
+
+    def __init__(
+        self,
+        head: Head,
+        dialect: str | None,
+        observer: Callable[[Event], object],
+        **options: Unpack[TapOptions],
+    ) -> None:
+        self._accumulates = True  # whether the message is within its bound
+        self._observer = observer
+        self._bytes_sent = False
+        super().__init__(head, dialect, **options)
+
+    def feed(self, data: bytes) -> bytes | None:
+        if not self._open:
+            passed = self._gate_feed(data)
+            if passed is None:
+                return None
+            data = passed
+        self._observe(self._decoder.feed(data))
+        # A chunk without bytes is the end of a chunked body (RFC 9112, section 7.1).
+        if not data:
+            return None
+        self._bytes_sent = True
+        return data
+
+    def _close(self) -> None:
+        self._observe(self._decoder.close())
+        match self._decoder.outcome:
+            case Failed(error) | Truncated(error) if not self._bytes_sent:
+                self._fail(error)
+            case _:
+                pass  # the client sees how the bytes end
+
+    def _abort(self, cause: BaseException) -> None:
+        self._observe(self._decoder.abort(cause))
+        if not isinstance(self._decoder.outcome, Completed):
+            # The bytes are cut, whatever the decoder found before.
+            self._fail(broken_connection(cause, self._decoder.frames))
+
+    def _refuse(self, error: StreamError) -> None:
+        self._observe([error])
+        super()._refuse(error)
+
+    def _observe(self, events: list[Event]) -> None:
+        for event in events:
+            self._observer(event)
+        if self._accumulates and self._accumulator.take(events) is not events:
+            self._accumulates = False  # the bytes still pass
+
+
+def tap(
+    source: AsyncSource,
+    observer: Callable[[Event], object],
+    *,
+    dialect: str | None = None,
+    **options: Unpack[TapOptions],
+) -> Stream[bytes]:
+    """Return the bytes of a response unchanged, and pass their events to an observer.
+
+    Events never change the bytes; the stream reports them in `outcome`.  It raises only for
+    a response that the gate refuses, an empty stream and a broken connection.
+
+    Args:
+        source: A source, as for `events`.  It is closed with the stream.
+        observer: Called with each event, before the bytes that complete it are returned.
+            An exception from it ends the stream.
+        dialect: Dialect to read; None detects it from the first frames, at most 16.
+        **options: Those of `events`: `server`, `think_tags`, `limits`, `on_note`, `on_end`;
+            and `keep_message`: whether to accumulate `message`, besides outcome and usage.
+
+    Raises:
+        UnknownDialect: There is no such dialect, or it cannot be read.
+        TypeError: `source` is no source.
+    """
+    reader = AsyncReader(source)
+    return Stream(TapPump(reader, dialect, observer, **options), reader)
 
 
 class TranscodePump(Pump[bytes]):
