@@ -40,21 +40,20 @@ others.  A store that fails raises `StoreError`.
 """
 
 from streamnorm._core.errors import StateError, StoreError
-from streamnorm.state.memory import MemoryStore
 from streamnorm.state.opening import open_store
-from streamnorm.state.operations import Operation, read_operation
 from streamnorm.state.redis import RedisStore
 from streamnorm.state.sqlite import SQLiteStore
 from streamnorm.state.stored import (
     Found,
     Item,
     Lookup,
+    MemoryStore,
     ResponseStore,
     StoredResponse,
     SyncResponseStore,
     scope_of,
 )
-from streamnorm.state.turn import Turn, error_body
+from streamnorm.state.turn import Operation, Turn, error_body, read_operation
 
 __all__ = [
     "Found",

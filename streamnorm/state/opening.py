@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from streamnorm.state.memory import MemoryStore
 from streamnorm.state.redis import RedisStore
 from streamnorm.state.sqlite import SQLiteStore
-from streamnorm.state.stored import DEFAULT_TTL_S
+from streamnorm.state.stored import DEFAULT_TTL_S, MemoryStore
 
 
 def open_store(url: str, *, ttl_s: float = DEFAULT_TTL_S) -> MemoryStore | SQLiteStore | RedisStore:
