@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamnorm.recording import faults
-    from streamnorm.testing.assertions import assert_grammatical, assert_same_message
     from streamnorm.testing.fake import FakeProvider
     from streamnorm.testing.fixture import RecordingFixture
     from streamnorm.testing.script import FakeRequest, tool_call
-    from streamnorm.testing.sources import ReplaySource, replay
-    from streamnorm.testing.strategies import chunkings
+    from streamnorm.testing.sources import (
+        ReplaySource,
+        assert_grammatical,
+        assert_same_message,
+        chunkings,
+        replay,
+    )
 
 __all__ = [
     "FakeProvider",
@@ -37,9 +41,9 @@ _LAZY = {
     "FakeRequest": "streamnorm.testing.script",
     "RecordingFixture": "streamnorm.testing.fixture",
     "ReplaySource": "streamnorm.testing.sources",
-    "assert_grammatical": "streamnorm.testing.assertions",
-    "assert_same_message": "streamnorm.testing.assertions",
-    "chunkings": "streamnorm.testing.strategies",
+    "assert_grammatical": "streamnorm.testing.sources",
+    "assert_same_message": "streamnorm.testing.sources",
+    "chunkings": "streamnorm.testing.sources",
     "replay": "streamnorm.testing.sources",
     "tool_call": "streamnorm.testing.script",
 }

@@ -1,14 +1,31 @@
-"""`replay`: a recording as a source for `streamnorm.events`, asynchronous or synchronous."""
+"""Helpers of tests: recordings as sources, chunks of bytes, and assertions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import structs
+
+from streamnorm._core.blocks import Block, ServerToolCall, Text, ToolCall
+from streamnorm._core.codec.framing import SSE, Framing
 from streamnorm._core.errors import LocalProtocolError
+from streamnorm._core.events import Event, Usage
+from streamnorm._core.messages import Message
 from streamnorm.recording.format import Playback
 from streamnorm.recording.player import Pace, PlaybackReset, PlaybackTimeout, Player
-from streamnorm.recording.recording import Rechunk, Recording
+from streamnorm.recording.recording import Rechunk, Recording, find_cut_points, split_at
+from streamnorm.validation import validate
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+# The format of `ids.mint_id`.
+_MINTED = re.compile(r"call_[0-9a-f]{24}")
 
 
 class ReplaySource(Player):
@@ -95,3 +112,127 @@ def replay(
     for fault in faults:
         playback = fault(playback)
     return ReplaySource(playback, pace)
+
+
+def assert_grammatical(events: Iterable[Event]) -> None:
+    """Assert that the events of a whole stream follow the event grammar.
+
+    Raises:
+        AssertionError: They do not; it lists every violation.
+    """
+    __tracebackhide__ = True
+    violations = validate(list(events))
+    if violations:
+        listed = "\n".join(f"  event {v.position}: {v.message}" for v in violations)
+        raise AssertionError(f"events against the grammar:\n{listed}")
+
+
+def assert_same_message(got: Message, expected: Message) -> None:
+    """Assert that two messages are equal in content.
+
+    Compared are blocks and stop reason, and usage and stop sequence where both messages have
+    them.  An id minted by streamnorm equals any id; empty arguments equal an empty object.
+    Not compared are the message's id and model, the vendor's stop reason and the vendor's
+    other fields.
+
+    Raises:
+        AssertionError: They differ; it shows a diff from `expected` to `got`.
+    """
+    __tracebackhide__ = True
+    ours, theirs = _reduce(got, expected), _reduce(expected, got)
+    if ours == theirs:
+        return
+    diff = difflib.unified_diff(
+        _write_lines(theirs), _write_lines(ours), fromfile="expected", tofile="got", lineterm=""
+    )
+    raise AssertionError("messages differ:\n" + "\n".join(diff))
+
+
+def _reduce(message: Message, other: Message) -> Message:
+    """Return the part of a message that is compared with another."""
+    both = message.stop_sequence is not None and other.stop_sequence is not None
+    counterparts = [*other.blocks, *[None] * len(message.blocks)]
+    return Message(
+        blocks=tuple(map(_reduce_block, message.blocks, counterparts)),
+        stop_reason=message.stop_reason,
+        stop_sequence=message.stop_sequence if both else None,
+        usage=_reduce_usage(message.usage, other.usage),
+    )
+
+
+def _reduce_block(block: Block, other: Block | None) -> Block:
+    match block:
+        case Text(citations=citations):
+            plain = tuple(structs.replace(source, extra=None) for source in citations)
+            return structs.replace(block, citations=plain)
+        case ToolCall(id, arguments=arguments, kind=kind):
+            if isinstance(other, ToolCall) and any(map(_MINTED.fullmatch, (id, other.id))):
+                id = "(minted)"
+            if kind == "function":
+                arguments = arguments or "{}"
+            return structs.replace(block, id=id, arguments=arguments)
+        case ServerToolCall(arguments=""):
+            return structs.replace(block, arguments="{}")
+        case _:
+            return block
+
+
+def _reduce_usage(usage: Usage, other: Usage) -> Usage:
+    unknown = [name for name, count in structs.asdict(other).items() if count is None]
+    return structs.replace(usage, **dict.fromkeys([*unknown, "extra"]))
+
+
+def _write_lines(message: Message) -> list[str]:
+    """Return a message as lines of JSON, strings broken at their line ends."""
+    text = msgspec.json.format(msgspec.json.encode(message), indent=2).decode()
+    return [
+        part
+        for line in text.split("\n")
+        for part in re.sub(r"(?<!\\)((?:\\\\)*\\n)", r"\1\n    ", line).split("\n")
+    ]
+
+
+def chunkings(data: bytes, *, framing: Framing = SSE) -> SearchStrategy[list[bytes]]:
+    """Return a hypothesis strategy of the chunks in which bytes may arrive.
+
+        @given(chunkings(Recording.load(path).body))
+        def test_chunks_do_not_matter(chunks: list[bytes]) -> None: ...
+
+    Each example is the same bytes in one or more non-empty chunks; for no bytes it is an empty
+    list.  Every set of cuts is possible; cuts inside a character, between CR and LF or inside
+    `data:` are tried more often, and a failure shrinks to the fewest cuts.
+
+    Args:
+        data: The bytes.
+        framing: How events stand in them, as `Recording.framing`; in an event stream of AWS cuts
+            inside lengths and checksums are tried more often.
+
+    Raises:
+        ModuleNotFoundError: hypothesis is not installed.
+    """
+    try:
+        from hypothesis import strategies as st
+    except ModuleNotFoundError as exc:
+        if exc.name != "hypothesis":
+            raise
+        raise ModuleNotFoundError(
+            "chunkings needs hypothesis: pip install hypothesis", name="hypothesis"
+        ) from exc
+    if not data:
+        return st.just([])
+
+    def cut(points: list[int]) -> list[bytes]:
+        return split_at(data, [*sorted(points), len(data)])
+
+    if len(data) == 1:
+        return st.just([data])
+    anywhere = st.integers(1, len(data) - 1)
+    strategies = [st.lists(anywhere, unique=True)]
+    hostile = find_cut_points(data, "hostile", None, framing)[:-1]
+    if hostile:
+        strategies.append(st.lists(st.sampled_from(hostile) | anywhere, unique=True))
+        strategies.append(st.just(hostile))
+    # Few examples of a list are long: chunks of equal size need a strategy of their own.
+    sizes = st.integers(1, min(len(data), 64))
+    strategies.append(sizes.map(lambda size: list(range(size, len(data), size))))
+    return st.one_of(strategies).map(cut)
