@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from streamnorm.transports import recorded, replayed, transcoded
+from streamnorm.transports import recorded, transcoded
+from streamnorm.transports import recorded as replayed
 from streamnorm.transports.family import Family
 
 __all__ = ["RecordingTransport", "ReplayTransport", "TranscodingTransport"]

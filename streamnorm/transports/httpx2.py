@@ -7,7 +7,8 @@ try:
 except ImportError as exc:
     raise ImportError("no httpx2, expected the extra `httpx2`: pip install httpx2") from exc
 
-from streamnorm.transports import recorded, replayed, transcoded
+from streamnorm.transports import recorded, transcoded
+from streamnorm.transports import recorded as replayed
 from streamnorm.transports.family import Family
 
 __all__ = ["RecordingTransport", "ReplayTransport", "TranscodingTransport"]

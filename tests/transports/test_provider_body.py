@@ -8,7 +8,7 @@ import pytest
 from support.http.families import FamilyUnderTest, each_family
 from support.http.transcoding_clients import closable_body
 
-from streamnorm.transports.provider_body import read_whole, read_whole_async
+from streamnorm.transports.transcoded_responses import read_whole, read_whole_async
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from support.streams.mutations import chunked
 
 from streamnorm import Completed, Failed, StreamError, accumulate
 from streamnorm.codec import decoder
-from streamnorm.transports.provider_body import open_body, read_whole, read_whole_async
+from streamnorm.transports.transcoded_responses import open_body, read_whole, read_whole_async
 
 pytestmark = pytest.mark.anyio
 modes = pytest.mark.parametrize("mode", ["async", "sync"])
